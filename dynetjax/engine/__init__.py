@@ -1,0 +1,1 @@
+"""From a graph to XLA: tiling, components, schedule, tape, programs."""

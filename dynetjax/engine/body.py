@@ -1,0 +1,238 @@
+"""Bodies: what a component computes in one trip, with every name made canonical.
+
+A `Body` knows shapes, operations and roles, but no parameter, no
+graph and no size. Two components with equal bodies share compiled functions, whatever
+model they belong to.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dynetjax.dims import Shape
+from dynetjax.engine.structure import Component, Scope
+from dynetjax.engine.tiling import MACROS, Macro
+from dynetjax.ops.registry import (
+    FAN_IN,
+    GATHER,
+    IMPORT,
+    INPUT,
+    KINDS,
+    LOOKUP,
+    MAP,
+    REDUCE,
+    Op,
+)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Where a cell finds a leaf: another cell's register, or rows of a pool.
+
+    Attributes:
+        register: index of the cell, or None.
+        pool: the pool the rows are in; for a register, that of the cell's own rows.
+        column: of the tape, with the rows; None for a register.
+        differentiable: a gradient flows back.
+    """
+
+    register: int | None
+    pool: int
+    column: int | None
+    differentiable: bool
+
+
+@dataclass(frozen=True)
+class CellStep:
+    """One operation of a cell; operands as in `Step`, uniforms numbered in the body."""
+
+    op: Op
+    static: tuple
+    operands: tuple[tuple[str, int], ...]
+    shape: Shape
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A macro in a body.
+
+    Attributes:
+        form: MAP; LOOKUP; or INPUT, for rows that are given, imports among them.
+        steps: its operations, for MAP.
+        reads: one per leaf.
+        valid: the column that marks real lanes.
+        column: of a LOOKUP, the rows to copy.
+        uniform: of a LOOKUP, the table.
+        pool: where its rows go.
+        differentiable: whether a gradient comes back through it.
+    """
+
+    form: str
+    steps: tuple[CellStep, ...]
+    reads: tuple[Read, ...]
+    valid: int
+    column: int | None
+    uniform: int | None
+    shape: Shape
+    pool: int
+    differentiable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The cells of a component in order. Equal bodies are one object.
+
+    Attributes:
+        uniforms: shape of each, and whether it is constant.
+        pools: shape of each pool it reads or writes.
+        columns: columns of its tape, of one number per lane.
+    """
+
+    cells: tuple[Cell, ...]
+    uniforms: tuple[tuple[Shape, bool], ...]
+    pools: tuple[Shape, ...]
+    columns: int
+
+
+@dataclass(slots=True)
+class Wiring:
+    """A body, and what its names stand for in one scope.
+
+    Attributes:
+        uniforms: kind ids.
+        pools: representatives of the scope's pools.
+        columns: per macro, what each of its columns holds, as ``(what, detail)``:
+            ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
+            GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
+    """
+
+    body: Body
+    macros: tuple[int, ...]
+    uniforms: list[int]
+    pools: list[int]
+    columns: list[list[tuple]]
+
+
+class _Names:
+    """Numbers things in order of first use."""
+
+    def __init__(self) -> None:
+        self.order: dict[int, int] = {}
+
+    def number(self, thing: int) -> int:
+        return self.order.setdefault(thing, len(self.order))
+
+
+def wiring(scope: Scope, component: Component, full: bool = False) -> Wiring:
+    """The body of a component; with `full`, gradients flow to constants too."""
+    key = component.macros, full
+    found = scope.wirings.get(key)
+    if found is None:
+        found = scope.wirings[key] = _wire(scope, component, full)
+    return found
+
+
+def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
+    uniforms, pools = _Names(), _Names()
+    columns: list[list[tuple]] = []
+    cells, taken = [], 0
+    for macro in component.macros:
+        own: list[tuple] = [("valid", 0)]
+        cells.append(
+            _cell(scope, MACROS[macro], component, uniforms, pools, own, taken, full)
+        )
+        taken += len(own)
+        columns.append(own)
+    body = _body(
+        tuple(cells),
+        tuple((KINDS[k].shape, KINDS[k].constant) for k in uniforms.order),
+        tuple(MACROS[p].shape for p in pools.order),
+        taken,
+    )
+    macros = component.macros
+    return Wiring(body, macros, list(uniforms.order), list(pools.order), columns)
+
+
+@lru_cache(maxsize=None)
+def _body(cells, uniforms, pools, columns: int) -> Body:
+    return Body(cells, uniforms, pools, columns)
+
+
+def _cell(
+    scope: Scope, macro: Macro, component, uniforms, pools, own: list, start: int, full
+) -> Cell:
+    def column(*what) -> int:
+        own.append(what)
+        return start + len(own) - 1
+
+    reads: list[Read] = []
+    steps: tuple[CellStep, ...] = ()
+    rows = table = None
+    if macro.form == MAP:
+        for k in range(len(macro.leaves)):
+            reads.append(_read(scope, macro, k, component, pools, column, reads, full))
+        steps = tuple(_step(macro, j, uniforms, column) for j in range(len(macro.steps)))
+    elif macro.form in (REDUCE, GATHER):
+        pool = _row_pool(scope, macro.slot, pools)
+        differentiable = full or macro.id in scope.differentiable
+        count = FAN_IN if macro.form == REDUCE else 1
+        reads = [
+            Read(None, pool, column("operand", k), differentiable) for k in range(count)
+        ]
+        leaves = tuple(("leaf", k) for k in range(count))
+        op = _ADD if macro.form == REDUCE else _COPY
+        steps = (CellStep(op, (), leaves, macro.shape, ()),)
+    elif macro.form == LOOKUP:
+        table = uniforms.number(macro.kinds[0].id)
+        rows = column("rows", 0)
+    return Cell(
+        _FORMS.get(macro.form, MAP),
+        steps,
+        tuple(reads),
+        start,
+        rows,
+        table,
+        macro.shape,
+        pools.number(scope.pools[macro.id]),
+        full or macro.id in scope.differentiable,
+    )
+
+
+def _row_pool(scope: Scope, slot: int, pools: _Names) -> int:
+    """The body's number of the pool that a leaf reads."""
+    return pools.number(scope.pools[scope.source(slot)])
+
+
+def _read(scope: Scope, macro, k: int, component, pools, column, earlier, full) -> Read:
+    slot = macro.slot + k
+    source = scope.source(slot)
+    pool = pools.number(scope.pools[source])
+    differentiable = full or scope.differs(slot)
+    if slot in scope.registers:
+        return Read(component.macros.index(source), pool, None, differentiable)
+    twin = scope.twins.get(slot)
+    if twin is not None and earlier[twin - macro.slot].column is not None:
+        return Read(None, pool, earlier[twin - macro.slot].column, differentiable)
+    return Read(None, pool, column("leaf", k), differentiable)
+
+
+def _step(macro: Macro, j: int, uniforms: _Names, column) -> CellStep:
+    step = macro.steps[j]
+    op = step.signature.op
+    operands = tuple(
+        (what, uniforms.number(number) if what == "uniform" else number)
+        for what, number in step.operands
+    )
+    columns = []
+    for field, letter in enumerate(op.runtime):
+        columns.append(column(letter, j, field))
+        if letter == "k":
+            columns.append(column("k2", j, field))
+    return CellStep(
+        op, step.signature.static, operands, step.signature.shape, tuple(columns)
+    )
+
+
+_FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}
+_ADD = Op("sum of rows", lambda *rows: sum(rows[1:], rows[0]))
+_COPY = Op("copy of rows", lambda row: row)

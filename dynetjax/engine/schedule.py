@@ -1,0 +1,220 @@
+"""When and where each node is computed: iteration, lane, row.
+
+A node's iteration in a cyclic component is one more than that of the nodes it reads
+from pools, and that of the nodes it reads from registers. Nodes linked by registers
+share a lane. The lanes of an iteration are cut into chunks of the component's width;
+the trips of its loop are the chunks of all iterations. Rows of a macro lie in its
+pool trip by trip, lane by lane.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.body import Body, wiring
+from dynetjax.engine.structure import Component, Scope
+from dynetjax.engine.tiling import MACROS, Tiling
+
+LOOP_WIDTHS = (1, 4, 16, 64, 256)
+WIDTHS = (16, 64, 256)  # of a component that runs once
+TRIP_COST = 8  # of a trip of a loop, in lanes
+PATIENCE = 64  # lanes lost before a settled width may change, and a half more
+FLOOR_BYTES = 1 << 17
+GROWTH = 4  # from one size class to the next
+
+_settled: dict[Body, int] = {}
+
+
+@dataclass(slots=True)
+class Block:
+    """A component in one graph.
+
+    Attributes:
+        component: what runs; macros that have no nodes here run on empty lanes.
+        width: lanes in a trip.
+        trips: how many trips.
+    """
+
+    component: Component
+    width: int
+    trips: int
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The blocks of a graph in order, and where each stored node's rows are.
+
+    Attributes:
+        lane: position of the node's first lane in its block, over all trips.
+        base: first row of each macro in its pool.
+        row: first row of each node in its pool.
+        capacity: rows of each pool.
+    """
+
+    blocks: list[Block]
+    lane: np.ndarray
+    base: dict[int, int]
+    row: np.ndarray
+    capacity: dict[int, int]
+
+
+def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
+    """Place every node; None if the scope had to be widened to make it possible."""
+    iteration, misplaced = _iterations(scope, tiling, reads)
+    leader, unaligned = _leaders(scope, tiling)
+    slots = sorted(misplaced | unaligned)
+    if slots:
+        scope.widen(slots)
+        return None
+    return _place(scope, tiling, iteration, leader)
+
+
+def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]:
+    """The iteration of each node, and register leaves that would need two."""
+    reader, slot, read = reads
+    iteration = np.zeros(len(tiling.section), np.int64)
+    component = np.full(len(MACROS), -1)
+    for k, c in enumerate(scope.components):
+        if c.cyclic:
+            component[list(c.macros)] = k
+    of_reader = component[tiling.macro_of[reader]]
+    inside = (of_reader >= 0) & (of_reader == component[tiling.macro_of[read]])
+    if not inside.any():
+        return iteration, set()
+    reader, slot, read = reader[inside], slot[inside], read[inside]
+    register = np.isin(slot, list(scope.registers))
+    order = np.argsort(reader, kind="stable")
+    found = [0] * len(iteration)
+    for r, s, step in zip(
+        reader[order].tolist(),
+        read[order].tolist(),
+        (~register[order]).tolist(),
+        strict=True,
+    ):
+        at = found[s] + step
+        if at > found[r]:
+            found[r] = at
+    iteration = np.array(found)
+    late = register & (iteration[reader] != iteration[read])
+    return iteration, set(slot[late].tolist())
+
+
+def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
+    """The node whose lane each node shares, and register leaves that do not align."""
+    leader = np.arange(len(tiling.section))
+    unaligned: set[int] = set()
+    if not scope.registers:
+        return leader, unaligned
+    for macro, nodes in tiling.nodes.items():  # ascending: producers come first
+        slot = MACROS[macro].slot
+        columns = tiling.columns.get(macro, ())
+        linked = [k for k in range(len(columns)) if slot + k in scope.registers]
+        if not linked:
+            continue
+        leader[nodes] = leader[columns[linked[0]]]
+        if len(np.unique(leader[nodes])) < len(nodes):
+            unaligned.add(slot + linked[0])
+        unaligned.update(
+            slot + k
+            for k in linked[1:]
+            if not np.array_equal(leader[columns[k]], leader[nodes])
+        )
+    return leader, unaligned
+
+
+def _place(
+    scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
+) -> Schedule:
+    plan = Schedule([], np.zeros(len(leader), np.int64), {}, leader, {})
+    plan.row = np.zeros(len(leader), np.int64)
+    used: dict[int, int] = {}
+    for component in scope.components:
+        if not any(m in tiling.nodes for m in component.macros):
+            continue
+        block = _lanes(scope, tiling, component, iteration, leader, plan.lane)
+        plan.blocks.append(block)
+        size = block.trips * block.width
+        for macro in component.macros:
+            pool = scope.pools[macro]
+            base = plan.base[macro] = used.get(pool, 1)
+            used[pool] = base + size
+            nodes = tiling.nodes.get(macro)
+            if nodes is not None:
+                plan.row[nodes] = base + plan.lane[nodes]
+    level = max((_level(MACROS[p].shape, n) for p, n in used.items()), default=0)
+    plan.capacity = {p: floor_rows(MACROS[p].shape) * GROWTH**level for p in used}
+    return plan
+
+
+def _lanes(
+    scope: Scope,
+    tiling: Tiling,
+    component: Component,
+    iteration: np.ndarray,
+    leader: np.ndarray,
+    lane: np.ndarray,
+) -> Block:
+    """Give the nodes of one component their lanes."""
+    batch = tiling.section.batch
+    groups: dict[int, list[np.ndarray]] = {}
+    for macro in component.macros:
+        if macro in tiling.nodes:
+            group = groups.setdefault(component.group[macro], [])
+            group.append(tiling.nodes[macro])
+    offsets, counts = [], np.zeros(1, np.int64)
+    for members in groups.values():
+        nodes = np.concatenate(members)
+        heads = nodes[leader[nodes] == nodes]
+        when = iteration[heads]
+        heads = heads[np.lexsort((heads, when))]
+        when = iteration[heads]
+        size = batch[heads]
+        each = np.bincount(when, weights=size).astype(np.int64)
+        before = np.cumsum(each) - each
+        offsets.append((nodes, heads, np.cumsum(size) - size - before[when], when))
+        counts = _maximum(counts, each)
+    width = _width(scope, component, counts)
+    chunks = -(-counts // width)
+    first = np.cumsum(chunks) - chunks
+    for nodes, heads, offset, when in offsets:
+        lane[heads] = first[when] * width + offset
+        lane[nodes] = lane[leader[nodes]]
+    return Block(component, width, int(chunks.sum()))
+
+
+def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Elementwise maximum; the shorter counts as zeros at its end."""
+    if len(a) < len(b):
+        a, b = b, a
+    result = a.copy()
+    np.maximum(result[: len(b)], b, out=result[: len(b)])
+    return result
+
+
+def _width(scope: Scope, component: Component, counts: np.ndarray) -> int:
+    """Lanes in a trip: what costs least, or the settled width if that is near."""
+    body = wiring(scope, component).body
+    widths = LOOP_WIDTHS if component.cyclic else WIDTHS
+    cost = {w: int((-(-counts // w)).sum()) * (TRIP_COST + w) for w in widths}
+    best = min(cost, key=lambda w: cost[w])
+    settled = _settled.get(body, best)
+    if settled not in cost or cost[settled] > 1.5 * cost[best] + PATIENCE:
+        settled = best
+    _settled[body] = settled
+    return settled
+
+
+def floor_rows(shape: Shape) -> int:
+    """Rows of a pool in the smallest size class: a power of two, about 128 KB."""
+    rows = FLOOR_BYTES // (4 * max(1, math.prod(shape)))
+    return 1 << (min(max(rows, 64), 1024).bit_length() - 1)
+
+
+def _level(shape: Shape, rows: int) -> int:
+    """The size class in which a pool of this many rows fits."""
+    level, capacity = 0, floor_rows(shape)
+    while capacity < rows:
+        level, capacity = level + 1, capacity * GROWTH
+    return level

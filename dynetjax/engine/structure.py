@@ -1,0 +1,254 @@
+"""Components: which macro nodes run together, once or in a loop, and in what order.
+
+A `Scope` remembers everything seen so far for graphs with the same roots. Draw an
+edge from macro A to macro B where a node of A feeds one of B: the strongly connected
+components, in topological order, are the program. Facts in a scope only widen, so
+that graphs of one kind settle on one program:
+
+* edges are added, never taken away;
+* a leaf is read from a *register* (the producer's value in the same lane of the same
+  iteration) as long as that was always possible, and from a pool ever after;
+* two leaves of a macro are one as long as they always read the same rows;
+* producers that met in one leaf share a pool.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.tiling import MACROS, SLOT_OWNERS, Tiling
+from dynetjax.ops.registry import MAP
+
+
+@dataclass(slots=True)
+class Component:
+    """Macros that run together.
+
+    Attributes:
+        macros: in the order of the loop body.
+        cyclic: their nodes depend on one another, so they run in iterations.
+        group: for each macro, the first macro of those whose lanes it shares.
+    """
+
+    macros: tuple[int, ...]
+    cyclic: bool
+    group: dict[int, int] = field(default_factory=dict)
+
+
+class Scope:
+    """What was seen of graphs with the same roots; see the module.
+
+    Attributes:
+        version: raised whenever a fact widens.
+        hoisted: the version at which loops were last searched for what need not be
+            in them.
+        trained: a backward has followed a forward.
+        wirings: what the layer above derived from this version of the facts.
+        components: in topological order; `component_of` tells each macro's index.
+        registers: leaf slot -> producing macro.
+        twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
+        pools: macro -> representative of the macros whose rows share its pool.
+        differentiable: macros whose results depend on a parameter.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.trained = False
+        self.hoisted = 0
+        self.wirings: dict[tuple, Any] = {}
+        self._macros: set[int] = set()
+        self._sources: dict[int, set[int]] = {}
+        self._edges: set[int] = set()
+        self._widened: set[int] = set()
+        self._twins_broken: set[int] = set()
+        self.twins: dict[int, int] = {}
+        self.components: list[Component] = []
+        self.component_of: dict[int, int] = {}
+        self.registers: dict[int, int] = {}
+        self.pools: dict[int, int] = {}
+        self.differentiable: set[int] = set()
+
+    def observe(self, tiling: Tiling, reads) -> None:
+        """Take in what a graph shows."""
+        _, slot, read = reads
+        producer = tiling.macro_of[read]
+        seen = np.unique(slot * 2**32 + producer).tolist()
+        new = [edge for edge in seen if edge not in self._edges]
+        macros = [m for m in tiling.nodes if m not in self._macros]
+        changed = bool(new or macros)
+        for edge in new:
+            self._edges.add(edge)
+            self._sources.setdefault(edge >> 32, set()).add(edge & (2**32 - 1))
+        self._macros.update(macros)
+        changed |= self._observe_twins(tiling)
+        if changed:
+            self._rebuild()
+
+    def widen(self, slots: list[int]) -> None:
+        """Read these leaves from pools from now on."""
+        self._widened.update(slots)
+        self._rebuild()
+
+    def source(self, slot: int) -> int:
+        """A macro whose rows this leaf reads."""
+        return min(self._sources[slot])
+
+    def sources(self, slot: int) -> set[int]:
+        """Every macro whose rows this leaf was seen to read."""
+        return self._sources[slot]
+
+    def differs(self, slot: int) -> bool:
+        """Whether a gradient flows back through this leaf."""
+        return not self.differentiable.isdisjoint(self._sources[slot])
+
+    def _observe_twins(self, tiling: Tiling) -> bool:
+        changed = False
+        for macro, columns in tiling.columns.items():
+            slot = MACROS[macro].slot
+            for k in range(1, len(columns)):
+                if slot + k in self._twins_broken:
+                    continue
+                twin = self.twins.get(slot + k)
+                if twin is None:
+                    twin = _first_equal(macro, columns, k)
+                    if twin is None:
+                        self._twins_broken.add(slot + k)
+                    else:
+                        self.twins[slot + k] = slot + twin
+                        changed = True
+                elif not np.array_equal(columns[k], columns[twin - slot]):
+                    del self.twins[slot + k]
+                    self._twins_broken.add(slot + k)
+                    changed = True
+        return changed
+
+    def _rebuild(self) -> None:
+        self.version += 1
+        self.wirings = {}
+        order = sorted(self._macros)
+        feeds: dict[int, set[int]] = {m: set() for m in order}
+        for slot, sources in self._sources.items():
+            for source in sources:
+                feeds[source].add(SLOT_OWNERS[slot])
+        self.components = [
+            Component(tuple(sorted(c)), len(c) > 1 or c[0] in feeds[c[0]])
+            for c in strongly_connected(order, feeds)
+        ]
+        self.component_of = {
+            m: k for k, c in enumerate(self.components) for m in c.macros
+        }
+        self._choose_registers()
+        self._share_pools()
+        self._find_differentiable()
+
+    def _choose_registers(self) -> None:
+        self.registers = {}
+        for macro in self._macros:
+            kind = MACROS[macro]
+            if kind.form != MAP:
+                continue
+            for k, leaf in enumerate(kind.leaves):
+                slot = kind.slot + k
+                sources = self._sources.get(slot, ())
+                if len(sources) == 1 and slot not in self._widened:
+                    (source,) = sources
+                    together = self.component_of[source] == self.component_of[macro]
+                    if together and source < macro and not leaf.stretched:
+                        self.registers[slot] = source
+        for component in self.components:
+            union = Union(component.macros)
+            for slot, source in self.registers.items():
+                if SLOT_OWNERS[slot] in component.macros:
+                    union.join(SLOT_OWNERS[slot], source)
+            component.group = {m: union.find(m) for m in component.macros}
+
+    def _share_pools(self) -> None:
+        union = Union(sorted(self._macros))
+        for slot, sources in self._sources.items():
+            if slot not in self.registers:
+                first, *others = sorted(sources)
+                for other in others:
+                    union.join(first, other)
+        self.pools = {m: union.find(m) for m in self._macros}
+
+    def _find_differentiable(self) -> None:
+        found = {
+            m
+            for m in self._macros
+            if any(not kind.constant for kind in MACROS[m].kinds)
+        }
+        grown = True
+        while grown:
+            grown = False
+            for slot, sources in self._sources.items():
+                owner = SLOT_OWNERS[slot]
+                if owner not in found and not found.isdisjoint(sources):
+                    found.add(owner)
+                    grown = True
+        self.differentiable = found
+
+
+def _first_equal(macro: int, columns: list[np.ndarray], k: int) -> int | None:
+    """The first column that equals column k, of a leaf like leaf k."""
+    leaves = MACROS[macro].leaves
+    for j in range(k):
+        alike = leaves[j].stretched == leaves[k].stretched
+        if alike and np.array_equal(columns[j], columns[k]):
+            return j
+    return None
+
+
+class Union:
+    """Disjoint sets; a set is known by its least member."""
+
+    def __init__(self, members) -> None:
+        self.parent = {m: m for m in members}
+
+    def find(self, x: int) -> int:
+        parent = self.parent
+        while parent[x] != x:
+            parent[x] = x = parent[parent[x]]
+        return x
+
+    def join(self, x: int, y: int) -> None:
+        x, y = self.find(x), self.find(y)
+        self.parent[max(x, y)] = min(x, y)
+
+
+def strongly_connected(
+    nodes: list[int], feeds: dict[int, set[int]]
+) -> list[list[int]]:
+    """Strongly connected components in topological order (Tarjan, without recursion)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    found: list[list[int]] = []
+    for root in nodes:
+        if root in index:
+            continue
+        work = [(root, iter(sorted(feeds[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, successors = work[-1]
+            child = next((c for c in successors if c not in index), None)
+            if child is not None:
+                index[child] = low[child] = len(index)
+                stack.append(child)
+                on_stack.add(child)
+                work.append((child, iter(sorted(feeds[child]))))
+                continue
+            work.pop()
+            for c in feeds[node]:
+                if c in on_stack:
+                    low[node] = min(low[node], low[c])
+            if low[node] == index[node]:
+                component = []
+                while not component or component[-1] != node:
+                    component.append(stack.pop())
+                    on_stack.discard(component[-1])
+                found.append(component)
+    return found[::-1]

@@ -1,0 +1,94 @@
+"""Uniforms: parameters, and matrices made of parameters, once per graph."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.graph import ComputationGraph
+from dynetjax.ops.registry import KINDS, SIGNATURES, Kind, Op
+
+Array = Any
+
+
+@lru_cache(maxsize=None)
+def _function(op: Op, static: tuple) -> Callable[..., Array]:
+    fn = partial(op.fn, **dict(zip(op.static, static, strict=True)))
+    fn.__name__ = op.name  # type: ignore[attr-defined]
+    return jax.jit(fn)
+
+
+@lru_cache(maxsize=None)
+def _pullback(op: Op, static: tuple) -> Callable[..., tuple[Array, ...]]:
+    fn = partial(op.fn, **dict(zip(op.static, static, strict=True)))
+
+    @jax.jit
+    def pull(operands, cotangent):
+        return jax.vjp(fn, *operands)[1](cotangent)
+
+    return pull
+
+
+@lru_cache(maxsize=None)
+def _nothing(shape: Shape) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+class Uniforms:
+    """The values of a graph's uniforms, as they were when first read."""
+
+    def __init__(self, graph: ComputationGraph):
+        self._storage = graph.storage
+        self._values: dict[int, Array] = {}
+
+    def value(self, number: int) -> Array:
+        """The array of the uniform kind with this id.
+
+        One that this graph does not hold stands in a program it does not run, and
+        is zero.
+        """
+        found = self._values.get(number)
+        if found is None:
+            found = self._values[number] = self._compute(KINDS[number])
+        return found
+
+    def _compute(self, kind: Kind) -> Array:
+        assert kind.source is not None
+        if kind.is_parameter:
+            storage = self._storage.get(kind.source)
+            return _nothing(kind.shape) if storage is None else storage.values
+        signature = SIGNATURES[kind.source]
+        operands = [self.value(k.id) for k in signature.operands]
+        return _function(signature.op, signature.static)(*operands)
+
+    def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
+        """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        found = {k: list(g) for k, g in gradients.items()}
+        level = max((KINDS[k].level for k in found), default=0)
+        for at in range(level, 0, -1):
+            for number in [k for k in found if KINDS[k].level == at]:
+                self._pull(KINDS[number], total(found[number]), found)
+        return found
+
+    def _pull(self, kind: Kind, cotangent: Array, found: dict[int, list[Array]]) -> None:
+        assert kind.source is not None
+        signature = SIGNATURES[kind.source]
+        operands = tuple(self.value(k.id) for k in signature.operands)
+        pulled = _pullback(signature.op, signature.static)(operands, cotangent)
+        for operand, gradient in zip(signature.operands, pulled, strict=True):
+            if not operand.constant:
+                found.setdefault(operand.id, []).append(gradient)
+
+
+@jax.jit
+def add_up(groups: list[list[Array]]) -> list[Array]:
+    """The sum of each group of arrays."""
+    return [sum(group[1:], group[0]) for group in groups]
+
+
+def total(arrays: list[Array]) -> Array:
+    """The sum of a few arrays."""
+    return arrays[0] if len(arrays) == 1 else add_up([arrays])[0]

@@ -1,0 +1,1 @@
+"""The operations: one file a family, each operation declared once."""

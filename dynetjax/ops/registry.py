@@ -1,0 +1,206 @@
+"""What an operation is, and what nodes may be computed together.
+
+An `Op` says how one batch element is computed and which of its arguments are
+*static* (part of the program) and which are *runtime data* (fed per run). A
+`Signature` is an operation with its static arguments and the kinds of its
+operands; nodes of one signature run the same code. Signatures are interned,
+so a node holds a small int.
+
+A `Kind` is what a consumer must know of an operand: the shape of a value with
+one row per batch element (a *lane* operand), or which *uniform* it is: a
+parameter, or a matrix computed from parameters alone, that has no rows.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dynetjax.dims import Shape
+
+MAP = "map"  # one row per batch element, each from the same element of the operands
+INPUT = "input"  # rows given by the user
+LOOKUP = "lookup"  # rows of a table
+PARAMETER = "parameter"  # a whole parameter: always uniform
+REDUCE = "reduce"  # the sum of at most FAN_IN rows, whichever they are
+GATHER = "gather"  # rows picked from others, whichever they are
+IMPORT = "import"  # rows computed earlier
+
+FAN_IN = 8
+UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
+
+
+class Op:
+    """One operation.
+
+    Attributes:
+        name: what DyNet calls it.
+        fn: JAX function of one batch element: operands, runtime values, then
+            static arguments by keyword.
+        dim: ``(name, *dims, *static) -> shape``; raises DimError.
+        static: names of the static arguments.
+        runtime: a letter per runtime column: ``i`` an int, ``f`` a float, ``k`` a
+            random key drawn per batch element.
+        form: MAP and the others above.
+        contraction: its operands are always stored, and its result is kept for
+            backward (matrix products, convolutions).
+        lane: its result has rows even where every operand is uniform.
+        internal: it stands for a part of an operation and has no number of its
+            own among the user's nodes.
+        reset: ``(dim, data, value) -> data`` for an operation whose runtime data
+            `Expression.set` may change.
+    """
+
+    __slots__ = (
+        "contraction",
+        "dim",
+        "fn",
+        "form",
+        "internal",
+        "lane",
+        "name",
+        "reset",
+        "runtime",
+        "signatures",
+        "static",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        dim: Callable[..., Shape] | None = None,
+        *,
+        static: tuple[str, ...] = (),
+        runtime: str = "",
+        form: str = MAP,
+        contraction: bool = False,
+        internal: bool = False,
+        lane: bool = False,
+        reset: Callable[..., Any] | None = None,
+    ):
+        self.name, self.fn, self.dim = name, fn, dim
+        self.static, self.runtime, self.form = static, runtime, form
+        self.contraction, self.internal = contraction, internal
+        self.lane, self.reset = lane, reset
+        self.signatures: dict[tuple, int] = {}
+        OPS.setdefault(name, self)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+
+class Kind:
+    """What a consumer knows of an operand; see the module.
+
+    Attributes:
+        shape: sizes of one row, or of the uniform.
+        source: None for lanes; the parameter's id, or the id of the signature that
+            computes the uniform.
+        level: operations between the uniform and its parameters.
+        constant: no gradient flows to it.
+    """
+
+    __slots__ = ("constant", "id", "is_parameter", "level", "shape", "source")
+
+    def __init__(self, shape, source=None, is_parameter=False, level=0, constant=True):
+        self.shape: Shape = shape
+        self.source: int | None = source
+        self.is_parameter: bool = is_parameter
+        self.level: int = level
+        self.constant: bool = constant
+        self.id = len(KINDS)
+        KINDS.append(self)
+
+    @property
+    def uniform(self) -> bool:
+        return self.source is not None
+
+
+class Signature:
+    """An operation with all that is static about it.
+
+    Attributes:
+        operands: kinds of the operands, in order (empty for REDUCE and GATHER,
+            whose operands are rows of the result's own shape).
+        stretched: bit k is set where operand k has one row for all batch elements.
+        kind: the kind of the result.
+    """
+
+    __slots__ = ("id", "kind", "op", "operands", "static", "stretched")
+
+    def __init__(self, op: Op, static: tuple, operands: tuple, stretched: int):
+        self.op, self.static = op, static
+        self.operands: tuple[Kind, ...] = operands
+        self.stretched = stretched
+        self.kind: Kind
+        self.id = -1
+
+    @property
+    def shape(self) -> Shape:
+        return self.kind.shape
+
+
+OPS: dict[str, Op] = {}
+KINDS: list[Kind] = []
+SIGNATURES: list[Signature] = []
+_lane_kinds: dict[Shape, Kind] = {}
+_parameter_kinds: dict[tuple, Kind] = {}
+_lock = threading.RLock()
+
+
+def lane_kind(shape: Shape) -> Kind:
+    """The kind of every value that has rows of `shape`."""
+    with _lock:
+        kind = _lane_kinds.get(shape)
+        if kind is None:
+            kind = _lane_kinds[shape] = Kind(shape)
+        return kind
+
+
+def parameter_kind(ident: int, shape: Shape, constant: bool) -> Kind:
+    """The kind of the parameter with this id; without gradient if `constant`."""
+    key = (ident, shape, constant)
+    with _lock:
+        kind = _parameter_kinds.get(key)
+        if kind is None:
+            kind = Kind(shape, ident, is_parameter=True, constant=constant)
+            _parameter_kinds[key] = kind
+        return kind
+
+
+def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> int:
+    """The id of the signature for `key` = (static, stretched, *kind ids).
+
+    `shape` is that of the result. The result is uniform if every operand is and
+    nothing about it is runtime data, up to a few operations from the parameters.
+    """
+    static, stretched, *kinds = key
+    operands = tuple(KINDS[k] for k in kinds)
+    with _lock:
+        known = op.signatures.get(key)
+        if known is not None:
+            return known
+        signature = Signature(op, static, operands, stretched)
+        signature.id = len(SIGNATURES)
+        signature.kind = kind or _result_kind(signature, shape)
+        SIGNATURES.append(signature)
+        op.signatures[key] = signature.id
+        return signature.id
+
+
+def _result_kind(signature: Signature, shape: Shape) -> Kind:
+    """Uniform for a matrix made of parameters alone, else a lane."""
+    op, operands = signature.op, signature.operands
+    level = 1 + max((k.level for k in operands), default=0)
+    matrix = sum(n > 1 for n in shape) > 1
+    made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
+    if (
+        op.form == MAP
+        and not (op.runtime or op.lane)
+        and made_of_uniforms
+        and matrix
+        and level <= UNIFORM_LEVELS
+    ):
+        constant = all(k.constant for k in operands)
+        return Kind(shape, signature.id, level=level, constant=constant)
+    return lane_kind(shape)
