@@ -29,12 +29,14 @@ class Storage(Protocol):
 
     Attributes:
         ident: identifies it in signatures; free again once it is gone.
+        is_table: rows of it are looked up, and updated in place.
         values: the JAX array; a table has its rows first.
         gradient: JAX array of the accumulated dense gradient, or None.
         has_gradient: a backward reached it since the gradient was last cleared.
     """
 
     ident: int
+    is_table: bool
     values: Any
     gradient: Any
     has_gradient: bool
@@ -409,7 +411,9 @@ class Expression:
                     fix="for inputTensor, pass reusable_expr=True",
                 )
             )
-        graph.data[node] = op.reset(graph.dim(node), graph.data[node], value)
+        first = graph.first[node : node + 2]
+        dims = [graph.dim(k) for k in graph.operands[slice(*first)]]
+        graph.data[node] = op.reset(graph.dim(node), graph.data[node], value, *dims)
         graph.invalidate()
 
     set_index = set

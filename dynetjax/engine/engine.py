@@ -7,7 +7,7 @@ import numpy as np
 
 from dynetjax.engine.plan import make_plan
 from dynetjax.engine.run import Backward, Run
-from dynetjax.engine.section import SIGNATURE_TABLE, increment, whole
+from dynetjax.engine.section import SIGNATURE_TABLE, Section, increment, whole
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
@@ -73,10 +73,13 @@ class Engine:
         else:
             asked = missing + [n for n in lanes if n >= state.done]
             section = increment(graph, state.done, missing, state.origin)
+        if not SIGNATURE_TABLE.uniform[section.sig].all():
+            self._run(graph, state, section, asked)
         state.done = len(graph)
-        if SIGNATURE_TABLE.uniform[section.sig].all():
-            return
-        asked = np.searchsorted(section.ids, asked).tolist()
+
+    def _run(
+        self, graph: ComputationGraph, state: State, section: Section, asked: list[int]
+    ) -> None:
         with phase("plan"):
             plan = make_plan(section, asked)
         run = Run(graph, plan, state.uniforms, state.seed, state.runs)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
+from dynetjax.engine.chains import shorten
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.schedule import Block, Schedule, floor_rows, schedule
 from dynetjax.engine.section import SIGNATURE_TABLE, Section
@@ -53,15 +54,16 @@ class Plan:
 
 
 def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
-    """Lay out `section`; the local nodes `asked` get rows in any case.
+    """Lay out `section`; the graph's nodes `asked`, all in it, get rows in any case.
 
     With `full`, gradients are to flow to constants too.
     """
-    roots = _roots(section, asked)
-    key = frozenset(section.sig[roots].tolist())
+    section = shorten(section, np.searchsorted(section.ids, asked))
+    wanted = np.searchsorted(section.ids, asked)
+    key = frozenset(section.sig[_roots(section, wanted)].tolist())
     while True:
         scope = _scopes.setdefault(key, Scope())
-        tiling = tile(section, np.array(asked, np.int64))
+        tiling = tile(section, wanted)
         reads = tiling.reads()
         scope.observe(tiling, reads)
         if not _hoist(scope):
@@ -76,7 +78,7 @@ def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
     )
 
 
-def _roots(section: Section, asked: list[int]) -> np.ndarray:
+def _roots(section: Section, asked: np.ndarray) -> np.ndarray:
     uses = np.bincount(section.operands, minlength=len(section))
     unused = (uses == 0) & ~SIGNATURE_TABLE.uniform[section.sig]
     unused[asked] = True

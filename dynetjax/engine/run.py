@@ -119,9 +119,11 @@ class Run:
 
     def local(self, node: int) -> int | None:
         """The plan's number of a node of the graph."""
-        ids = self.plan.section.ids
-        k = int(np.searchsorted(ids, node))
-        return k if k < len(ids) and ids[k] == node else None
+        section = self.plan.section
+        k = int(np.searchsorted(section.ids, node))
+        if k == len(section) or section.ids[k] != node or node in section.hidden:
+            return None
+        return k
 
     def place(self, node: int) -> tuple[int, int] | None:
         """Pool and first row of a node of the graph, if this run computed and stored it."""

@@ -103,6 +103,7 @@ class Section:
         sig, batch: per node.
         first, operands: node k reads the nodes ``operands[first[k]:first[k + 1]]``.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
+        hidden: graph numbers of nodes that hold something else than in the graph.
     """
 
     ids: np.ndarray
@@ -111,6 +112,7 @@ class Section:
     first: np.ndarray
     operands: np.ndarray
     elements: dict[int, list[int]]
+    hidden: set[int]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -131,6 +133,7 @@ def whole(graph: ComputationGraph) -> Section:
         np.array(graph.first, np.int64),
         np.array(graph.operands, np.int64),
         {},
+        set(),
     )
     section.elements = _elements(graph, section)
     return section
@@ -180,6 +183,7 @@ def increment(
         np.array(ends, np.int64),
         np.array(flat, np.int64),
         {},
+        set(),
     )
     section.elements = _elements(graph, section)
     return section

@@ -52,14 +52,24 @@ class Uniforms:
         """
         found = self._values.get(number)
         if found is None:
-            found = self._values[number] = self._compute(KINDS[number])
+            kind = KINDS[number]
+            if kind.is_parameter:
+                return self._parameter(kind)
+            found = self._values[number] = self._compute(kind)
         return found
+
+    def _parameter(self, kind: Kind) -> Array:
+        """As it was when first read; a table as it is, for updates donate the old."""
+        assert kind.source is not None
+        storage = self._storage.get(kind.source)
+        if storage is None:
+            return _nothing(kind.shape)
+        if not storage.is_table:
+            self._values[kind.id] = storage.values
+        return storage.values
 
     def _compute(self, kind: Kind) -> Array:
         assert kind.source is not None
-        if kind.is_parameter:
-            storage = self._storage.get(kind.source)
-            return _nothing(kind.shape) if storage is None else storage.values
         signature = SIGNATURES[kind.source]
         operands = [self.value(k.id) for k in signature.operands]
         return _function(signature.op, signature.static)(*operands)

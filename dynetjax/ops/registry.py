@@ -46,8 +46,8 @@ class Op:
         lane: its result has rows even where every operand is uniform.
         internal: it stands for a part of an operation and has no number of its
             own among the user's nodes.
-        reset: ``(dim, data, value) -> data`` for an operation whose runtime data
-            `Expression.set` may change.
+        reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
+            runtime data `Expression.set` may change.
     """
 
     __slots__ = (

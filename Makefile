@@ -1,0 +1,38 @@
+# Only Python 3.11+ and make are assumed. PYTHON=python3.12 chooses another one.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
+export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= 0
+export JAX_PLATFORMS ?=
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/demo
+	$(BIN)/python examples/ast_treelstm.py
+
+test: check
+	$(BIN)/python -m pytest -n 2 -q
+
+check: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layering.py
+
+$(VENV)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/demo: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples]'
+	touch $@
+
+$(VENV)/test: $(VENV)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,examples]'
+	touch $@ $(VENV)/demo
+
+clean:
+	rm -rf $(VENV) .jax_cache build *.egg-info

@@ -1,0 +1,49 @@
+"""dynetjax: DyNet's Python API, executed by XLA through JAX.
+
+    import dynetjax as dy
+
+The names, arguments and meanings are DyNet's; docs/porting.md lists what differs.
+"""
+
+from dynetjax import graph as _graph
+from dynetjax.ops import operators as _operators  # noqa: F401 - gives Expression its + and *
+from dynetjax.dims import Dim, DimError
+from dynetjax.engine.engine import Engine as _Engine
+from dynetjax.engine.stats import reset_stats, stats
+from dynetjax.graph import (
+    ComputationGraph,
+    Expression,
+    cg_version,
+    forward,
+    npvalues,
+    renew_cg,
+    values,
+)
+from dynetjax.model.collection import Model, ParameterCollection
+from dynetjax.model.initializers import *
+from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
+from dynetjax.model.parameters import Parameters, parameter
+from dynetjax.model.random import mask_seed as _mask_seed
+from dynetjax.model.random import reset_random_seed
+from dynetjax.ops.activations import *
+from dynetjax.ops.arithmetic import *
+from dynetjax.ops.elementwise import *
+from dynetjax.ops.flow import *
+from dynetjax.ops.inputs import *
+from dynetjax.ops.linear import *
+from dynetjax.ops.losses import *
+from dynetjax.ops.moments import *
+from dynetjax.ops.noise import *
+from dynetjax.ops.reductions import *
+from dynetjax.ops.rounding import *
+from dynetjax.ops.rows import *
+from dynetjax.ops.selection import *
+from dynetjax.ops.shaping import *
+from dynetjax.ops.softmaxes import *
+from dynetjax.trainers.adam import AdamTrainer
+from dynetjax.trainers.base import check_pending as _check_pending
+from dynetjax.trainers.sgd import SimpleSGDTrainer
+
+__version__ = "0.1.0"
+
+_graph.use_engine(_Engine(_mask_seed, _check_pending))

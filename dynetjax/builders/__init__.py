@@ -1,0 +1,1 @@
+"""Builders: networks over sequences, made of parameters of their own."""

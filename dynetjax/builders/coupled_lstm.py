@@ -1,0 +1,92 @@
+"""The LSTM with coupled input and forget gates."""
+
+from dynetjax.builders.base import Masks, dropout_rate
+from dynetjax.builders.lstm_family import LSTMFamily
+from dynetjax.builders.state import Vectors
+from dynetjax.graph import Expression
+from dynetjax.model.parameters import Parameters
+from dynetjax.ops.activations import logistic
+from dynetjax.ops.arithmetic import cmult
+from dynetjax.ops.elementwise import tanh
+from dynetjax.ops.linear import affine_transform
+
+
+class CoupledLSTMBuilder(LSTMFamily):
+    """LSTM whose forget gate is 1 - i, with full peephole matrices.
+
+        i = sigmoid(W_ix x + W_ih h' + W_ic c' + b_i)
+        g = tanh(W_cx x + W_ch h' + b_c)
+        c = c' + i * (g - c')                         that is, (1 - i) * c' + i * g
+        o = sigmoid(W_ox x + W_oh h' + W_oc c + b_o)
+        h = o * tanh(c)
+
+    Per layer, in the order of `get_parameters` (H hidden, I input size):
+        W_ix {H,I}  W_ih {H,H}  W_ic {H,H}  b_i {H}
+        W_ox {H,I}  W_oh {H,H}  W_oc {H,H}  b_o {H}
+        W_cx {H,I}  W_ch {H,H}  b_c {H}
+    Matrices start as GlorotInitializer leaves them, biases at zero; no forget bias is
+    added anywhere.
+
+    `LSTMBuilder` is this class, as DyNet's documentation has it. Its Python release
+    2.1 made that name an alias of VanillaLSTMBuilder instead.
+
+    Args:
+        layers: how many LSTMs on top of one another.
+        input_dim: size I of the input.
+        hidden_dim: size H of the output of every layer.
+        model: gets a sub-collection ``lstm-builder`` with the parameters.
+    Raises:
+        OverflowError: a size is negative.
+        TypeError: `model` is no ParameterCollection.
+    Source: clab/dynet, ``dynet/lstm.cc``.
+    """
+
+    collection_name = "lstm-builder"
+    rate_names = ("d", "d_h", "d_c")
+
+    def _add_layer(self, input_size: int) -> list[Parameters]:
+        size, add = self.hidden_dim, self._collection.add_parameters
+        shapes = (size, input_size), (size, size), (size, size)
+        with_peephole = [*shapes, (size,)] * 2
+        dims = [*with_peephole, *shapes[:2], (size,)]
+        return [add(dim, 0 if len(dim) == 1 else None) for dim in dims]
+
+    def set_dropouts(self, d: float, d_r: float, d_c: float | None = None) -> None:
+        """Set the dropout rates one by one.
+
+        Args:
+            d: of the input of each layer.
+            d_r: of the output of the step before, where the gates read it.
+            d_c: of the cell, where the peepholes read it; `d_r` if None.
+        Raises:
+            ValueError: a rate is not in [0, 1).
+        """
+        rates = d, d_r, d_r if d_c is None else d_c
+        self._rates = [dropout_rate("set_dropouts", rate) for rate in rates]
+
+    def _step(
+        self,
+        layer: int,
+        parameters: Vectors,
+        masks: Masks | None,
+        x: Expression,
+        previous: tuple[Expression, Expression] | None,
+    ) -> tuple[Expression, Expression]:
+        W_ix, W_ih, W_ic, b_i, W_ox, W_oh, W_oc, b_o, W_cx, W_ch, b_c = parameters
+        x = self._drop(masks, layer, 0, x)
+        read_by_i, read_by_o, read_by_g = [b_i, W_ix, x], [b_o, W_ox, x], [b_c, W_cx, x]
+        if previous is not None:
+            old_c, old_h = previous
+            old_h = self._drop(masks, layer, 1, old_h)
+            read_by_i += [W_ih, old_h, W_ic, self._drop(masks, layer, 2, old_c)]
+            read_by_o += [W_oh, old_h]
+            read_by_g += [W_ch, old_h]
+        i = logistic(affine_transform(read_by_i))
+        g = tanh(affine_transform(read_by_g))
+        c = cmult(i, g) if previous is None else old_c + cmult(i, g - old_c)
+        read_by_o += [W_oc, self._drop(masks, layer, 2, c)]
+        o = logistic(affine_transform(read_by_o))
+        return c, cmult(o, tanh(c))
+
+
+LSTMBuilder = CoupledLSTMBuilder

@@ -1,0 +1,71 @@
+"""What all LSTM builders share: a state of cells and outputs."""
+
+from abc import abstractmethod
+
+import numpy as np
+
+from dynetjax.builders.base import Masks, RNNBuilder
+from dynetjax.builders.state import Vectors
+from dynetjax.errors import explain
+from dynetjax.graph import Expression
+from dynetjax.ops.inputs import inputTensor
+
+
+class LSTMFamily(RNNBuilder):
+    """A builder whose state is the cells of all layers, then their outputs."""
+
+    @abstractmethod
+    def _step(
+        self,
+        layer: int,
+        parameters: Vectors,
+        masks: Masks | None,
+        x: Expression,
+        previous: tuple[Expression, Expression] | None,
+    ) -> tuple[Expression, Expression]:
+        """Cell and output of one layer; `previous` is the same a step before."""
+
+    def advance(self, vectors: Vectors, x: Expression) -> Vectors:
+        session, masks = self._accept(x)
+        before = list(zip(self._cells(vectors), self.outputs(vectors), strict=True))
+        cells, outputs = [], []
+        for layer, parameters in enumerate(session.layers):
+            previous = before[layer] if before else None
+            c, x = self._step(layer, parameters, masks, x, previous)
+            cells.append(c)
+            outputs.append(x)
+        return (*cells, *outputs)
+
+    def outputs(self, vectors: Vectors) -> Vectors:
+        return vectors[self.layers :]
+
+    def with_outputs(self, vectors: Vectors, given: Vectors) -> Vectors:
+        self._require_count("set_h", given, (self.layers,))
+        return (*(self._cells(vectors) or self._zeros()), *given)
+
+    def with_state(self, vectors: Vectors, given: Vectors) -> Vectors:
+        self._require_count("set_s", given, (self.layers, 2 * self.layers))
+        if len(given) == self.layers:
+            return (*given, *(self.outputs(vectors) or self._zeros()))
+        return given
+
+    def _cells(self, vectors: Vectors) -> Vectors:
+        return vectors[: self.layers]
+
+    def _zeros(self) -> Vectors:
+        zeros = np.zeros(self.hidden_dim, np.float32)
+        return tuple(inputTensor(zeros) for _ in range(self.layers))
+
+    def _require_count(
+        self, name: str, given: Vectors, counts: tuple[int, ...]
+    ) -> None:
+        if len(given) not in counts or not given:
+            expected = " or ".join(str(n) for n in counts)
+            raise ValueError(
+                explain(
+                    f"{name}: the number of vectors does not fit the builder",
+                    got=len(given),
+                    expected=f"{expected}, for {self.layers} layers",
+                    fix="one vector per layer; for set_s all cells, then all outputs",
+                )
+            )

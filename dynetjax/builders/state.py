@@ -1,0 +1,199 @@
+"""RNNState: a point in a sequence, from which it can be continued, several times."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dynetjax.errors import explain
+from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.model.unique import Unique
+
+if TYPE_CHECKING:
+    from dynetjax.builders.base import RNNBuilder
+
+Vectors = tuple[Expression, ...]
+
+
+def stale_state(name: str) -> ValueError:
+    """The error for what belongs to an earlier graph."""
+    return ValueError(
+        explain(
+            f"{name}: the state is stale",
+            got="a state made before renew_cg()",
+            expected="a state of the current graph",
+            fix="call initial_state() after renew_cg()",
+        )
+    )
+
+
+class RNNState(Unique):
+    """What a builder has read so far; made by `initial_state` and `add_input`.
+
+    States do not change: every `add_input` to the same state starts a branch.
+    All methods but `output`, `prev` and `b` raise ValueError after ``renew_cg()``.
+    """
+
+    __slots__ = ("_builder", "_output", "_prev", "_stamp", "vectors")
+
+    def __init__(
+        self, builder: "RNNBuilder", vectors: Vectors, prev: "RNNState | None"
+    ):
+        self._builder = builder
+        self._prev = prev
+        self._stamp = current_graph().stamp
+        self._output = vectors[-1] if vectors else None
+        self.vectors = vectors
+
+    def add_input(self, x: Expression) -> "RNNState":
+        """The state after reading `x`.
+
+        Args:
+            x: ``{input_dim}``, ``{input_dim X b}``, or a matrix whose columns are
+                read independently.
+        Raises:
+            TypeError: `x` is no Expression.
+            ValueError: it is None, stale or of another size; or this state is stale.
+        """
+        self._require_current("add_input")
+        return RNNState(self._builder, self._builder.advance(self.vectors, x), self)
+
+    def add_inputs(self, xs: Iterable[Expression]) -> "list[RNNState]":
+        """The states after each of `xs`; raises as `add_input`."""
+        states, state = [], self
+        for x in xs:
+            state = state.add_input(x)
+            states.append(state)
+        return states
+
+    def transduce(self, xs: Iterable[Expression]) -> list[Expression]:
+        """The outputs after each of `xs`; raises as `add_input`."""
+        self._require_current("transduce")
+        outputs, vectors = [], self.vectors
+        for x in xs:
+            vectors = self._builder.advance(vectors, x)
+            outputs.append(vectors[-1])
+        return outputs
+
+    def output(self) -> Expression | None:
+        """The output of the top layer; None before the first input."""
+        return self._output
+
+    def h(self) -> Vectors:
+        """The output of each layer, bottom first; empty before the first input."""
+        self._require_current("h")
+        return self._builder.outputs(self.vectors)
+
+    def s(self) -> Vectors:
+        """All vectors of the state: for an LSTM the cells, then the outputs."""
+        self._require_current("s")
+        return self.vectors
+
+    def prev(self) -> "RNNState | None":
+        """The state this one was made from; None for the first."""
+        return self._prev
+
+    def b(self) -> "RNNBuilder":
+        """The builder."""
+        return self._builder
+
+    def set_h(self, es: Iterable[Expression] | None = None) -> "RNNState":
+        """A state with these outputs, one per layer, and the cells of this one.
+
+        Raises:
+            ValueError: there are not as many as layers, or one is stale.
+        """
+        self._require_current("set_h")
+        given = self._current("set_h", es)
+        vectors = self._builder.with_outputs(self.vectors, given)
+        return RNNState(self._builder, vectors, self)
+
+    def set_s(self, es: Iterable[Expression] | None = None) -> "RNNState":
+        """A state with these vectors, in the order of `s`.
+
+        An LSTM also takes the cells only: its outputs are those of this state.
+
+        Raises:
+            ValueError: their number does not fit, or one is stale.
+        """
+        self._require_current("set_s")
+        given = self._current("set_s", es)
+        vectors = self._builder.with_state(self.vectors, given)
+        return RNNState(self._builder, vectors, self)
+
+    def _require_current(self, name: str) -> None:
+        if self._stamp != current_graph().stamp:
+            raise stale_state(name)
+
+    def _current(self, name: str, es: Iterable[Any] | None) -> Vectors:
+        graph = current_graph()
+        return tuple(require_operand(name, e, graph) for e in es or ())
+
+
+def require_operand(name: str, x: Any, graph: ComputationGraph) -> Expression:
+    """`x`, if it is an expression of this graph."""
+    if not isinstance(x, Expression):
+        wrong = ValueError if x is None else TypeError
+        raise wrong(
+            explain(
+                f"{name}: it is no Expression",
+                got=f"{x!r} ({type(x).__name__})",
+                expected="an Expression of the current graph",
+                fix="wrap arrays with inputTensor",
+            )
+        )
+    x.enter(graph)
+    return x
+
+
+class StackedRNNState:
+    """Several states, each reading the output of the one before.
+
+    Args:
+        states: a list of RNNState, the one that reads the input first.
+        prev: what `prev` returns.
+    """
+
+    def __init__(self, states: list[RNNState], prev: "StackedRNNState | None" = None):
+        if not isinstance(states, list):
+            raise TypeError(
+                explain(
+                    "StackedRNNState: states is no list",
+                    got=type(states).__name__,
+                    expected="a list of RNNState",
+                    fix="list(...)",
+                )
+            )
+        self._states = states
+        self._prev = prev
+
+    def add_input(self, x: Any) -> "StackedRNNState":
+        """The states after `x` went through all of them."""
+        states = []
+        for state in self._states:
+            state = state.add_input(x)
+            states.append(state)
+            x = state.output()
+        return StackedRNNState(states, self)
+
+    def add_inputs(self, xs: Iterable[Expression]) -> "list[StackedRNNState]":
+        """The states after each of `xs`."""
+        stacks, stack = [], self
+        for x in xs:
+            stack = stack.add_input(x)
+            stacks.append(stack)
+        return stacks
+
+    def output(self) -> Expression | None:
+        """The output of the last state."""
+        return self._states[-1].output()
+
+    def h(self) -> list[Vectors]:
+        """`RNNState.h` of each."""
+        return [state.h() for state in self._states]
+
+    def s(self) -> list[Vectors]:
+        """`RNNState.s` of each."""
+        return [state.s() for state in self._states]
+
+    def prev(self) -> "StackedRNNState | None":
+        """The stack this one was made from."""
+        return self._prev

@@ -1,0 +1,131 @@
+"""The standard LSTM."""
+
+from dynetjax.builders.base import Masks, dropout_rate
+from dynetjax.builders.lstm_family import LSTMFamily
+from dynetjax.builders.state import Vectors
+from dynetjax.graph import Expression
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.model.parameters import Parameters
+from dynetjax.ops.activations import logistic
+from dynetjax.ops.arithmetic import cmult
+from dynetjax.ops.elementwise import tanh
+from dynetjax.ops.linear import affine_transform
+from dynetjax.ops.shaping import pick_range
+from dynetjax.ops.statistics import layer_norm
+
+
+class VanillaLSTMBuilder(LSTMFamily):
+    """LSTM with separate input and forget gates and no peepholes.
+
+        i = sigmoid(W_ix x + W_ih h' + b_i)     o = sigmoid(W_ox x + W_oh h' + b_o)
+        f = sigmoid(W_fx x + W_fh h' + b_f + forget_bias)
+        g = tanh(W_gx x + W_gh h' + b_g)        c = f * c' + i * g;  h = o * tanh(c)
+
+    Per layer, gates stacked in the order i, f, o, g (H hidden, I input size):
+        W_x {4H,I} Glorot    W_h {4H,H} Glorot    b {4H} zero
+
+    With `ln_lstm` each product and the cell are layer-normalised (Ba et al.,
+    arxiv.org/abs/1607.06450), as ``LN(a; gain, bias)`` in `layer_norm`:
+
+        z = b + LN(W_x x; gain_x, bias_x) + LN(W_h h'; gain_h, bias_h)
+        h = o * tanh(LN(c; gain_c, bias_c))
+
+    Their parameters, gain_h {4H} one, bias_h {4H} zero, gain_x, bias_x likewise,
+    gain_c {H} one, bias_c {H} zero, follow those of each layer and belong to `model`
+    itself, not to the sub-collection, as in DyNet.
+
+    Args:
+        layers: how many LSTMs on top of one another.
+        input_dim: size I of the input.
+        hidden_dim: size H of the output of every layer.
+        model: gets a sub-collection ``vanilla-lstm-builder`` with the parameters.
+        ln_lstm: normalise as above.
+        forget_bias: added to what the forget gate reads; never stored in b.
+    Raises:
+        OverflowError: a size is negative.
+        TypeError: `model` is no ParameterCollection.
+    Source: clab/dynet, ``dynet/lstm.cc``.
+    """
+
+    collection_name = "vanilla-lstm-builder"
+
+    def __init__(
+        self,
+        layers: int,
+        input_dim: int,
+        hidden_dim: int,
+        model: ParameterCollection,
+        ln_lstm: bool = False,
+        forget_bias: float = 1.0,
+    ):
+        self.ln_lstm, self.forget_bias = bool(ln_lstm), float(forget_bias)
+        self._model = model
+        self._norms: list[list[Parameters]] = []
+        super().__init__(layers, input_dim, hidden_dim, model)
+
+    @property
+    def spec(self) -> tuple:
+        return (*super().spec, self.ln_lstm, self.forget_bias)
+
+    def _add_layer(self, input_size: int) -> list[Parameters]:
+        size, add = self.hidden_dim, self._collection.add_parameters
+        parameters = [
+            add((4 * size, input_size)),
+            add((4 * size, size)),
+            add((4 * size,), 0),
+        ]
+        if self.ln_lstm:
+            sizes = 4 * size, 4 * size, size
+            self._norms.append(
+                [self._model.add_parameters((n,), v) for n in sizes for v in (1, 0)]
+            )
+        return parameters
+
+    def all_parameters(self) -> list[list[Parameters]]:
+        if not self.ln_lstm:
+            return self._parameters
+        return [a + b for a, b in zip(self._parameters, self._norms, strict=True)]
+
+    def set_dropouts(self, d: float, d_r: float) -> None:
+        """Set the dropout rates one by one.
+
+        Args:
+            d: of the input of each layer.
+            d_r: of the output of the step before, where the gates read it.
+        Raises:
+            ValueError: a rate is not in [0, 1).
+        """
+        self._rates = [dropout_rate("set_dropouts", rate) for rate in (d, d_r)]
+
+    def _step(
+        self,
+        layer: int,
+        parameters: Vectors,
+        masks: Masks | None,
+        x: Expression,
+        previous: tuple[Expression, Expression] | None,
+    ) -> tuple[Expression, Expression]:
+        size = self.hidden_dim
+        x = self._drop(masks, layer, 0, x)
+        old_c, old_h = previous or (None, None)
+        if old_h is not None:
+            old_h = self._drop(masks, layer, 1, old_h)
+        gates = self._gates(parameters, x, old_h)
+        i, f, o, g = (pick_range(gates, k * size, (k + 1) * size) for k in range(4))
+        c = cmult(logistic(i), tanh(g))
+        if old_c is not None:
+            c = cmult(logistic(f + self.forget_bias), old_c) + c
+        return c, cmult(logistic(o), tanh(self._normalised_cell(parameters, c)))
+
+    def _gates(
+        self, parameters: Vectors, x: Expression, h: Expression | None
+    ) -> Expression:
+        W_x, W_h, b, *norms = parameters
+        if not norms:
+            return affine_transform([b, W_x, x] + ([] if h is None else [W_h, h]))
+        gain_h, bias_h, gain_x, bias_x, _, _ = norms
+        gates = b + layer_norm(W_x * x, gain_x, bias_x)
+        return gates if h is None else gates + layer_norm(W_h * h, gain_h, bias_h)
+
+    def _normalised_cell(self, parameters: Vectors, c: Expression) -> Expression:
+        return layer_norm(c, *parameters[-2:]) if self.ln_lstm else c

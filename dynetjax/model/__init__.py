@@ -1,0 +1,1 @@
+"""Collections of parameters, what they are made of, and their first values."""

@@ -1,0 +1,239 @@
+"""ParameterCollection: the parameters of a model, under names like file paths."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from dynetjax.dims import to_shape
+from dynetjax.errors import explain
+from dynetjax.model.initializers import PyInitializer, initializer
+from dynetjax.model.lookup import LookupParameters
+from dynetjax.model.parameters import Parameters
+from dynetjax.model.storage import DenseStorage, TableStorage
+from dynetjax.model.unique import Unique
+
+
+class ParameterCollection(Unique):
+    """Holds parameters and lookup tables, its own and those of sub-collections.
+
+    Args:
+        parent: kept alive, and else ignored: the new collection is a root of its
+            own. Use `add_subcollection` for a part of another one.
+    """
+
+    def __init__(self, parent: "ParameterCollection | None" = None):
+        if parent is not None and not isinstance(parent, ParameterCollection):
+            raise TypeError(
+                explain(
+                    "ParameterCollection: parent is no collection",
+                    got=f"{parent!r} ({type(parent).__name__})",
+                    expected="a ParameterCollection or None",
+                    fix="leave it out",
+                )
+            )
+        self._kept_alive = parent
+        self._ancestors: tuple[ParameterCollection, ...] = ()
+        self._name = "/"
+        self._taken: dict[str, int] = {}
+        self._taken_by_collections: dict[str, int] = {}
+        self._parameters: list[Parameters] = []
+        self._tables: list[LookupParameters] = []
+
+    def name(self) -> str:
+        """Full name: ``/`` for a root, else ``/encoder/lstm/``."""
+        return self._name
+
+    def add_subcollection(self, name: str | None = None) -> "ParameterCollection":
+        """A new collection whose parameters are this one's too.
+
+        Raises:
+            RuntimeError: the name has a ``/`` or a ``_`` in it.
+        """
+        child = ParameterCollection()
+        own = _unique(name or "", self._taken_by_collections)
+        child._name = f"{self._name}{own}/"
+        child._ancestors = (*self._ancestors, self)
+        return child
+
+    def add_parameters(
+        self,
+        dim: Any,
+        init: Any = None,
+        name: str = "",
+        device: str = "",
+        scale: float = 1.0,
+        mean: float = 0.0,
+        std: float = 1.0,
+    ) -> Parameters:
+        """A new trainable tensor.
+
+        Args:
+            dim: an int, or a tuple or list of up to 7.
+            init: None or ``'glorot'``; a number; ``'uniform'`` in (-`scale`,
+                `scale`); ``'normal'`` with `mean` and `std`; ``'he'``;
+                ``'identity'``; a PyInitializer; or an array, whose shape then
+                counts instead of `dim`.
+            name: without ``/`` and ``_``; a number is added to make it unique.
+            device: ``""``, or the name of the default device.
+        Raises:
+            AssertionError: `dim` is none of the above.
+            RuntimeError: the name or the device will not do.
+            ValueError: `dim` or `init` is out of range.
+        """
+        _require_dim("add_parameters", dim)
+        _require_device(device)
+        own = _unique(name, self._taken)
+        if isinstance(init, np.ndarray):
+            return self._add_parameters(own, init)
+        shape = to_shape("add_parameters", dim)
+        chosen = initializer(init, shape, scale=scale, mean=mean, std=std)
+        return self._add_parameters(own, chosen.fill(shape))
+
+    def add_lookup_parameters(
+        self,
+        dim: Any,
+        init: Any = None,
+        name: str = "",
+        device: str = "",
+        scale: float = 1.0,
+        mean: float = 0.0,
+        std: float = 1.0,
+    ) -> LookupParameters:
+        """A new table of trainable rows.
+
+        Args:
+            dim: ``(N, row dims...)``; an int n stands for ``(n, 1)``. An array as
+                `init` has the rows first, too.
+            others: as for `add_parameters`. The default initialiser counts the rows
+                as a dim, so the numbers in a long table are small, as in DyNet.
+        """
+        _require_dim("add_lookup_parameters", dim)
+        _require_device(device)
+        own = _unique(name, self._taken)
+        if isinstance(init, np.ndarray):
+            return self._add_table(own, init)
+        shape = to_shape("add_lookup_parameters", dim)
+        if isinstance(dim, int):
+            shape = (*shape, 1)
+        if not shape:
+            raise _no_rows(dim)
+        rows, *row = shape
+        chosen = initializer(init, tuple(row), scale=scale, mean=mean, std=std)
+        _require_for_tables(chosen)
+        return self._add_table(own, np.moveaxis(chosen.fill((*row, rows)), -1, 0))
+
+    def parameters_from_numpy(
+        self, array: np.ndarray, name: str = "", device: str = ""
+    ) -> Parameters:
+        """A new trainable tensor with the shape and the values of `array`."""
+        return self.add_parameters(array.shape, array, name, device)
+
+    def lookup_parameters_from_numpy(
+        self, array: np.ndarray, name: str = "", device: str = ""
+    ) -> LookupParameters:
+        """A new table with the values of `array`, rows first."""
+        return self.add_lookup_parameters(array.shape, array, name, device)
+
+    def parameters_list(self) -> list[Parameters]:
+        """Every parameter, sub-collections included, in order of creation."""
+        return list(self._parameters)
+
+    def lookup_parameters_list(self) -> list[LookupParameters]:
+        """Every table, sub-collections included, in order of creation."""
+        return list(self._tables)
+
+    def parameter_count(self) -> int:
+        """How many numbers all parameters and tables have together."""
+        shapes = [p.shape() for p in self._parameters]
+        shapes += [t.shape() for t in self._tables]
+        return sum(math.prod(shape) for shape in shapes)
+
+    def get_weight_decay(self) -> float:
+        """How much of every weight an update takes away; always 0 so far."""
+        return 0.0
+
+    def _add_parameters(self, own: str, values: np.ndarray) -> Parameters:
+        shape = to_shape("add_parameters", values.shape)
+        made = Parameters(DenseStorage(self._name + own, values.reshape(shape)))
+        for collection in (*self._ancestors, self):
+            collection._parameters.append(made)
+        return made
+
+    def _add_table(self, own: str, values: np.ndarray) -> LookupParameters:
+        shape = to_shape("add_lookup_parameters", values.shape)
+        if not shape:
+            raise _no_rows(shape)
+        made = LookupParameters(TableStorage(self._name + own, values))
+        for collection in (*self._ancestors, self):
+            collection._tables.append(made)
+        return made
+
+
+Model = ParameterCollection
+
+
+def _unique(name: str, taken: dict[str, int]) -> str:
+    """`name` with the number that makes it unique."""
+    if "/" in name or "_" in name:
+        raise RuntimeError(
+            explain(
+                "name: it has a / or a _ in it",
+                got=name,
+                expected="a name without them",
+                fix=f"{name.replace('/', '-').replace('_', '-')!r}, say",
+            )
+        )
+    number = taken.get(name, 0)
+    taken[name] = number + 1
+    return f"{name}_{number}" if number or not name else name
+
+
+def _require_dim(name: str, dim: Any) -> None:
+    if not isinstance(dim, (int, tuple, list)):
+        raise AssertionError(
+            explain(
+                f"{name}: dim is no int, tuple or list",
+                got=f"{dim!r} ({type(dim).__name__})",
+                expected="an int, or a tuple or list of ints",
+                fix="int(dim)",
+            )
+        )
+
+
+def _require_device(device: str) -> None:
+    default = jax.devices()[0]
+    platform = "CPU" if default.platform == "cpu" else f"GPU:{default.id}"
+    if device not in ("", platform):
+        raise RuntimeError(
+            explain(
+                "device: parameters live on the default device",
+                got=device,
+                expected=f'"" or "{platform}"',
+                fix="leave it out",
+            )
+        )
+
+
+def _require_for_tables(chosen: PyInitializer) -> None:
+    if not chosen.for_tables:
+        raise ValueError(
+            explain(
+                "add_lookup_parameters: init is not for tables",
+                got=type(chosen).__name__,
+                expected="another initialiser, or the array itself",
+                fix="init=array, rows first",
+            )
+        )
+
+
+def _no_rows(dim: Any) -> ValueError:
+    return ValueError(
+        explain(
+            "add_lookup_parameters: there is no number of rows",
+            got=dim,
+            expected="(N, row dims...)",
+            fix="put the number of rows first",
+        )
+    )

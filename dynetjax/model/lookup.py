@@ -1,0 +1,334 @@
+"""LookupParameters: a table of trainable rows, such as word embeddings."""
+
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.errors import explain
+from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.model.parameters import NO_GRAPH
+from dynetjax.model.storage import TableStorage, to_host
+from dynetjax.model.unique import Unique
+from dynetjax.ops.registry import SIGNATURES, Op
+from dynetjax.ops.sources import lookup_node, parameter_node
+
+_MAX_INDEX = 2**32 - 1
+
+
+def _rows_last(table):
+    return jnp.moveaxis(table, 0, -1)
+
+
+def _rows_last_dim(name, table):
+    return (*table.shape[1:], table.shape[0])
+
+
+WHOLE_TABLE = Op("lookup_table", _rows_last, _rows_last_dim, internal=True)
+
+
+class RowExpression(Expression):
+    """A row of a table, or a batch of rows; `set` chooses others."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, index: int, stamp: int, table: "LookupParameters"):
+        super().__init__(index, stamp)
+        self._table = table
+
+    def set(self, value: Any) -> None:
+        """Read another row, or as many other rows; the graph is computed anew.
+
+        Raises:
+            OverflowError, ValueError, TypeError: as the lookup itself would.
+        """
+        graph = current_graph()
+        is_batch = isinstance(graph.data[self.enter(graph)], list)
+        check = _row_ids if is_batch else _row_id
+        super().set(check("set", value, len(self._table)))
+
+    set_index = set
+
+
+class LookupParameters(Unique, Expression):
+    """A table of N trainable rows; made by `add_lookup_parameters`.
+
+    ``E[i]`` is row i as an expression, ``E.batch(ids)`` a batch of rows. Only rows
+    that were looked up are touched by a trainer's ``update()``. Used itself as an
+    expression, it is the whole table, rows last: ``(row dims..., N)``. Arrays come
+    out as float64 copies with the rows first.
+    """
+
+    __slots__ = ("_whole", "storage")
+    index = stamp = NO_GRAPH
+
+    def __init__(self, storage: TableStorage):
+        self.storage = storage
+        self._whole = (NO_GRAPH, 0)  # the stamp of a graph, and the table's node there
+
+    def __repr__(self) -> str:
+        return f"LookupParameter {self.storage.name}"
+
+    def __len__(self) -> int:
+        return self.storage.shape[0]
+
+    def __iter__(self) -> Iterator[Expression]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, i: int) -> Expression:
+        return lookup(self, i)
+
+    def batch(self, ids: Iterable[int]) -> Expression:
+        """A batch of rows; see `lookup_batch`."""
+        return lookup_batch(self, ids)
+
+    def enter(self, graph: ComputationGraph) -> int:
+        storage = self.storage
+        table = parameter_node(graph, storage, storage.shape, constant=False)
+        stamp, node = self._whole
+        if stamp != graph.stamp or not _is_whole(graph, node, table):
+            node = graph.add(WHOLE_TABLE, (table,))
+            self._whole = graph.stamp, node
+        return node
+
+    def locate(self) -> tuple[ComputationGraph, int]:
+        graph = current_graph()
+        return graph, self.enter(graph)
+
+    def dim(self) -> tuple[Shape, int]:
+        rows, *row = self.storage.shape
+        return (*row, rows), 1
+
+    def expr(self) -> "LookupParameters":
+        """The whole table as an expression: itself."""
+        return self
+
+    def name(self) -> str:
+        """Full name, ``/encoder/E``."""
+        return self.storage.name
+
+    def shape(self) -> Shape:
+        """``(N, row dims...)``."""
+        return self.storage.shape
+
+    def as_array(self) -> np.ndarray:
+        """The values, ``(N, row dims...)``, a float64 copy."""
+        return to_host(self.storage.host_values())
+
+    def grad_as_array(self) -> np.ndarray:
+        """The accumulated gradient, ``(N, row dims...)``, a float64 copy."""
+        return self.storage.host_gradient()
+
+    def row_as_array(self, row: int) -> np.ndarray:
+        """The values of one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        return to_host(self.storage.host_values()[self._existing(row)])
+
+    def row_grad_as_array(self, row: int) -> np.ndarray:
+        """The gradient of one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        return to_host(self.storage.host_gradient()[self._existing(row)])
+
+    def rows_as_array(self, rows: Iterable[int]) -> np.ndarray:
+        """The values of several rows, stacked.
+
+        Raises:
+            IndexError: there is no such row.
+            ValueError: `rows` is empty.
+        """
+        return to_host(self.storage.host_values()[self._all_existing(rows)])
+
+    def rows_grad_as_array(self, rows: Iterable[int]) -> np.ndarray:
+        """The gradients of several rows, stacked; raises as `rows_as_array`."""
+        return to_host(self.storage.host_gradient()[self._all_existing(rows)])
+
+    def init_row(self, i: int, row: Iterable[float]) -> None:
+        """Set one row from its numbers, first index fastest.
+
+        Raises:
+            IndexError: there is no such row.
+            OverflowError: `i` is negative.
+            ValueError: `row` has another length.
+        """
+        index = self._existing(i)
+        numbers = [float(x) for x in row]
+        shape = self.storage.shape[1:]
+        if len(numbers) != int(np.prod(shape)):
+            raise ValueError(
+                explain(
+                    f"init_row: the length is not that of a row of {self.name()}",
+                    got=len(numbers),
+                    expected=int(np.prod(shape)),
+                    fix="pass one number per element of the row",
+                )
+            )
+        values = np.array(numbers, np.float32).reshape(shape, order="F")
+        self.storage.edit()[index] = values
+
+    def init_from_array(self, arr: np.ndarray) -> None:
+        """Set the first rows from an array with the rows first.
+
+        Raises:
+            ValueError: the rows of `arr` have another shape, or it has more.
+        """
+        if arr.shape[1:] != self.storage.shape[1:] or len(arr) > len(self):
+            raise ValueError(
+                explain(
+                    f"init_from_array: the array does not fit {self.name()}",
+                    got=arr.shape,
+                    expected=f"at most {self.storage.shape}, with rows as long",
+                    fix="check the number of rows and their size",
+                )
+            )
+        self.storage.edit()[: len(arr)] = arr
+
+    def zero(self) -> None:
+        """Set the values to 0. Gradients stay, unlike those of Parameters."""
+        self.storage.values = jnp.zeros(self.storage.shape, jnp.float32)
+
+    def scale(self, s: float) -> None:
+        """Multiply the values by `s`."""
+        self.storage.values = self.storage.values * np.float32(s)
+
+    def scale_gradient(self, s: float) -> None:
+        """Multiply the gradient by `s`."""
+        self.storage.scale_gradient(s)
+
+    def is_updated(self) -> bool:
+        """Whether trainers change this table."""
+        return self.storage.updated
+
+    def set_updated(self, b: bool) -> None:
+        """As `Parameters.set_updated`."""
+        self.storage.updated = bool(b)
+
+    def _existing(self, row: Any) -> int:
+        try:
+            return _row_id("row", row, len(self))
+        except ValueError as error:
+            raise IndexError(str(error)) from None
+
+    def _all_existing(self, rows: Iterable[int]) -> list[int]:
+        ids = [self._existing(row) for row in rows]
+        if not ids:
+            raise ValueError(
+                explain(
+                    "rows_as_array: the list of rows is empty",
+                    got=ids,
+                    expected="at least one row",
+                    fix="check for an empty list before",
+                )
+            )
+        return ids
+
+
+def lookup(E: LookupParameters, index: int = 0, update: bool = True) -> Expression:
+    """Row `index` of a table.
+
+    With `update` False no gradient reaches the row.
+
+    Raises:
+        OverflowError: `index` is negative.
+        TypeError: it is not an int, or `E` not a table.
+        ValueError: it is past the last row.
+    """
+    storage = _storage("lookup", E)
+    shape = storage.shape
+    if type(index) is not int or not 0 <= index < shape[0]:
+        index = _row_id("lookup", index, shape[0])
+    graph = current_graph()
+    node = lookup_node(graph, storage, shape, index, not update)
+    return RowExpression(node, graph.stamp, E)
+
+
+def lookup_batch(
+    E: LookupParameters, indices: Iterable[int], update: bool = True
+) -> Expression:
+    """A batch of rows of a table, one batch element per index.
+
+    With `update` False no gradient reaches the rows.
+
+    Raises:
+        OverflowError: an index is negative.
+        TypeError: an index is not an int, or `E` not a table.
+        ValueError: an index is past the last row, or there is none.
+    """
+    storage = _storage("lookup_batch", E)
+    ids = _row_ids("lookup_batch", indices, storage.shape[0])
+    graph = current_graph()
+    node = lookup_node(graph, storage, storage.shape, ids, not update)
+    return RowExpression(node, graph.stamp, E)
+
+
+def _is_whole(graph: ComputationGraph, node: int, table: int) -> bool:
+    """Whether `node` is the whole of `table`; a revert may have taken it away."""
+    return (
+        node < len(graph)
+        and SIGNATURES[graph.sig[node]].op is WHOLE_TABLE
+        and graph.operands[graph.first[node]] == table
+    )
+
+
+def _storage(name: str, table: Any) -> TableStorage:
+    if not isinstance(table, LookupParameters):
+        raise TypeError(
+            explain(
+                f"{name}: the table is no LookupParameters",
+                got=f"{table!r} ({type(table).__name__})",
+                expected="LookupParameters",
+                fix="use pick for the rows of an Expression",
+            )
+        )
+    return table.storage
+
+
+def _row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
+    """The indices as a list of ints, checked."""
+    ids = indices.tolist() if isinstance(indices, np.ndarray) else list(indices)
+    if not ids:
+        raise ValueError(
+            explain(
+                f"{name}: there is no index",
+                got=ids,
+                expected="at least one index",
+                fix="check for an empty list before",
+            )
+        )
+    if {*map(type, ids)} == {int} and min(ids) >= 0 and max(ids) < size:
+        return ids
+    return [_row_id(name, i, size) for i in ids]
+
+
+def _row_id(name: str, index: Any, size: int) -> int:
+    """The index as an int, checked."""
+    try:
+        row = operator.index(index)
+    except TypeError:
+        raise TypeError(
+            explain(
+                f"{name}: the index is not an int",
+                got=f"{index!r} ({type(index).__name__})",
+                expected=f"an int from 0 to {size - 1}",
+                fix="pass one index; batch(ids) takes several",
+            )
+        ) from None
+    if 0 <= row < size:
+        return row
+    wrong = OverflowError if row < 0 or row > _MAX_INDEX else ValueError
+    raise wrong(
+        explain(
+            f"{name}: the index is out of range",
+            got=row,
+            expected=f"an int from 0 to {size - 1}",
+            fix="count from 0; a table does not grow",
+        )
+    )

@@ -1,0 +1,156 @@
+"""Parameters: trainable tensors, usable wherever an Expression is."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.errors import explain
+from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.model.storage import DenseStorage, to_device, to_host
+from dynetjax.model.unique import Unique
+from dynetjax.ops.registry import parameter_kind
+from dynetjax.ops.sources import parameter_node
+
+NO_GRAPH = -1  # no graph has this stamp: the expression enters each one anew
+
+
+class _Leaf(Expression):
+    """A parameter seen as an expression of whichever graph it is used in."""
+
+    __slots__ = ("_kind", "storage")
+    index = stamp = NO_GRAPH
+    constant = False
+
+    def __init__(self, storage: DenseStorage):
+        self.storage = storage
+        self._kind = parameter_kind(storage.ident, storage.shape, self.constant).id
+
+    def enter(self, graph: ComputationGraph) -> int:
+        node = graph.parameter_nodes.get(self._kind)
+        if node is None:
+            storage = self.storage
+            node = parameter_node(graph, storage, storage.shape, self.constant)
+        return node
+
+    def locate(self) -> tuple[ComputationGraph, int]:
+        graph = current_graph()
+        return graph, self.enter(graph)
+
+    def dim(self) -> tuple[Shape, int]:
+        return self.storage.shape, 1
+
+
+class ConstantParameters(_Leaf):
+    """What ``p.expr(update=False)`` gives: the values, without a gradient."""
+
+    __slots__ = ()
+    constant = True
+
+    def __repr__(self) -> str:
+        return f"Constant {self.storage.name}"
+
+
+class Parameters(Unique, _Leaf):
+    """A trainable tensor of a collection; made by `add_parameters`.
+
+    It is an expression of every graph: its node is made at the first use in each.
+    Arrays come out as float64 copies, so that writing to one never changes the
+    model. Gradients add up over all ``backward()`` until a trainer's ``update()``.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Parameter {self.storage.name}"
+
+    def name(self) -> str:
+        """Full name, ``/encoder/W``."""
+        return self.storage.name
+
+    def shape(self) -> Shape:
+        return self.storage.shape
+
+    def expr(self, update: bool = False) -> Expression:
+        """This parameter as an expression.
+
+        With `update` False, the default, no gradient reaches the parameter.
+        """
+        return self if update else ConstantParameters(self.storage)
+
+    def as_array(self) -> np.ndarray:
+        """The values, a float64 copy."""
+        return to_host(self.storage.values)
+
+    def grad_as_array(self) -> np.ndarray:
+        """The accumulated gradient, a float64 copy; zeros if there is none."""
+        return self.storage.host_gradient()
+
+    def set_value(self, arr: Any) -> None:
+        """Replace the values by an array or nested lists of the same shape.
+
+        Raises:
+            ValueError: the shape differs.
+        """
+        array = np.asarray(arr, dtype=np.float32)
+        if array.shape != self.storage.shape:
+            raise ValueError(
+                explain(
+                    f"set_value: the shape is not that of {self.name()}",
+                    got=array.shape,
+                    expected=self.storage.shape,
+                    fix="reshape the array",
+                )
+            )
+        self.storage.values = to_device(array)
+
+    def zero(self) -> None:
+        """Set the values to 0, and clear the gradient."""
+        self.storage.values = jnp.zeros(self.storage.shape, jnp.float32)
+        self.storage.take_gradient()
+
+    def scale(self, s: float) -> None:
+        """Multiply the values by `s`."""
+        self.storage.values = self.storage.values * np.float32(s)
+
+    def scale_gradient(self, s: float) -> None:
+        """Multiply the gradient by `s`."""
+        self.storage.scale_gradient(s)
+
+    def clip_inplace(self, left: float, right: float) -> None:
+        """Bring every value into ``[left, right]``."""
+        low, high = np.float32(left), np.float32(right)
+        self.storage.values = jnp.clip(self.storage.values, low, high)
+
+    def is_updated(self) -> bool:
+        """Whether trainers change this parameter."""
+        return self.storage.updated
+
+    def set_updated(self, b: bool) -> None:
+        """Let trainers change this parameter, or leave it as it is.
+
+        A frozen parameter keeps collecting gradients, which count in the norm that
+        trainers clip by and are applied once it is updated again, as in DyNet.
+        """
+        self.storage.updated = bool(b)
+
+
+_told = False
+
+
+def parameter(*args: Any) -> Any:
+    """Its argument as it is; a tuple for none or several. Not needed any more.
+
+    The first call prints DyNet's notice.
+    """
+    global _told
+    if not _told:
+        _told = True
+        print("The dy.parameter(...) call is now DEPRECATED.")
+        print(
+            "        There is no longer need to explicitly add parameters to the"
+            " computation graph."
+        )
+        print("        Any used parameter will be added automatically.")
+    return args[0] if len(args) == 1 else args

@@ -1,0 +1,103 @@
+"""Random numbers for first values: DyNet's generator, draw for draw.
+
+One 32-bit Mersenne Twister serves the process. The same seed and the same order of
+creation give the values that DyNet gives (to the last bit or the one before).
+"""
+
+import secrets
+import threading
+
+import numpy as np
+
+from dynetjax.errors import explain
+
+_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
+_MAX_SEED = 2**32 - 1
+_MASKS = 1  # tells the stream of masks from that of first values
+
+
+class _Generator:
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.reset(secrets.randbelow(_MAX_SEED) + 1)
+
+    def reset(self, seed: int) -> None:
+        with self.lock:
+            self.twister = np.random.RandomState(seed)
+            self.masks = np.random.RandomState([seed, _MASKS])
+
+    def unit(self, count: int) -> np.ndarray:
+        """`count` float32 numbers in ``[0, 1)``, one 32-bit draw each."""
+        draws = self.twister.randint(0, 2**32, count, dtype=np.uint32)
+        numbers = draws.astype(np.float32) * np.float32(2.0**-32)
+        return np.minimum(numbers, _BELOW_ONE)
+
+    def pairs(self, count: int) -> np.ndarray:
+        """`count` pairs of float32 standard normal numbers, ``[count, 2]``.
+
+        The polar method. No draw is taken beyond the last pair, so that what
+        follows in the stream is what follows in DyNet's.
+        """
+        found: list[np.ndarray] = []
+        while count > 0:
+            points = np.float32(2) * self.unit(2 * count).reshape(count, 2)
+            points -= np.float32(1)
+            squared = points[:, 0] * points[:, 0] + points[:, 1] * points[:, 1]
+            inside = (squared <= 1) & (squared > 0)
+            points, squared = points[inside], squared[inside]
+            factor = np.sqrt(np.float32(-2) * np.log(squared) / squared)
+            found.append(points[:, ::-1] * factor[:, None])
+            count -= len(points)
+        return np.concatenate(found) if found else np.zeros((0, 2), np.float32)
+
+
+_generator = _Generator()
+
+
+def uniform(count: int, left: float, right: float) -> np.ndarray:
+    """`count` float32 numbers, uniform in ``[left, right)``."""
+    with _generator.lock:
+        unit = _generator.unit(count)
+    width = np.float32(right) - np.float32(left)
+    return unit * width + np.float32(left)
+
+
+def normal(count: int, mean: float, std: float) -> np.ndarray:
+    """`count` float32 numbers from a normal distribution."""
+    with _generator.lock:
+        pairs = _generator.pairs((count + 1) // 2)
+    return pairs.ravel()[:count] * np.float32(std) + np.float32(mean)
+
+
+def reset_random_seed(seed: int) -> None:
+    """Start the random numbers of the process again, from `seed`.
+
+    Args:
+        seed: any 32-bit number; 0 is one like the others.
+    Raises:
+        OverflowError: `seed` is negative or above 2**32 - 1.
+        TypeError: it is not a number.
+    """
+    if isinstance(seed, str):
+        raise TypeError(f"reset_random_seed: expected a number, got {seed!r}")
+    number = int(seed)
+    if not 0 <= number <= _MAX_SEED:
+        raise OverflowError(
+            explain(
+                "reset_random_seed: the seed is out of range",
+                got=seed,
+                expected=f"0 to {_MAX_SEED}",
+                fix="take it modulo 2**32",
+            )
+        )
+    _generator.reset(number)
+
+
+def mask_seed() -> int:
+    """32 bits to make the keys of masks and noise from; others at each call.
+
+    A stream of its own, set by the same seed: how many masks a program draws leaves
+    the first values of its parameters alone.
+    """
+    with _generator.lock:
+        return int(_generator.masks.randint(0, 2**32, dtype=np.uint32))

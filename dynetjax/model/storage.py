@@ -1,0 +1,298 @@
+"""What owns the numbers: one storage per parameter or lookup table.
+
+A dense parameter has one gradient array. The gradient of a table is a list of
+*parts*, each the rows that one backward touched; they are summed when somebody
+asks. Which rows are touched is known on the host without waiting for the device.
+"""
+
+import collections
+import functools
+import heapq
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.dims import Shape
+
+
+class _Idents:
+    """Small ids, unique among living owners, the smallest free one first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: list[int] = []
+        self._next = 0
+        # Owners die in the garbage collector, where no lock may be taken.
+        self._returned: collections.deque[int] = collections.deque()
+
+    def take(self, owner: object) -> int:
+        with self._lock:
+            while self._returned:
+                heapq.heappush(self._free, self._returned.popleft())
+            if self._free:
+                ident = heapq.heappop(self._free)
+            else:
+                ident, self._next = self._next, self._next + 1
+        weakref.finalize(owner, self._returned.append, ident).atexit = False
+        return ident
+
+
+_idents = _Idents()
+
+
+def to_device(array: Any) -> jax.Array:
+    """A float32 array of its own on the default device."""
+    return jnp.array(np.asarray(array, dtype=np.float32))
+
+
+def to_host(array: Any) -> np.ndarray:
+    """A copy as users see arrays: float64, Fortran order."""
+    return np.array(array, dtype=np.float64, order="F")
+
+
+def capacity_for(count: int) -> int:
+    """The smallest power of two that holds `count` rows; 0 for none."""
+    return 1 << (count - 1).bit_length() if count else 0
+
+
+class DenseStorage:
+    """The numbers of a parameter.
+
+    Attributes:
+        ident: see `dynetjax.graph.Storage`.
+        name: full name, ``/encoder/W``.
+        values: float32 array of the parameter's shape.
+        gradient: accumulated gradient of the same shape; None stands for zeros.
+        has_gradient: a backward reached it since the gradient was last cleared.
+        updated: trainers may change it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "gradient",
+        "has_gradient",
+        "ident",
+        "name",
+        "updated",
+        "values",
+    )
+    is_table = False
+
+    def __init__(self, name: str, values: np.ndarray):
+        self.ident = _idents.take(self)
+        self.name = name
+        self.values: Any = to_device(values)
+        self.gradient: Any = None
+        self.has_gradient = False
+        self.updated = True
+
+    @property
+    def shape(self) -> Shape:
+        return self.values.shape
+
+    def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
+        raise AssertionError(f"{self.name} is no table: it has no rows")
+
+    def host_gradient(self) -> np.ndarray:
+        """The gradient as float64."""
+        if self.gradient is None:
+            return np.zeros(self.shape, order="F")
+        return to_host(self.gradient)
+
+    def scale_gradient(self, factor: float) -> None:
+        if self.gradient is not None:
+            self.gradient = self.gradient * np.float32(factor)
+
+    def take_gradient(self) -> jax.Array | None:
+        """Clear the gradient, and return what it was."""
+        gradient, self.gradient, self.has_gradient = self.gradient, None, False
+        return gradient
+
+    def put_back(self, gradient: jax.Array | None) -> None:
+        """Undo `take_gradient`; what was added since stays."""
+        if gradient is not None:
+            self.gradient = _sum(self.gradient, gradient)
+            self.has_gradient = True
+
+
+class RowGradient(NamedTuple):
+    """Gradients of some rows.
+
+    Attributes:
+        rows: int32 ids; those past the last row of the table are padding.
+        values: ``[len(rows), *row]``; what stands at the padding has no meaning.
+    """
+
+    rows: np.ndarray
+    values: jax.Array
+
+
+class TableGradient(NamedTuple):
+    """All of a table's gradient: what touched the whole of it, and the parts."""
+
+    whole: jax.Array | None
+    parts: tuple[RowGradient, ...]
+
+
+class TableStorage:
+    """The numbers of a lookup table, rows first.
+
+    Attributes:
+        ident, name, has_gradient, updated: as in `DenseStorage`.
+        gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_edited",
+        "_parts",
+        "_touched",
+        "_values",
+        "gradient",
+        "has_gradient",
+        "ident",
+        "name",
+        "shape",
+        "updated",
+    )
+    is_table = True
+
+    def __init__(self, name: str, values: np.ndarray):
+        self.ident = _idents.take(self)
+        self.name = name
+        self.shape: Shape = values.shape
+        self._values: Any = to_device(values)
+        self._edited: np.ndarray | None = None
+        self._parts: list[RowGradient] = []
+        self._touched: np.ndarray | None = None
+        self.gradient: Any = None
+        self.has_gradient = False
+        self.updated = True
+
+    @property
+    def values(self) -> Any:
+        """float32 array ``[N, *row]`` on the device."""
+        if self._edited is not None:
+            self._values, self._edited = to_device(self._edited), None
+        return self._values
+
+    @values.setter
+    def values(self, values: Any) -> None:
+        self._values, self._edited = values, None
+
+    def edit(self) -> np.ndarray:
+        """The values on the host, to be written to until `values` is next read.
+
+        Setting a row on the device would copy the table: a hundred thousand
+        pretrained vectors are set one by one here, and sent once.
+        """
+        if self._edited is None:
+            self._edited = np.array(self._values)
+        return self._edited
+
+    def host_values(self) -> np.ndarray:
+        """The values, not to be written to."""
+        return np.asarray(self._values if self._edited is None else self._edited)
+
+    def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
+        """Note gradients ``values[k]`` of the rows ``rows[k]``; see `RowGradient`."""
+        self._parts.append(RowGradient(rows, values))
+        self._touched = None
+        self.has_gradient = True
+        if sum(len(part.rows) for part in self._parts) > 4 * self.shape[0] + 1024:
+            self.row_gradient(self.row_capacity())
+
+    def touched(self) -> np.ndarray:
+        """Ids of the rows with a gradient of their own, in order, each once."""
+        if self._touched is None:
+            rows = [part.rows for part in self._parts] or [np.zeros(0, np.int32)]
+            ids = np.unique(np.concatenate(rows))
+            self._touched = ids[ids < self.shape[0]]
+        return self._touched
+
+    def row_capacity(self) -> int:
+        """A number of rows, a power of two, that `row_gradient` has room in."""
+        if self._is_merged():
+            return len(self._parts[0].rows)
+        return capacity_for(len(self.touched()))
+
+    def row_gradient(self, capacity: int) -> RowGradient:
+        """The sum of the parts, each row once, padded to `capacity` rows."""
+        if not (self._is_merged() and len(self._parts[0].rows) == capacity):
+            self._parts = [self._merge(capacity)]
+        return self._parts[0]
+
+    def _is_merged(self) -> bool:
+        if len(self._parts) != 1:
+            return False
+        rows = self._parts[0].rows
+        return np.count_nonzero(rows < self.shape[0]) == len(self.touched())
+
+    def _merge(self, capacity: int) -> RowGradient:
+        ids = self.touched()
+        rows = np.full(capacity, self.shape[0], np.int32)
+        rows[: len(ids)] = ids
+        first, *others = self._parts
+        slots = self._slots(first, ids, capacity)
+        total = _place(first.values, slots, capacity=capacity)
+        for part in others:
+            slots = self._slots(part, ids, capacity)
+            total = _add_rows(total, part.values, slots)
+        return RowGradient(rows, total)
+
+    def _slots(self, part: RowGradient, ids: np.ndarray, past: int) -> np.ndarray:
+        slots = np.searchsorted(ids, part.rows).astype(np.int32)
+        slots[part.rows >= self.shape[0]] = past
+        return slots
+
+    def host_gradient(self) -> np.ndarray:
+        """The gradient of the whole table as float64."""
+        if self.gradient is None:
+            total = np.zeros(self.shape, np.float32)
+        else:
+            total = np.array(self.gradient)
+        for rows, values in self._parts:
+            real = rows < self.shape[0]
+            np.add.at(total, rows[real], np.asarray(values)[real])
+        return to_host(total)
+
+    def scale_gradient(self, factor: float) -> None:
+        by = np.float32(factor)
+        if self.gradient is not None:
+            self.gradient = self.gradient * by
+        self._parts = [RowGradient(p.rows, p.values * by) for p in self._parts]
+
+    def take_gradient(self) -> TableGradient:
+        """Clear the gradient, and return what it was."""
+        gradient = TableGradient(self.gradient, tuple(self._parts))
+        self.gradient, self._parts, self._touched = None, [], None
+        self.has_gradient = False
+        return gradient
+
+    def put_back(self, gradient: TableGradient) -> None:
+        """Undo `take_gradient`; what was added since stays."""
+        if gradient.whole is not None:
+            self.gradient = _sum(self.gradient, gradient.whole)
+        self._parts[:0] = gradient.parts
+        self._touched = None
+        self.has_gradient = self.gradient is not None or bool(self._parts)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is None else a + b
+
+
+@functools.partial(jax.jit, static_argnames="capacity")
+def _place(values, slots, *, capacity):
+    """Rows of `values` summed into the slots they belong to."""
+    total = jnp.zeros((capacity, *values.shape[1:]), values.dtype)
+    return total.at[slots].add(values, mode="drop")
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _add_rows(total, values, slots):
+    return total.at[slots].add(values, mode="drop")

@@ -1,0 +1,217 @@
+"""Checks of what is not an operand: indices, numbers, devices, batch sizes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Dim, DimError
+from dynetjax.errors import explain
+
+MAX_UNSIGNED = 2**32 - 1
+REAL = (int, float, np.integer, np.floating)
+
+
+def unsigned(name: str, what: str, value: Any) -> int:
+    """`value` as a non-negative int; floats are truncated, as in DyNet.
+
+    Raises:
+        TypeError: `value` is not a number.
+        OverflowError: it is negative, or does not fit 32 bits.
+    """
+    if type(value) is int and 0 <= value <= MAX_UNSIGNED:
+        return value
+    if not isinstance(value, REAL):
+        raise TypeError(
+            explain(
+                f"{name}: {what} is not a number",
+                got=f"{value!r} ({type(value).__name__})",
+                expected="a non-negative int",
+                fix="pass one int; the batched operations take lists",
+            )
+        )
+    number = int(value)
+    if not 0 <= number <= MAX_UNSIGNED:
+        raise OverflowError(
+            explain(
+                f"{name}: {what} is negative or too large",
+                got=number,
+                expected="an int from 0 on, below 2**32",
+                fix="count from 0; only x[-1] counts from the end",
+            )
+        )
+    return number
+
+
+def index_below(name: str, what: str, value: Any, size: int) -> int:
+    """`value` as an int in ``[0, size)``.
+
+    Raises:
+        TypeError, OverflowError: as `unsigned`.
+        ValueError: it is `size` or more.
+    """
+    if type(value) is int and 0 <= value < size:
+        return value
+    number = unsigned(name, what, value)
+    if number >= size:
+        raise ValueError(
+            explain(
+                f"{name}: {what} is out of range",
+                got=number,
+                expected=f"0 <= {what} < {size}",
+                fix="count from 0",
+            )
+        )
+    return number
+
+
+def indices_below(name: str, what: str, values: Any, size: int) -> list[int]:
+    """A list of ints in ``[0, size)``, from a list, a tuple or a 1-d array.
+
+    Raises:
+        TypeError: `values` is no such sequence, or an element is not a number.
+        OverflowError, ValueError: as `index_below`.
+    """
+    if not isinstance(values, (list, tuple, np.ndarray)) or np.ndim(values) != 1:
+        raise TypeError(
+            explain(
+                f"{name}: {what} is not a sequence of ints",
+                got=f"{values!r} ({type(values).__name__})",
+                expected="a list, tuple or 1-d array of ints",
+                fix="put the ints into a list",
+            )
+        )
+    return [index_below(name, what, value, size) for value in values]
+
+
+def one_per_element(name: str, what: str, values: Sequence, batch: int) -> None:
+    """Check that there is one of `values` for each of `batch` elements.
+
+    Raises:
+        ValueError: there are fewer or more.
+    """
+    if len(values) != batch:
+        raise ValueError(
+            explain(
+                f"{name}: {what} does not fit the batch",
+                got=f"{len(values)} of them for a batch of {batch}",
+                expected="one per batch element",
+                fix="give as many as there are batch elements",
+            )
+        )
+
+
+def number(name: str, what: str, value: Any) -> float:
+    """`value` as a float.
+
+    Raises:
+        TypeError: it is not a number.
+    """
+    if not isinstance(value, REAL):
+        raise TypeError(
+            explain(
+                f"{name}: {what} is not a number",
+                got=f"{value!r} ({type(value).__name__})",
+                expected="an int or a float",
+                fix="pass a Python number",
+            )
+        )
+    return float(value)
+
+
+def one_number(name: str, dims: list[Dim], value: Any) -> tuple:
+    """The `accept` of an operation with one number as runtime data."""
+    del dims
+    return (), number(name, "the constant", value), 1
+
+
+def number_from(name: str, what: str, value: Any, low: float) -> float:
+    """`value` as a float of at least `low`.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is below `low`.
+    """
+    converted = number(name, what, value)
+    if not converted >= low:
+        raise ValueError(
+            explain(
+                f"{name}: {what} is too small",
+                got=converted,
+                expected=f"{what} >= {low:g}",
+                fix="check its sign",
+            )
+        )
+    return converted
+
+
+def axis_of(name: str, what: str, value: Any, x: Dim) -> int:
+    """`value` as an axis that `x` has.
+
+    Raises:
+        DimError: `x` has no such axis.
+    """
+    axis = unsigned(name, what, value)
+    if axis >= len(x.shape):
+        raise DimError(
+            explain(
+                f"{name}: x has no such dimension",
+                got=f"{what} = {axis}, x = {x}",
+                expected=f"{what} < {len(x.shape)}",
+                fix="count dimensions from 0; the batch is not one of them",
+            )
+        )
+    return axis
+
+
+def order_at_most(name: str, x: Dim, order: int) -> None:
+    """Check that `x` has at most `order` dimensions.
+
+    Raises:
+        DimError: it has more.
+    """
+    if len(x.shape) > order:
+        raise DimError(
+            explain(
+                f"{name}: x has too many dimensions",
+                got=x,
+                expected=f"at most {order} dimensions",
+                fix="reshape x first",
+            )
+        )
+
+
+def one_batch(name: str, dims: list[Dim]) -> int:
+    """The batch size of operands whose batches are equal or 1.
+
+    Raises:
+        DimError: there are two different ones.
+    """
+    sizes = {dim.batch for dim in dims} - {1}
+    if len(sizes) > 1:
+        raise DimError(
+            explain(
+                f"{name}: the operands have different batch sizes",
+                got=", ".join(map(str, dims)),
+                expected="one batch size, or 1",
+                fix="bring the batches to one size",
+            )
+        )
+    return max(sizes, default=1)
+
+
+def check_device(name: str, device: str) -> None:
+    """Accept DyNet's names for the device that JAX already uses.
+
+    Raises:
+        RuntimeError: another device is asked for.
+    """
+    if device not in ("", "CPU"):
+        raise RuntimeError(
+            explain(
+                f"{name}: Invalid device name",
+                got=repr(device),
+                expected='"" or "CPU"',
+                fix="choose the device for the whole process with JAX_PLATFORMS",
+            )
+        )

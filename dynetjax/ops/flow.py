@@ -1,0 +1,82 @@
+"""Gradient flow: values pass unchanged, gradients do not."""
+
+import jax
+from jax import lax
+
+from dynetjax.graph import current_graph
+from dynetjax.ops.arguments import check_device, one_number
+from dynetjax.ops.declare import op, operand
+from dynetjax.ops.elementwise import same
+
+__all__ = ["flip_gradient", "nobackprop", "scale_gradient", "to_device"]
+
+
+@jax.custom_jvp
+def _with_slope(x, slope):
+    del slope
+    return x
+
+
+@_with_slope.defjvp
+def _with_slope_jvp(primals, tangents):
+    x, slope = primals
+    return x, slope * tangents[0]
+
+
+@op(inputs="x", dim=same)
+def nobackprop(x):
+    """`x`, through which no gradient flows.
+
+    Args:
+        x: any dims.
+    Returns:
+        `x`.
+    Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    """
+    return lax.stop_gradient(x)
+
+
+@op(inputs="x", dim=same)
+def flip_gradient(x):
+    """`x`, whose gradient changes its sign (arxiv.org/abs/1409.7495).
+
+    Args:
+        x: any dims.
+    Returns:
+        `x`.
+    Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    """
+    return _with_slope(x, -1.0)
+
+
+@op(inputs="x", runtime="lambd:f", dim=same, accept=one_number)
+def scale_gradient(x, lambd=1.0):
+    """`x`, whose gradient is multiplied by `lambd`.
+
+    Args:
+        x: any dims.
+        lambd: a number. Run-time: a new lambd never recompiles.
+    Returns:
+        `x`.
+    Raises:
+        TypeError: `lambd` is not a number.
+    Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    """
+    return _with_slope(x, lambd)
+
+
+def to_device(e, device_str):
+    """`e` itself: everything is on the device that JAX uses.
+
+    Args:
+        e: any dims.
+        device_str: "" or "CPU".
+    Returns:
+        `e`.
+    Raises:
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-to-device.cc``.
+    """
+    operand("to_device", e, current_graph())
+    check_device("to_device", device_str)
+    return e

@@ -1,0 +1,204 @@
+"""Inputs: numbers from outside become nodes.
+
+An input node keeps its numbers as a float32 array ``[batch, *shape]``, which is fed
+at each run and is never part of a program.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import MAX_ORDER, Dim, DimError
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import check_device, number, unsigned
+from dynetjax.ops.registry import INPUT, Op
+
+__all__ = ["inputTensor", "inputVector", "scalarInput", "vecInput"]
+
+
+def _float32(values: Any) -> np.ndarray:
+    """A new array in C order; what exceeds float32 becomes infinite, as in DyNet."""
+    with np.errstate(over="ignore"):
+        return np.array(values, dtype=np.float32, order="C")
+
+
+def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
+    """`value`, flat and first index fastest, laid out as `data` is."""
+    flat = np.ravel(_float32(value))
+    if flat.size != data.size:
+        raise ValueError(
+            explain(
+                "set: the number of values does not fit the input",
+                got=f"{flat.size} values for {dim}",
+                expected=f"{data.size} values, first index fastest, batch last",
+                fix="make a new input for another size",
+            )
+        )
+    by_index = np.reshape(flat, (*dim.shape, dim.batch), order="F")
+    return np.ascontiguousarray(np.moveaxis(by_index, -1, 0))
+
+
+INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
+FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
+
+
+def _input(op: Op, data: np.ndarray) -> Expression:
+    """A node of `data`, which has its batch first."""
+    graph = current_graph()
+    batch, *shape = data.shape
+    node = graph.add_rows(op, (), tuple(shape), data, batch)
+    return Expression(node, graph.stamp)
+
+
+def scalarInput(s, device=""):
+    """One number; `.set(s)` changes it.
+
+    Args:
+        s: a number.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        ``{1}``.
+    Raises:
+        TypeError: `s` is not a number.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    """
+    check_device("scalarInput", device)
+    return _input(INPUT_OP, _float32([[number("scalarInput", "s", s)]]))
+
+
+def vecInput(dim, device=""):
+    """A vector of zeros, to be filled by `.set(values)`.
+
+    Args:
+        dim: its length.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        ``{dim}``.
+    Raises:
+        TypeError: `dim` is not a number.
+        OverflowError: it is negative.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    """
+    check_device("vecInput", device)
+    size = unsigned("vecInput", "dim", dim)
+    return _input(INPUT_OP, np.zeros((1, size), np.float32))
+
+
+def inputVector(v, device=""):
+    """A vector; `.set(values)` changes its numbers.
+
+    Args:
+        v: a sequence of numbers, or a 1-d array.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        ``{len(v)}``.
+    Raises:
+        TypeError: `v` is not a sequence of numbers.
+        ValueError: it is empty.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    """
+    check_device("inputVector", device)
+    if isinstance(v, str) or np.ndim(v) != 1:
+        raise TypeError(
+            explain(
+                "inputVector: v is not a sequence of numbers",
+                got=f"{type(v).__name__}",
+                expected="a list, tuple or 1-d array of numbers",
+                fix="use inputTensor for more dimensions, scalarInput for one number",
+            )
+        )
+    return _input(INPUT_OP, _not_empty("inputVector", _float32(v)[None]))
+
+
+def inputTensor(arr, batched=False, device="", reusable_expr=False):
+    """A tensor, or a batch of them.
+
+    Args:
+        arr: an array or a nested list of numbers. A list whose elements are all
+            arrays is a batch of them, whatever `batched` says.
+        batched: the last axis is the batch.
+        device: "" or "CPU", accepted as DyNet's.
+        reusable_expr: let `.set(values)` change the numbers: a flat list, first index
+            fastest, batch elements one after the other.
+    Returns:
+        The dims of `arr`; indices stay what they are in NumPy.
+    Raises:
+        TypeError: `arr` is a number, a tuple or a string.
+        ValueError: it is empty, ragged, or has more than seven dimensions.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    """
+    check_device("inputTensor", device)
+    data = _not_empty("inputTensor", _batch_first(arr, batched))
+    if data.ndim > MAX_ORDER + 1:
+        raise DimError(
+            explain(
+                "inputTensor: arr has too many dimensions",
+                got=Dim(data.shape[1:], len(data)),
+                expected=f"at most {MAX_ORDER}, and the batch",
+                fix="reshape arr",
+            )
+        )
+    return _input(INPUT_OP if reusable_expr else FIXED_INPUT_OP, data)
+
+
+def _batch_first(arr: Any, batched: bool) -> np.ndarray:
+    """`arr` as ``[batch, *shape]``."""
+    if not isinstance(arr, (list, np.ndarray)) or _has_no_axis(arr):
+        raise _not_an_array(arr)
+    if isinstance(arr, list) and arr and all(isinstance(a, np.ndarray) for a in arr):
+        return _at_least_a_vector(_regular(arr))
+    array = _regular(arr)
+    if not batched:
+        return array[None]
+    return _at_least_a_vector(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
+
+
+def _has_no_axis(arr: Any) -> bool:
+    return isinstance(arr, np.ndarray) and arr.ndim == 0
+
+
+def _regular(arr: Any) -> np.ndarray:
+    try:
+        return _float32(arr)
+    except ValueError:
+        raise ValueError(
+            explain(
+                "inputTensor: arr is not a regular array of numbers",
+                got=f"a {type(arr).__name__} with parts of different shapes",
+                expected="numbers, in parts of one shape",
+                fix="pad the parts to one length",
+            )
+        ) from None
+
+
+def _at_least_a_vector(data: np.ndarray) -> np.ndarray:
+    return data if data.ndim > 1 else data[:, None]
+
+
+def _not_an_array(arr: Any) -> TypeError:
+    return TypeError(
+        explain(
+            "inputTensor: arr is not an array",
+            got=type(arr).__name__,
+            expected="an array of at least one dimension, or a list",
+            fix="np.array(...), or scalarInput for one number",
+        )
+    )
+
+
+def _not_empty(name: str, data: np.ndarray) -> np.ndarray:
+    if data.size == 0:
+        raise ValueError(
+            explain(
+                f"{name}: there are no numbers",
+                got=f"shape {data.shape[1:]}",
+                expected="at least one number",
+                fix="leave the input out",
+            )
+        )
+    return data

@@ -1,0 +1,251 @@
+"""Linear algebra: matrix products, affine maps, inner products."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, DimError, Shape, pad, trim
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import one_batch
+from dynetjax.ops.declare import op, operands
+from dynetjax.ops.registry import Op
+
+__all__ = [
+    "affine_transform",
+    "colwise_add",
+    "dot_product",
+    "inverse",
+    "logdet",
+    "trace_of_product",
+]
+
+HIGHEST = lax.Precision.HIGHEST
+
+
+def _misfit(name: str, dims, expected: str, fix: str) -> DimError:
+    return DimError(
+        explain(
+            f"{name}: the dims of the operands do not fit",
+            got=", ".join(map(str, dims)),
+            expected=expected,
+            fix=fix,
+        )
+    )
+
+
+def _product_shape(name: str, x: Dim, y: Dim) -> Shape:
+    """``{m,k}`` times ``{k}`` or ``{k,n}``; ``{m}`` is ``{m,1}``."""
+    m, k, *more = pad(x.shape, 2)
+    rows, n, *too_many = pad(y.shape, 2)
+    if more or too_many or k != rows:
+        raise _misfit(
+            name,
+            [x, y],
+            "{m,k} times {k} or {k,n}",
+            "use cmult for element-wise products, transpose for the other side",
+        )
+    return (m,) if len(y.shape) == 1 else (m, n)
+
+
+@op(inputs="x y", dim=_product_shape, contraction=True)
+def matmul(x, y):
+    """Matrix product, ``x * y``.
+
+        sum_k x_ik y_kj
+
+    Args:
+        x: a matrix ``{m,k X b}``; ``{m}`` is ``{m,1}``.
+        y: a matrix ``{k,n X b}`` or a vector ``{k X b}``.
+    Returns:
+        ``{m,n X b}``, or ``{m X b}`` where `y` is a vector.
+    Raises:
+        DimError: the inner sizes differ, or an operand has more than two dimensions.
+    Source: clab/dynet, ``dynet/nodes-matrixmultiply.cc``.
+    """
+    x = x.reshape(pad(x.shape, 2))
+    if y.ndim == 1:
+        return jnp.dot(y, x.T, precision=HIGHEST)
+    return jnp.dot(x, y, precision=HIGHEST)
+
+
+def _sum_shape(name: str, bias: Dim, *products: Dim) -> Shape:
+    """The dims of the products; a bias of one column fits any number of them."""
+    m, n = pad(products[0].shape, 2)
+    if any(pad(product.shape, 2) != (m, n) for product in products):
+        raise _misfit(
+            name,
+            products,
+            "products W * x of the same dims",
+            "check the rows of the W and the columns of the x",
+        )
+    if pad(trim(bias.shape), 2) not in ((m, n), (m, 1)):
+        raise _misfit(
+            name,
+            [bias, products[0]],
+            f"a bias of {m} rows, and 1 column or {n}",
+            "give b as many rows as W has",
+        )
+    return (m,) if n == 1 else (m, n)
+
+
+def _bias_and_products(bias, *products):
+    m, n = pad(products[0].shape, 2)
+    total = sum((p.reshape(m, n) for p in products[1:]), products[0].reshape(m, n))
+    total = total + bias.reshape(m, -1)
+    return total.reshape(m) if n == 1 else total
+
+
+AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape)
+_checked_kinds: set[tuple[int, ...]] = set()
+
+
+def affine_transform(exprs):
+    """A bias and any number of matrix products.
+
+        b + W1 x1 + W2 x2 + ...
+
+    Args:
+        exprs: the list ``[b, W1, x1, W2, x2, ...]``; `b` has the rows of the W, and
+            is added to every column if it has one.
+    Returns:
+        The dims of ``W1 * x1``; a single column becomes a vector. ``[b]`` gives b.
+    Raises:
+        TypeError: `exprs` is not a list of expressions.
+        ValueError: its length is even.
+        DimError: the dims or batches do not fit.
+    Source: clab/dynet, ``dynet/nodes-affinetransform.cc``.
+    """
+    graph = current_graph()
+    nodes = operands("affine_transform", exprs, graph)
+    if len(nodes) == 1:
+        return exprs[0]
+    _check_affine(graph, nodes)
+    pairs = zip(nodes[1::2], nodes[2::2], strict=True)
+    products = [graph.add(matmul.op, pair) for pair in pairs]
+    return Expression(graph.add(AFFINE_OP, (nodes[0], *products)), graph.stamp)
+
+
+def _check_affine(graph, nodes: list[int]) -> None:
+    """Raise before the first product is added; dims are looked at once per kinds."""
+    kinds = tuple([graph.kind[node] for node in nodes])
+    if kinds not in _checked_kinds:
+        name, dims = AFFINE_OP.name, [graph.dim(node) for node in nodes]
+        if len(dims) % 2 == 0:
+            raise _misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
+        pairs = zip(dims[1::2], dims[2::2], strict=True)
+        _sum_shape(name, dims[0], *[Dim(_product_shape(name, *p)) for p in pairs])
+        _checked_kinds.add(kinds)
+    batches = {graph.batch[node] for node in nodes}
+    if len(batches) > 2 or (len(batches) == 2 and 1 not in batches):
+        one_batch(AFFINE_OP.name, [graph.dim(node) for node in nodes])
+
+
+def _same_dims(name: str, x: Dim, y: Dim) -> Shape:
+    if x.shape != y.shape:
+        raise _misfit(name, [x, y], "the same dims", "reshape one of them")
+    return (1,)
+
+
+@op(inputs="x y", dim=_same_dims)
+def dot_product(x, y):
+    """Inner product of two tensors of the same dims.
+
+        sum_i x_i y_i
+
+    Args:
+        x: any dims.
+        y: the dims of `x`.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: the dims differ, in their number too.
+    Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    """
+    return jnp.sum(x * y).reshape(1)
+
+
+@op(inputs="x y", dim=_same_dims)
+def trace_of_product(x, y):
+    """Trace of ``x * transpose(y)``.
+
+        sum_ij x_ij y_ij
+
+    Args:
+        x: any dims.
+        y: the dims of `x`.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: the dims differ.
+    Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    """
+    return jnp.sum(x * y).reshape(1)
+
+
+def _matrix_and_column(name: str, x: Dim, y: Dim) -> Shape:
+    if len(x.shape) != 2 or trim(y.shape) != trim((x.shape[0],)):
+        raise _misfit(name, [x, y], "{m,n} and {m}", "reshape y to a column")
+    return x.shape
+
+
+@op(inputs="x y", dim=_matrix_and_column)
+def colwise_add(x, y):
+    """A vector added to every column of a matrix.
+
+        x_ij + y_i
+
+    Args:
+        x: a matrix ``{m,n X b}``.
+        y: a vector ``{m X b}`` or ``{m,1 X b}``.
+    Returns:
+        ``{m,n X b}``.
+    Raises:
+        DimError: `x` is not a matrix, or `y` not a column of it.
+    Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    """
+    return x + y.reshape(-1, 1)
+
+
+def _square(name: str, x: Dim) -> Shape:
+    m, n, *more = pad(x.shape, 2)
+    if m != n or more:
+        raise _misfit(name, [x], "a square matrix", "check the rows and columns")
+    return x.shape
+
+
+@op(inputs="x", dim=_square)
+def inverse(x):
+    """Inverse of a square matrix; infinite or NaN where there is none.
+
+    Args:
+        x: a square matrix ``{n,n X b}``.
+    Returns:
+        ``{n,n X b}``.
+    Raises:
+        DimError: `x` is not square.
+    Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    """
+    return jnp.linalg.inv(x.reshape(pad(x.shape, 2))).reshape(x.shape)
+
+
+def _square_to_number(name: str, x: Dim) -> Shape:
+    _square(name, x)
+    return (1,)
+
+
+@op(inputs="x", dim=_square_to_number)
+def logdet(x):
+    """Natural logarithm of a determinant; NaN where it is negative.
+
+        log(det(x))
+
+    Args:
+        x: a square matrix ``{n,n X b}``.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: `x` is not square.
+    Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    """
+    sign, log_of_size = jnp.linalg.slogdet(x.reshape(pad(x.shape, 2)))
+    return jnp.where(sign < 0, jnp.nan, log_of_size).reshape(1)

@@ -1,0 +1,383 @@
+"""Losses: scores or numbers and what they should be -> one number per batch element."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import (
+    index_below,
+    indices_below,
+    number,
+    number_from,
+    one_per_element,
+    unsigned,
+)
+from dynetjax.ops.arithmetic import identical
+from dynetjax.ops.declare import op, operand
+
+__all__ = [
+    "binary_log_loss",
+    "hinge",
+    "hinge_batch",
+    "huber_distance",
+    "l1_distance",
+    "pairwise_rank_loss",
+    "pickneglogsoftmax",
+    "pickneglogsoftmax_batch",
+    "poisson_loss",
+    "squared_distance",
+]
+
+SMALLEST = 1.1754943508222875e-38  # FLT_MIN, where DyNet clips before a logarithm
+LARGEST_BELOW_ONE = 0.9999999
+
+
+def scores_to_loss(name: str, x: Dim) -> Shape:
+    """``{n X b}`` -> ``{1 X b}``."""
+    if not is_vector_like(x.shape):
+        raise DimError(
+            explain(
+                f"{name}: x is not a vector of scores",
+                got=x,
+                expected="{n} or {n X b}",
+                fix="reshape x to a vector",
+            )
+        )
+    return (1,)
+
+
+def _not_batched(name: str, x: Dim, instead: str) -> None:
+    if x.batch != 1:
+        raise DimError(
+            explain(
+                f"{name}: x is batched, and v is one number",
+                got=x,
+                expected="{n}",
+                fix=instead,
+            )
+        )
+
+
+def _class(name, dims, v):
+    _not_batched(name, dims[0], "use pickneglogsoftmax_batch")
+    return (), index_below(name, "v", v, dims[0].shape[0]), 1
+
+
+def _picked(x, v):
+    """``x[v]``, whose gradient is a mask rather than a scatter."""
+    return jnp.sum(jnp.where(lax.iota(jnp.int32, x.size) == v, x, 0))
+
+
+@op(inputs="x", runtime="v:i", dim=scores_to_loss, accept=_class)
+def pickneglogsoftmax(x, v):
+    """Negative log likelihood, in nats, of class `v` under softmax(x).
+
+        log(sum_j exp(x_j)) - x_v
+
+    Args:
+        x: scores, ``{n}``.
+        v: gold class, ``0 <= v < n``. Run-time: a new v never recompiles.
+    Returns:
+        ``{1}``.
+    Raises:
+        DimError: `x` has more than one dimension, or is batched.
+        ValueError: `v` is out of range.
+        OverflowError: it is negative.
+    Source: clab/dynet, ``dynet/nodes-pickneglogsoftmax.cc``.
+    """
+    x = x.reshape(-1)
+    shifted = x - lax.stop_gradient(jnp.max(x))
+    return (jnp.log(jnp.sum(jnp.exp(shifted))) - _picked(shifted, v)).reshape(1)
+
+
+def pickneglogsoftmax_batch(x, vs):
+    """`pickneglogsoftmax` with one class per batch element.
+
+    Args:
+        x: scores, ``{n X b}``.
+        vs: b gold classes. Run-time: new ones never recompile.
+    Returns:
+        ``{1 X b}``: one loss per batch element, not their sum.
+    Raises:
+        TypeError: `vs` is not a sequence of numbers.
+        DimError: `x` has more than one dimension.
+        ValueError: one of `vs` is out of range, or there are not b of them.
+        OverflowError: one is negative.
+    Source: clab/dynet, ``dynet/nodes-pickneglogsoftmax.cc``.
+    """
+    name, graph = "pickneglogsoftmax_batch", current_graph()
+    node = operand(name, x, graph)
+    classes = _classes(name, graph.dim(node), vs)
+    loss = graph.add(pickneglogsoftmax.op, (node,), (), classes, len(classes))
+    return Expression(loss, graph.stamp)
+
+
+def _classes(name: str, x: Dim, vs: Any) -> list[int]:
+    """`vs`, one class for each batch element of `x`."""
+    scores_to_loss(name, x)
+    classes = indices_below(name, "vs", vs, x.shape[0])
+    one_per_element(name, "vs", classes, x.batch)
+    return classes
+
+
+def _class_and_margin(name, dims, v, m):
+    scores_to_loss(name, dims[0])
+    _not_batched(name, dims[0], "use hinge_batch")
+    chosen = index_below(name, "v", v, dims[0].shape[0])
+    return (), (chosen, number_from(name, "m", m, 0)), 1
+
+
+@op(inputs="x", runtime="v:i m:f", dim=scores_to_loss, accept=_class_and_margin)
+def hinge(x, v, m=1.0):
+    """Margin by which scores come too close to that of class `v`, or exceed it.
+
+        sum_{j != v} max(0, x_j - x_v + m)
+
+    Args:
+        x: scores, ``{n}``.
+        v: gold class, ``0 <= v < n``. Run-time: a new v never recompiles.
+        m: the margin. Run-time.
+    Returns:
+        ``{1}``. Exactly on the margin the gradient is 0.
+    Raises:
+        DimError: `x` has more than one dimension, or is batched.
+        ValueError: `v` is out of range, or `m` negative.
+        OverflowError: `v` is negative.
+    Source: clab/dynet, ``dynet/nodes-hinge.cc``.
+    """
+    x = x.reshape(-1)
+    violations = jax.nn.relu(x - _picked(x, v) + m)
+    others = lax.iota(jnp.int32, x.size) != v
+    return jnp.sum(jnp.where(others, violations, 0)).reshape(1)
+
+
+def hinge_batch(x, vs, m=1.0):
+    """`hinge` with one class per batch element.
+
+    Args:
+        x: scores, ``{n X b}``.
+        vs: b gold classes. Run-time: new ones never recompile.
+        m: the margin. Run-time.
+    Returns:
+        ``{1 X b}``: one loss per batch element, not their sum.
+    Raises:
+        TypeError: `vs` is not a sequence of numbers.
+        DimError: `x` has more than one dimension.
+        ValueError: one of `vs` is out of range, there are not b of them, or `m` is
+            negative.
+        OverflowError: one is negative.
+    Source: clab/dynet, ``dynet/nodes-hinge.cc``.
+    """
+    name, graph = "hinge_batch", current_graph()
+    node = operand(name, x, graph)
+    classes = _classes(name, graph.dim(node), vs)
+    data = (classes, number_from(name, "m", m, 0))
+    loss = graph.add(hinge.op, (node,), (), data, len(classes))
+    return Expression(loss, graph.stamp)
+
+
+def _alike(name: str, x: Dim, y: Dim) -> Shape:
+    """The same dims, or two vectors of one length, to one number."""
+    vectors = is_vector_like(x.shape) and is_vector_like(y.shape)
+    if x.shape != y.shape and not (vectors and x.size == y.size):
+        raise DimError(
+            explain(
+                f"{name}: the dims of the operands differ",
+                got=f"{x}, {y}",
+                expected="the same dims",
+                fix="reshape one of them",
+            )
+        )
+    return (1,)
+
+
+def _difference(x, y):
+    return x.reshape(-1) - y.reshape(-1)
+
+
+@op(inputs="x y", dim=_alike)
+def squared_distance(x, y):
+    """Square of the Euclidean distance.
+
+        sum_i (x_i - y_i)^2
+
+    Args:
+        x: any dims.
+        y: the dims of `x`, or both are vectors of one length.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: the dims or batches differ.
+    Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    """
+    return jnp.sum(jnp.square(_difference(x, y))).reshape(1)
+
+
+@op(inputs="x y", dim=_alike)
+def l1_distance(x, y):
+    """Sum of absolute differences; its gradient is 0 where they are equal.
+
+        sum_i |x_i - y_i|
+
+    Args:
+        x: any dims.
+        y: the dims of `x`, or both are vectors of one length.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: the dims or batches differ.
+    Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    """
+    return jnp.sum(jnp.abs(_difference(x, y))).reshape(1)
+
+
+def _threshold(name, dims, c):
+    del dims
+    return (), number(name, "c", c), 1
+
+
+@op(inputs="x y", runtime="c:f", dim=_alike, accept=_threshold)
+def huber_distance(x, y, c=1.345):
+    """Squared distance that grows linearly from `c` on.
+
+        sum_i (d_i^2 / 2 if |d_i| < c else c (|d_i| - c / 2)),  d = x - y
+
+    Args:
+        x: any dims.
+        y: the dims of `x`, or both are vectors of one length.
+        c: where it becomes linear. Run-time: a new c never recompiles.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        DimError: the dims or batches differ.
+    Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    """
+    size = jnp.abs(_difference(x, y))
+    near, far = jnp.square(size) / 2, c * (size - c / 2)
+    return jnp.sum(jnp.where(size < c, near, far)).reshape(1)
+
+
+def _identical_to_number(name: str, x: Dim, y: Dim) -> Shape:
+    identical(name, x, y)
+    return (1,)
+
+
+def _clipped_logs(x):
+    """log(x) and log(1 - x), where it would be -inf that of the smallest float."""
+    smallest = jnp.log(jnp.asarray(SMALLEST, x.dtype))
+    log_x = jnp.where(x == 0, smallest, jnp.log(jnp.where(x == 0, 1, x)))
+    log_rest = jnp.where(x == 1, smallest, jnp.log1p(-jnp.where(x == 1, 0, x)))
+    return log_x, log_rest
+
+
+@jax.custom_jvp
+def _cross_entropy(x, y):
+    log_x, log_rest = _clipped_logs(x)
+    return -(y * log_x + (1 - y) * log_rest)
+
+
+@_cross_entropy.defjvp
+def _cross_entropy_jvp(primals, tangents):
+    (x, y), (dx, dy) = primals, tangents
+    inside = jnp.where(x == 1, LARGEST_BELOW_ONE, jnp.where(x == 0, SMALLEST, x))
+    slope = jnp.where(x == y, 0, (1 - y) / (1 - inside) - y / inside)
+    log_x, log_rest = _clipped_logs(x)
+    return _cross_entropy(x, y), slope * dx + (log_rest - log_x) * dy
+
+
+@op(inputs="x y", dim=_identical_to_number)
+def binary_log_loss(x, y):
+    """Negative log likelihood of probabilities `y` under `x`, element by element.
+
+        -sum_i (y_i log(x_i) + (1 - y_i) log(1 - x_i))
+
+    Args:
+        x: probabilities, any dims.
+        y: probabilities, the same dims and batch size.
+    Returns:
+        ``{1 X b}``. The logarithm of 0 counts as that of the smallest float, -87.3365.
+    Raises:
+        DimError: the dims or batch sizes differ.
+    Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    """
+    return jnp.sum(_cross_entropy(x, y)).reshape(1)
+
+
+def _identical_rows(name: str, x: Dim, y: Dim) -> Shape:
+    identical(name, x, y)
+    if x.shape[0] != 1:
+        raise DimError(
+            explain(
+                f"{name}: x is not a row",
+                got=x,
+                expected="{1} or {1,n}",
+                fix="transpose x and y",
+            )
+        )
+    return x.shape
+
+
+def _margin(name, dims, m):
+    del dims
+    return (), number(name, "m", m), 1
+
+
+@op(inputs="x y", runtime="m:f", dim=_identical_rows, accept=_margin)
+def pairwise_rank_loss(x, y, m=1.0):
+    """Margin by which a better score fails to exceed a worse one, element-wise.
+
+        max(0, m - x + y)
+
+    Args:
+        x: scores of the better ones, ``{1 X b}`` or ``{1,n X b}``.
+        y: scores of the worse ones, the same dims and batch size.
+        m: the margin. Run-time: a new m never recompiles.
+    Returns:
+        The dims of `x`: not summed.
+    Raises:
+        DimError: the dims or batch sizes differ, or `x` has several rows.
+    Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    """
+    return jax.nn.relu(m - x + y)
+
+
+def _one_rate(name: str, log_lambda: Dim) -> Shape:
+    if log_lambda.size != 1:
+        raise DimError(
+            explain(
+                f"{name}: log_lambda is not one number",
+                got=log_lambda,
+                expected="{1}",
+                fix="pick one, or sum_elems",
+            )
+        )
+    return log_lambda.shape
+
+
+def _event_count(name, dims, x):
+    _not_batched(name, dims[0], "pick_batch_elem, one loss for each")
+    return (), float(unsigned(name, "x", x)), 1
+
+
+@op(inputs="log_lambda", runtime="x:f", dim=_one_rate, accept=_event_count)
+def poisson_loss(log_lambda, x):
+    """Negative log likelihood of `x` events under a Poisson distribution.
+
+        exp(log_lambda) + log(x!) - log_lambda x
+
+    Args:
+        log_lambda: logarithm of the rate, ``{1}``.
+        x: number of events. Run-time: a new x never recompiles.
+    Returns:
+        The dims of `log_lambda`.
+    Raises:
+        DimError: `log_lambda` is not one number.
+        OverflowError: `x` is negative.
+    Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    """
+    return jnp.exp(log_lambda) + lax.lgamma(x + 1) - log_lambda * x

@@ -1,0 +1,218 @@
+"""Means, raw moments and standard deviations: over elements, dimensions, the batch."""
+
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, Shape
+from dynetjax.errors import explain
+from dynetjax.graph import Expression
+from dynetjax.ops.arguments import unsigned
+from dynetjax.ops.arithmetic import scale, subtract
+from dynetjax.ops.declare import op
+from dynetjax.ops.elementwise import sqrt, square
+from dynetjax.ops.reductions import kept_shape, summed_dims, to_number, total
+from dynetjax.ops.rows import mean_batches
+from dynetjax.ops.shaping import reshape
+
+__all__ = [
+    "mean_dim",
+    "mean_elems",
+    "moment_batches",
+    "moment_dim",
+    "moment_elems",
+    "std_batches",
+    "std_dim",
+    "std_elems",
+]
+
+
+@op(inputs="x", dim=to_number)
+def mean_elems(x):
+    """Mean of the elements.
+
+        1/n sum_i x_i
+
+    Args:
+        x: any dims.
+    Returns:
+        ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return jnp.mean(x).reshape(1)
+
+
+@op(inputs="x", dim=to_number)
+def std_elems(x):
+    """Standard deviation of the elements; its gradient is NaN where it is 0.
+
+        sqrt(1/n sum_i (x_i - mean(x))^2)
+
+    Args:
+        x: any dims.
+    Returns:
+        ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return jnp.sqrt(jnp.mean(jnp.square(x - jnp.mean(x)))).reshape(1)
+
+
+def _order(name, dims, r):
+    del dims
+    order = unsigned(name, "r", r)
+    if order == 0:
+        raise ValueError(
+            explain(
+                f"{name}: r is not an order",
+                got=order,
+                expected="r >= 1",
+                fix="the first moment, r = 1, is the mean",
+            )
+        )
+    return (order,), None, 1
+
+
+@op(inputs="x", dim=to_number, accept=_order)
+def moment_elems(x, r):
+    """Raw moment of the elements.
+
+        1/n sum_i x_i^r
+
+    Args:
+        x: any dims.
+        r: the order, from 1 on.
+    Returns:
+        ``{1 X b}``.
+    Raises:
+        ValueError: `r` is 0.
+        OverflowError: it is negative.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return jnp.mean(lax.integer_pow(x, r)).reshape(1)
+
+
+def _same(name: str, x: Dim, r: int) -> Shape:
+    del name, r
+    return x.shape
+
+
+@op(inputs="x", dim=_same, accept=_order)
+def power(x, r):
+    """Every element to the power of an integer `r`, of which moments are the means.
+
+    Args:
+        x: any dims.
+        r: the order, from 1 on.
+    Returns:
+        The dims of `x`.
+    Raises:
+        ValueError: `r` is 0.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return lax.integer_pow(x, r)
+
+
+def _count(x: Expression, axes: tuple[int, ...], b: bool, n: int) -> int:
+    """What to divide by: `n`, or how many elements are summed."""
+    shape, batch = x.dim()
+    kept = Dim(kept_shape("", Dim(shape), axes))
+    return n or Dim(shape).size // kept.size * (batch if b else 1)
+
+
+def mean_dim(x, d, b, n=0):
+    """Mean over dimensions, and over the batch too if `b`.
+
+    Args:
+        x: any dims.
+        d: a list of dimensions.
+        b: over the batch too.
+        n: divide by this instead of the number of elements, if it is not 0.
+    Returns:
+        The dims of `x` without those in `d`, or ``{1}``.
+    Raises:
+        TypeError: `d` is not a list.
+        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    axes, divisor = summed_dims("mean_dim", x, d, b), unsigned("mean_dim", "n", n)
+    return scale(total(x, axes, b), 1 / _count(x, axes, b, divisor))
+
+
+def moment_dim(x, d, r, b, n=0):
+    """Raw moment over dimensions, and over the batch too if `b`.
+
+        1/n sum_i x_i^r
+
+    Args:
+        x: any dims.
+        d: a list of dimensions.
+        r: the order, from 1 on.
+        b: over the batch too.
+        n: divide by this instead of the number of elements, if it is not 0.
+    Returns:
+        The dims of `x` without those in `d`, or ``{1}``.
+    Raises:
+        TypeError: `d` is not a list.
+        ValueError: `r` is 0, `d` is empty without `b` or repeats itself, or `x` has no
+            such dimension.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    axes, divisor = summed_dims("moment_dim", x, d, b), unsigned("moment_dim", "n", n)
+    return scale(total(power(x, r), axes, b), 1 / _count(x, axes, b, divisor))
+
+
+def std_dim(x, d, b, n=0):
+    """Standard deviation over dimensions, and over the batch too if `b`.
+
+        sqrt(1/n sum_i (x_i - mean(x))^2)
+
+    Args:
+        x: any dims.
+        d: a list of dimensions.
+        b: over the batch too.
+        n: without effect, as in DyNet.
+    Returns:
+        The dims of `x` without those in `d`, or ``{1}``. The gradient is NaN where the
+        result is 0.
+    Raises:
+        TypeError: `d` is not a list.
+        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    del n
+    axes = summed_dims("std_dim", x, d, b)
+    mean = mean_dim(x, d, b)
+    kept = tuple(1 if k in axes else size for k, size in enumerate(x.dim()[0]))
+    deviation = subtract(x, reshape(mean, kept, mean.dim()[1]))
+    return sqrt(mean_dim(square(deviation), d, b))
+
+
+def moment_batches(x, r):
+    """Raw moment over the batch.
+
+        1/b sum_k x_k^r
+
+    Args:
+        x: any dims.
+        r: the order, from 1 on.
+    Returns:
+        The dims of `x`, not batched.
+    Raises:
+        ValueError: `r` is 0.
+        OverflowError: it is negative.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return mean_batches(power(x, r))
+
+
+def std_batches(x):
+    """Standard deviation over the batch; its gradient is NaN where it is 0.
+
+        sqrt(1/b sum_k (x_k - mean(x))^2)
+
+    Args:
+        x: any dims.
+    Returns:
+        The dims of `x`, not batched.
+    Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    """
+    return sqrt(mean_batches(square(subtract(x, mean_batches(x)))))

@@ -1,0 +1,160 @@
+"""Dropout and noise, drawn anew for every node and batch element.
+
+Masks are inverted: what is kept is divided by the probability of keeping it. They are
+always active, in DyNet as here: leave the call out to predict.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from dynetjax.dims import Shape
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import axis_of, number, number_from
+from dynetjax.ops.declare import op, operand
+from dynetjax.ops.elementwise import same
+from dynetjax.ops.registry import Op
+
+__all__ = ["block_dropout", "dropout", "dropout_batch", "dropout_dim", "noise"]
+
+
+def rate(name: str, p, *, below_one: bool = True) -> float:
+    """`p` as the probability of dropping.
+
+    Raises:
+        TypeError: it is not a number.
+        ValueError: it is not in ``[0, 1)``, or in ``[0, 1]``.
+    """
+    value = number(name, "p", p)
+    if not 0 <= value <= 1 or (below_one and value == 1):
+        raise ValueError(
+            explain(
+                f"{name}: the rate is out of range",
+                got=value,
+                expected=f"0 <= p {'<' if below_one else '<='} 1",
+                fix="p is the probability of dropping, not of keeping",
+            )
+        )
+    return value
+
+
+def _rate(name, dims, p):
+    del dims
+    return (), rate(name, p), 1
+
+
+def _rate_up_to_one(name, dims, p):
+    del dims
+    return (), rate(name, p, below_one=False), 1
+
+
+def _deviation(name, dims, stddev):
+    del dims
+    return (), number_from(name, "stddev", stddev, 0), 1
+
+
+def _dropped(x, p, key, shape: Shape):
+    """`x` masked, by a mask of `shape` that is repeated."""
+    keep = jax.random.bernoulli(jax.random.wrap_key_data(key), 1 - p, shape)
+    # p may be 1, where nothing is kept: dividing by 0 would make its gradient NaN.
+    return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
+
+
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate)
+def dropout(x, p, key):
+    """Every number set to 0 with probability `p`, else divided by ``1 - p``.
+
+    Args:
+        x: any dims.
+        p: probability of dropping. Run-time: a new p never recompiles.
+    Returns:
+        The dims of `x`.
+    Raises:
+        TypeError: `p` is not a number.
+        ValueError: it is not in ``[0, 1)``.
+    Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    """
+    return _dropped(x, p, key, x.shape)
+
+
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate)
+def dropout_batch(x, p, key):
+    """Every batch element set to 0 with probability `p`, else divided by ``1 - p``.
+
+    Args:
+        x: any dims.
+        p: probability of dropping. Run-time: a new p never recompiles.
+    Returns:
+        The dims of `x`.
+    Raises:
+        TypeError: `p` is not a number.
+        ValueError: it is not in ``[0, 1)``.
+    Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    """
+    return _dropped(x, p, key, ())
+
+
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one)
+def block_dropout(x, p, key):
+    """All set to 0 with probability `p`, else divided by ``1 - p``.
+
+    Args:
+        x: any dims.
+        p: probability of dropping, which may be 1. Run-time.
+    Returns:
+        The dims of `x`.
+    Raises:
+        TypeError: `p` is not a number.
+        ValueError: it is not in ``[0, 1]``.
+    Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    """
+    return _dropped(x, p, key, ())
+
+
+DROPOUT_DIM_OP = Op(
+    "dropout_dim",
+    lambda x, p, key, *, d: _dropped(x, p, key, (*x.shape[:d], 1, *x.shape[d + 1 :])),
+    same,
+    static=("d",),
+    runtime="fk",
+)
+
+
+def dropout_dim(x, d, p):
+    """Numbers dropped together along dimension `d`, with probability `p`.
+
+    Args:
+        x: any dims.
+        d: the dimension that shares a mask: 0 drops whole columns of a matrix.
+        p: probability of dropping. Run-time: a new p never recompiles.
+    Returns:
+        The dims of `x`.
+    Raises:
+        TypeError: `p` is not a number.
+        DimError: `x` has no such dimension.
+        ValueError: `p` is not in ``[0, 1)``.
+    Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    """
+    name, graph = "dropout_dim", current_graph()
+    node = operand(name, x, graph)
+    axis = axis_of(name, "d", d, graph.dim(node))
+    result = graph.add(DROPOUT_DIM_OP, (node,), (axis,), rate(name, p))
+    return Expression(result, graph.stamp)
+
+
+@op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation)
+def noise(x, stddev, key):
+    """Independent normal numbers added, of mean 0 and standard deviation `stddev`.
+
+    Args:
+        x: any dims.
+        stddev: the standard deviation. Run-time: a new one never recompiles.
+    Returns:
+        The dims of `x`.
+    Raises:
+        TypeError: `stddev` is not a number.
+        ValueError: it is negative.
+    Source: clab/dynet, ``dynet/nodes-random.cc``.
+    """
+    draws = jax.random.normal(jax.random.wrap_key_data(key), x.shape, x.dtype)
+    return x + stddev * draws

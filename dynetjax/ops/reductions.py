@@ -1,0 +1,287 @@
+"""Reductions of one expression: over its elements, a dimension, or the batch too."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, DimError, Shape, trim
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import axis_of, unsigned
+from dynetjax.ops.declare import op, operand
+from dynetjax.ops.rows import sum_batches
+from dynetjax.ops.shaping import without
+
+__all__ = [
+    "cumsum",
+    "l2_norm",
+    "logsumexp",
+    "logsumexp_dim",
+    "max_dim",
+    "min_dim",
+    "squared_norm",
+    "sum_dim",
+    "sum_elems",
+]
+
+
+def to_number(name: str, x: Dim, *static) -> Shape:
+    """One number per batch element."""
+    del name, x, static
+    return (1,)
+
+
+@op(inputs="x", dim=to_number)
+def sum_elems(x):
+    """Sum of the elements.
+
+        sum_i x_i
+
+    Args:
+        x: any dims.
+    Returns:
+        ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    """
+    return jnp.sum(x).reshape(1)
+
+
+@op(inputs="x", dim=to_number)
+def squared_norm(x):
+    """Square of the Euclidean norm.
+
+        sum_i x_i^2
+
+    Args:
+        x: any dims.
+    Returns:
+        ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-norms.cc``.
+    """
+    return jnp.sum(jnp.square(x)).reshape(1)
+
+
+@op(inputs="x", dim=to_number)
+def l2_norm(x):
+    """Euclidean norm; its gradient is NaN where it is 0.
+
+        sqrt(sum_i x_i^2)
+
+    Args:
+        x: any dims.
+    Returns:
+        ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-norms.cc``.
+    """
+    return jnp.sqrt(jnp.sum(jnp.square(x))).reshape(1)
+
+
+def _axis(name, dims, d):
+    return (axis_of(name, "d", d, dims[0]),), None, 1
+
+
+def _axis_or_order(name, dims, d):
+    axis = unsigned(name, "d", d)
+    if axis != len(dims[0].shape):
+        axis = axis_of(name, "d", axis, dims[0])
+    return (axis,), None, 1
+
+
+def _one_removed(name: str, x: Dim, d: int) -> Shape:
+    del name
+    return without(x.shape, d)
+
+
+def _unchanged(name: str, x: Dim, d: int) -> Shape:
+    del name, d
+    return x.shape
+
+
+def _at_first(x, position, d: int):
+    """What stands at `position` along `d`, alone to receive a gradient."""
+    here = lax.broadcasted_iota(position.dtype, x.shape, d) == position
+    return jnp.sum(jnp.where(here, x, 0), axis=d).reshape(without(x.shape, d))
+
+
+@op(inputs="x", dim=_one_removed, accept=_axis)
+def max_dim(x, d=0):
+    """Maximum over a dimension; the first one alone gets the gradient.
+
+    Args:
+        x: any dims.
+        d: the dimension.
+    Returns:
+        The dims of `x` without `d`.
+    Raises:
+        DimError: `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    """
+    return _at_first(x, jnp.argmax(x, axis=d, keepdims=True), d)
+
+
+@op(inputs="x", dim=_one_removed, accept=_axis)
+def min_dim(x, d=0):
+    """Minimum over a dimension; the first one alone gets the gradient.
+
+    Args:
+        x: any dims.
+        d: the dimension.
+    Returns:
+        The dims of `x` without `d`.
+    Raises:
+        DimError: `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    """
+    return _at_first(x, jnp.argmin(x, axis=d, keepdims=True), d)
+
+
+@op(inputs="x", dim=_one_removed, accept=_axis)
+def logsumexp_dim(x, d=0):
+    """Logarithm of the sum of exponentials over a dimension.
+
+        log(sum_j exp(x_j))
+
+    Args:
+        x: any dims.
+        d: the dimension.
+    Returns:
+        The dims of `x` without `d`.
+    Raises:
+        DimError: `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-logsumexp.cc``.
+    """
+    return jax.nn.logsumexp(x, axis=d).reshape(without(x.shape, d))
+
+
+@op(inputs="x", dim=_unchanged, accept=_axis_or_order)
+def cumsum(x, d=0):
+    """Running sum along a dimension, each element included in its own.
+
+        y_i = x_0 + ... + x_i
+
+    Args:
+        x: any dims.
+        d: the dimension; one past the last leaves `x` as it is.
+    Returns:
+        The dims of `x`.
+    Raises:
+        DimError: `d` is larger than the number of dimensions.
+    Source: clab/dynet, ``dynet/nodes-cumulative.cc``.
+    """
+    return x if d == x.ndim else jnp.cumsum(x, axis=d)
+
+
+def _shape_of_first(name: str, *dims: Dim) -> Shape:
+    shape = trim(dims[0].shape)
+    if any(trim(dim.shape) != shape for dim in dims):
+        raise DimError(
+            explain(
+                f"{name}: the dims of the operands differ",
+                got=", ".join(map(str, dims)),
+                expected="the same dims everywhere",
+                fix="reshape the operands",
+            )
+        )
+    return shape
+
+
+@op(inputs="*xs", dim=_shape_of_first)
+def logsumexp(*xs):
+    """Element-wise logarithm of the sum of the exponentials of a list.
+
+        log(exp(x_1) + ... + exp(x_n))
+
+    Args:
+        xs: a list of expressions of the same dims, up to trailing ones.
+    Returns:
+        The dims of the first without trailing ones, and the largest batch.
+    Raises:
+        TypeError: `xs` is not a list of expressions.
+        AssertionError: it is empty.
+        DimError: the dims or batches do not fit.
+    Source: clab/dynet, ``dynet/nodes-logsumexp.cc``.
+    """
+    shape = trim(xs[0].shape)
+    return jax.nn.logsumexp(jnp.stack([x.reshape(shape) for x in xs]), axis=0)
+
+
+def kept_shape(name: str, x: Dim, d: tuple[int, ...]) -> Shape:
+    del name
+    return tuple(n for axis, n in enumerate(x.shape) if axis not in d) or (1,)
+
+
+def _axes(name, dims, d):
+    del name, dims
+    return (d,), None, 1
+
+
+@op(inputs="x", dim=kept_shape, accept=_axes)
+def sum_over(x, d):
+    """Sum over the dimensions `d`, a tuple of them, in each batch element.
+
+    Args:
+        x: any dims.
+        d: the dimensions.
+    Returns:
+        The dims of `x` without those in `d`, or ``{1 X b}``.
+    Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    """
+    total = jnp.sum(x, axis=d)
+    return total.reshape(total.shape or (1,))
+
+
+def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
+    """The dimensions in `d`, checked.
+
+    Raises:
+        TypeError: `d` is not a list.
+        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+    """
+    graph = current_graph()
+    dim = graph.dim(operand(name, x, graph))
+    if not isinstance(d, list):
+        raise TypeError(
+            explain(
+                f"{name}: d is not a list",
+                got=f"{d!r} ({type(d).__name__})",
+                expected="a list of dimensions",
+                fix="[d]",
+            )
+        )
+    axes = tuple([axis_of(name, "d", axis, dim) for axis in d])
+    if len(set(axes)) < len(axes) or not (axes or b):
+        raise DimError(
+            explain(
+                f"{name}: d is empty or repeats itself",
+                got=d,
+                expected="different dimensions; none only with b=True",
+                fix="name each dimension once",
+            )
+        )
+    return axes
+
+
+def total(x: Expression, axes: tuple[int, ...], b: bool) -> Expression:
+    per_element = sum_over(x, axes) if axes else x
+    return sum_batches(per_element) if b else per_element
+
+
+def sum_dim(x, d, b=False, n=0):
+    """Sum over dimensions, and over the batch too if `b`.
+
+    Args:
+        x: any dims.
+        d: a list of dimensions.
+        b: sum over the batch too.
+        n: without effect, as in DyNet.
+    Returns:
+        The dims of `x` without those in `d`, or ``{1}``.
+    Raises:
+        TypeError: `d` is not a list.
+        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+    Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    """
+    del n
+    return total(x, summed_dims("sum_dim", x, d, b), b)

@@ -1,0 +1,179 @@
+"""Several rows, columns or strides of an expression."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, DimError, Shape
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import indices_below
+from dynetjax.ops.declare import operand
+from dynetjax.ops.registry import Op
+from dynetjax.ops.rows import pick_batch_elems
+from dynetjax.ops.shaping import concatenate_cols, pick
+
+__all__ = ["select_cols", "select_rows", "strided_select"]
+
+
+def _stacked(name: str, *dims_and_shape) -> Shape:
+    del name
+    return dims_and_shape[-1]
+
+
+STACK_OP = Op(
+    "select_rows",
+    lambda *rows, shape: jnp.stack(rows).reshape(shape),
+    _stacked,
+    static=("shape",),
+)
+
+
+def select_rows(x, rs):
+    """Some rows, in any order.
+
+    Args:
+        x: any dims.
+        rs: row numbers from 0 on; repeats are allowed. Run-time, but not how many.
+    Returns:
+        The dims of `x` with ``len(rs)`` rows.
+    Raises:
+        TypeError: `rs` is not a sequence of numbers.
+        ValueError: it is empty, or a number is out of range.
+        OverflowError: a number is negative.
+    Source: clab/dynet, ``dynet/nodes-select.cc``.
+    """
+    graph = current_graph()
+    shape = graph.dim(operand("select_rows", x, graph)).shape
+    chosen = _not_empty("select_rows", "rs", rs, shape[0])
+    rows = tuple([pick(x, r).index for r in chosen])
+    node = graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
+    return Expression(node, graph.stamp)
+
+
+def select_cols(x, cs):
+    """Some columns of a matrix, in any order.
+
+    Args:
+        x: a matrix ``{m,n X b}``.
+        cs: column numbers from 0 on; repeats are allowed. Run-time, but not how many.
+    Returns:
+        ``{m,len(cs) X b}``.
+    Raises:
+        TypeError: `cs` is not a sequence of numbers.
+        DimError: `x` is not a matrix.
+        ValueError: `cs` is empty, or a number is out of range.
+        OverflowError: a number is negative.
+    Source: clab/dynet, ``dynet/nodes-select.cc``.
+    """
+    graph = current_graph()
+    dim = graph.dim(operand("select_cols", x, graph))
+    if len(dim.shape) != 2:
+        raise DimError(
+            explain(
+                "select_cols: x is not a matrix",
+                got=dim,
+                expected="{m,n} or {m,n X b}",
+                fix="reshape x to a matrix",
+            )
+        )
+    chosen = _not_empty("select_cols", "cs", cs, dim.shape[1])
+    return concatenate_cols([pick(x, c, 1) for c in chosen])
+
+
+def _not_empty(name: str, what: str, values: Any, size: int) -> list[int]:
+    chosen = indices_below(name, what, values, size)
+    if not chosen:
+        raise ValueError(
+            explain(
+                f"{name}: {what} is empty",
+                got=values,
+                expected="at least one number",
+                fix="leave the expression out",
+            )
+        )
+    return chosen
+
+
+def _strided_shape(name: str, x: Dim, slices: tuple) -> Shape:
+    del name, x
+    return tuple([len(range(*part)) for part in slices])
+
+
+def _strided(x, *, slices):
+    start, stop, step = zip(*slices, strict=True)
+    return lax.slice(x, start, stop, step)
+
+
+STRIDED_OP = Op("strided_select", _strided, _strided_shape, static=("slices",))
+
+
+def strided_select(x, strides, range_from, range_to):
+    """Every so many indices of each dimension, and of the batch.
+
+    Args:
+        x: any dims.
+        strides: the step in each dimension, and then in the batch.
+        range_from: the first index in each.
+        range_to: the one after the last in each. Where a list ends early, steps are 1
+            and ranges are whole. Those of the dimensions are part of the program.
+    Returns:
+        As many dimensions as `x`, of ``ceil((to - from) / stride)``.
+    Raises:
+        TypeError: one of the lists is not a list of ints.
+        ValueError: a step is below 1, a range is empty or outside `x`.
+    Source: clab/dynet, ``dynet/nodes-select.cc``.
+    """
+    graph = current_graph()
+    source = operand("strided_select", x, graph)
+    dim = graph.dim(source)
+    given = [strides, range_from, range_to]
+    *parts, rows = _strides(dim, [_ints(values) for values in given])
+    node = graph.add(STRIDED_OP, (source,), (tuple(parts),))
+    result = Expression(node, graph.stamp)
+    if rows == (0, dim.batch, 1):
+        return result
+    return pick_batch_elems(result, list(range(*rows)))
+
+
+def _ints(values: Any) -> list[int]:
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(
+            explain(
+                "strided_select: a range is not a list",
+                got=f"{values!r} ({type(values).__name__})",
+                expected="a list of ints",
+                fix="pass three lists: strides, range_from, range_to",
+            )
+        )
+    return [int(value) for value in values]
+
+
+def _strides(dim: Dim, given: list[list[int]]) -> list[tuple[int, int, int]]:
+    """``(from, to, stride)`` of every dimension, and of the batch."""
+    sizes = [*dim.shape, dim.batch]
+    if max(map(len, given)) > len(sizes):
+        raise _bad_range(dim, f"{max(map(len, given))} ranges")
+    strides, starts, stops = (
+        values + default[len(values) :]
+        for values, default in zip(
+            given, ([1] * len(sizes), [0] * len(sizes), sizes), strict=True
+        )
+    )
+    parts = list(zip(starts, stops, strides, strict=True))
+    for (start, stop, stride), size in zip(parts, sizes, strict=True):
+        if stride < 1 or not 0 <= start < stop <= size:
+            raise _bad_range(dim, f"{start}:{stop}:{stride} of {size}")
+    return parts
+
+
+def _bad_range(dim: Dim, got: str) -> DimError:
+    return DimError(
+        explain(
+            "strided_select: a range is empty or outside x",
+            got=f"{got}, x = {dim}",
+            expected="0 <= from < to <= size, stride >= 1, batch last",
+            fix="count from 0; negative bounds are not supported",
+        )
+    )

@@ -1,0 +1,124 @@
+"""Softmax and its logarithm."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.errors import explain
+from dynetjax.graph import Expression, current_graph
+from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
+from dynetjax.ops.declare import op, operand
+from dynetjax.ops.registry import INPUT, Op
+
+__all__ = ["log_softmax", "softmax"]
+
+
+def _at_most_a_matrix(name: str, x: Dim, *static) -> Shape:
+    del static
+    order_at_most(name, x, 2)
+    return x.shape
+
+
+def _axis(name, dims, d):
+    return (axis_of(name, "d", d, dims[0]),), None, 1
+
+
+@op(inputs="x", dim=_at_most_a_matrix, accept=_axis)
+def softmax(x, d=0):
+    """Probabilities proportional to the exponentials, along a dimension.
+
+        exp(x_i) / sum_j exp(x_j)
+
+    Args:
+        x: scores, a vector or a matrix.
+        d: the dimension.
+    Returns:
+        The dims of `x`; sums over `d` are 1.
+    Raises:
+        DimError: `x` has more than two dimensions, or no dimension `d`.
+    Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    """
+    return jax.nn.softmax(x, axis=d)
+
+
+def _over_some(x, keep):
+    """Log-softmax where `keep` is 1, and -inf elsewhere, through which no gradient."""
+    kept = keep.reshape(x.shape) > 0
+    top = jax.lax.stop_gradient(jnp.max(jnp.where(kept, x, -jnp.inf)))
+    shifted = jnp.where(kept, x - top, 0)
+    total = jnp.sum(jnp.where(kept, jnp.exp(shifted), 0))
+    return jnp.where(kept, shifted - jnp.log(total), -jnp.inf)
+
+
+def _vector(name: str, x: Dim, keep: Dim) -> Shape:
+    del keep
+    if not is_vector_like(x.shape):
+        raise DimError(
+            explain(
+                f"{name}: x is not a vector",
+                got=x,
+                expected="{n}, where restrict is given",
+                fix="reshape x to a vector",
+            )
+        )
+    return x.shape
+
+
+LOG_SOFTMAX_OP = Op(
+    "log_softmax", lambda x: jax.nn.log_softmax(x, axis=0), _at_most_a_matrix
+)
+MASK_OP = Op("mask", form=INPUT, internal=True)
+RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector)
+
+
+def log_softmax(x, restrict=None):
+    """Logarithm of softmax along dimension 0.
+
+        x_i - log(sum_j exp(x_j))
+
+    Args:
+        x: scores, a vector or a matrix.
+        restrict: a list of the rows of a vector that take part. Run-time.
+    Returns:
+        The dims of `x`; -inf, without gradient, in rows that do not take part.
+    Raises:
+        TypeError: `restrict` is not a list.
+        DimError: `x` has more than two dimensions, or more than one with `restrict`.
+        ValueError: `restrict` is empty, or a row is out of range.
+        OverflowError: a row is negative.
+    Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    """
+    graph = current_graph()
+    node = operand("log_softmax", x, graph)
+    if restrict is None:
+        return Expression(graph.add(LOG_SOFTMAX_OP, (node,)), graph.stamp)
+    shape = _vector("log_softmax", graph.dim(node), graph.dim(node))
+    keep = np.zeros((1, shape[0]), np.float32)
+    keep[0, _rows(restrict, shape[0])] = 1
+    mask = graph.add_rows(MASK_OP, (), (shape[0],), keep, 1)
+    return Expression(graph.add(RESTRICTED_OP, (node, mask)), graph.stamp)
+
+
+def _rows(restrict: Any, size: int) -> list[int]:
+    if not isinstance(restrict, list):
+        raise TypeError(
+            explain(
+                "log_softmax: restrict is not a list",
+                got=f"{restrict!r} ({type(restrict).__name__})",
+                expected="a list of ints",
+                fix="list(...)",
+            )
+        )
+    if not restrict:
+        raise ValueError(
+            explain(
+                "log_softmax: restrict is empty",
+                got=restrict,
+                expected="at least one row",
+                fix="leave restrict out",
+            )
+        )
+    return indices_below("log_softmax", "restrict", restrict, size)

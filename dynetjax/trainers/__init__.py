@@ -1,0 +1,1 @@
+"""Trainers: rules that change parameters by their gradients."""

@@ -1,0 +1,71 @@
+"""Adam."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+
+
+class AdamState(NamedTuple):
+    """Moments, shaped like the parameter. The step count is the trainer's, not ours."""
+
+    m: optax.Params
+    v: optax.Params
+
+
+@functools.cache
+def scale_by_adam(
+    beta_1: float, beta_2: float, eps: float
+) -> optax.GradientTransformationExtraArgs:
+    """Direction of Kingma & Ba (arxiv.org/abs/1412.6980), before the learning rate.
+
+    sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(v_t) + eps)
+    """
+
+    def init(params):
+        zeros = optax.tree.zeros_like
+        return AdamState(zeros(params), zeros(params))
+
+    def update(updates, state, params=None, *, step):
+        del params
+        m = optax.tree.update_moment(updates, state.m, beta_1, 1)
+        v = optax.tree.update_moment(updates, state.v, beta_2, 2)
+        # eps joins the uncorrected root, as in DyNet; optax.adam corrects first.
+        scale = jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+        direction = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, v)
+        return direction, AdamState(m, v)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+class AdamTrainer(Trainer):
+    """Adam (Kingma & Ba, arxiv.org/abs/1412.6980).
+
+        m <- beta_1 m + (1 - beta_1) g        v <- beta_2 v + (1 - beta_2) g^2
+        p <- p - alpha sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + eps)
+
+    t counts the updates of the trainer, also for rows and parameters it meets late.
+
+    Args:
+        m: the collection to train.
+        alpha: where `learning_rate` starts.
+        beta_1, beta_2: how much of the moments stays at each update.
+        eps: added to the root, not corrected for t.
+    Source: clab/dynet, ``dynet/training.cc``.
+    """
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        alpha: float = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        eps: float = 1e-8,
+    ):
+        rule = scale_by_adam(float(beta_1), float(beta_2), float(eps))
+        super().__init__(m, alpha, rule=rule)

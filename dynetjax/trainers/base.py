@@ -1,0 +1,341 @@
+"""Trainer: what every trainer does around its rule.
+
+An update is sent to the device and not waited for. Whether the gradients were
+finite is read later: by the trainer's next update, by `Trainer.check`, or by
+`check_pending`, which the engine calls before it hands values out. Until then the
+trainer holds on to the gradients, to give them back if the update was refused.
+"""
+
+import math
+import sys
+from typing import Any, NamedTuple, NoReturn
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from dynetjax.dims import Shape
+from dynetjax.errors import explain
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.model.storage import DenseStorage, TableStorage
+from dynetjax.model.unique import Unique
+from dynetjax.trainers.sparse import Gradient
+from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
+
+_LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
+
+
+class _Sent(NamedTuple):
+    """An update whose outcome was not read yet."""
+
+    norm: Any
+    threshold: float
+    gradients: list[tuple[Any, Any]]
+
+
+class Trainer(Unique):
+    """Changes the parameters of a collection by their gradients.
+
+    Use one of the subclasses. Sub-collections are trained with their collection, and
+    parameters made after the trainer are trained too.
+
+    Attributes:
+        learning_rate: factor on every step; rounded to float32. Never decays by
+            itself.
+        sparse_updates_enabled: change only the rows of tables that were looked up
+            (the default), not every row. With False, rules that have a state move
+            all rows at each update: the exact formula, and more work.
+    """
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        learning_rate: float,
+        *,
+        rule: optax.GradientTransformationExtraArgs,
+    ):
+        if not isinstance(m, ParameterCollection):
+            raise TypeError(
+                explain(
+                    f"{self.whoami()}: m is no collection",
+                    got=f"{m!r} ({type(m).__name__})",
+                    expected="a ParameterCollection",
+                    fix="pass the collection that add_parameters was called on",
+                )
+            )
+        self._collection = m
+        self._rule = rule
+        self._states: dict[DenseStorage | TableStorage, Any] = {}
+        self._zeros: dict[Shape, Any] = {}
+        self._capacities: list[tuple[int, ...]] = []
+        self._sent: _Sent | None = None
+        self._updates = self._clips = self._updates_seen = self._clips_seen = 0
+        self._threshold = 5.0
+        self.sparse_updates_enabled = True
+        self.learning_rate = learning_rate
+
+    def whoami(self) -> str:
+        """The name of the class."""
+        return type(self).__name__
+
+    @property
+    def learning_rate(self) -> float:
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float) -> None:
+        self._learning_rate = float(np.float32(learning_rate))
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """The same as assigning `learning_rate`."""
+        self.learning_rate = learning_rate
+
+    def set_sparse_updates(self, su: bool) -> None:
+        """The same as assigning `sparse_updates_enabled`."""
+        self.sparse_updates_enabled = bool(su)
+
+    def set_clip_threshold(self, thr: float) -> None:
+        """Scale gradients down to this norm, of all of them together.
+
+        0 or less turns clipping off, and with it the check for NaN and Inf.
+        """
+        self._threshold = max(float(np.float32(thr)), 0.0)
+
+    def get_clip_threshold(self) -> float:
+        """The norm gradients are scaled down to, 5 at first; 0 where that is off."""
+        return self._threshold
+
+    def update(self) -> None:
+        """Change every parameter by its gradient, and clear the gradients.
+
+        Parameters without a gradient take part with a gradient of zero; rows that
+        no `backward` touched stay as they are. Parameters after ``set_updated(False)``
+        keep their values and their gradients.
+
+        Raises:
+            RuntimeError: with clipping on, the norm of the gradients of this update
+                or the one before is NaN or Inf. Parameters, state and gradients
+                are as they were before it. What this update finds may come out
+                later; see `check`.
+        """
+        self.check()
+        parameters, tables = self._storages()
+        updated = [s for s in parameters if s.updated]
+        updated_tables = [s for s in tables if s.updated]
+        step = min(self._updates + 1, _LAST_COUNT)
+        values, targets, norm = compiled_update(self._rule)(
+            knobs(self._learning_rate, self._threshold, step),
+            [s.values for s in updated],
+            Targets(
+                [self._state(s) for s in updated],
+                [s.values for s in updated_tables],
+                [self._state(s) for s in updated_tables],
+            ),
+            self._gradients(parameters, tables),
+            dense=tuple(self._goes_to_all_rows(s) for s in updated_tables),
+            frozen_sizes=tuple(s.shape[0] for s in _frozen(tables)),
+        )
+        self._store(updated, updated_tables, values, targets)
+        self._updates += 1
+        owners: list[DenseStorage | TableStorage] = [*updated, *updated_tables]
+        taken = [(s, s.take_gradient()) for s in owners]
+        self._sent = _Sent(norm, self._threshold, taken)
+        _unread[self] = None
+        if not _asynchronous:
+            self.check()
+
+    def _store(
+        self,
+        updated: list[DenseStorage],
+        updated_tables: list[TableStorage],
+        values: list[Any],
+        targets: Targets,
+    ) -> None:
+        # The old tables and states are gone: the new ones come first.
+        for table, new in zip(updated_tables, targets.tables, strict=True):
+            table.values = new
+        self._states.update(zip(updated_tables, targets.table_states, strict=True))
+        self._states.update(zip(updated, targets.states, strict=True))
+        for parameter, new in zip(updated, values, strict=True):
+            parameter.values = new
+
+    def check(self) -> None:
+        """Wait for the last update, and raise if it was refused.
+
+        Raises:
+            RuntimeError: as `update` says.
+        """
+        if self._sent is None:
+            return
+        norm, threshold, gradients = self._sent
+        length = float(norm)
+        self._sent = None
+        _unread.pop(self, None)
+        if threshold > 0 and not math.isfinite(length):
+            for storage, gradient in gradients:
+                storage.put_back(gradient)
+            self._updates -= 1
+            raise RuntimeError(
+                explain(
+                    "update: the norm of the gradients is no number",
+                    got=length,
+                    expected="a finite norm; nothing was changed",
+                    fix="lower the learning rate, or look for log(0) and the like",
+                )
+            )
+        self._clips += threshold > 0 and length > threshold
+
+    def restart(self, learning_rate: float | None = None) -> None:
+        """Set all state of the rule to zero. The count of updates goes on.
+
+        Args:
+            learning_rate: a new one, if given.
+        """
+        self.check()
+        self._states.clear()
+        if learning_rate is not None:
+            self.learning_rate = learning_rate
+
+    def status(self) -> None:
+        """Write the learning rate, clips and updates since last time to stderr."""
+        self.check()
+        clips = self._clips - self._clips_seen
+        updates = self._updates - self._updates_seen
+        rate = f"{self._learning_rate:g}"
+        print(
+            f"[lr={rate} clips={clips:g} updates={updates:g}] ",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._clips_seen, self._updates_seen = self._clips, self._updates
+
+    def update_epoch(self, r: float) -> None:
+        """Does nothing, as in DyNet, and says so."""
+        del r
+        print(
+            "Trainer::update_epoch has been deprecated and doesn't do anything. Please "
+            "remove it from your code, and control the learning rate of the trainer "
+            "directly, for example by: 'trainer.learning_rate /= (1 - rate_decay)', "
+            "see https://github.com/clab/dynet/pull/695 for details.",
+            file=sys.stderr,
+        )
+
+    def update_subset(self, updated_params: Any, updated_lookups: Any) -> NoReturn:
+        """Not offered: in DyNet it changes nothing.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            explain(
+                "update_subset: not offered",
+                got=f"{updated_params!r}, {updated_lookups!r}",
+                expected="update()",
+                fix="call set_updated(False) on the others, then update()",
+            )
+        )
+
+    def _storages(self) -> tuple[list[DenseStorage], list[TableStorage]]:
+        collection = self._collection
+        return (
+            [p.storage for p in collection.parameters_list()],
+            [t.storage for t in collection.lookup_parameters_list()],
+        )
+
+    def _goes_to_all_rows(self, table: TableStorage) -> bool:
+        return not self.sparse_updates_enabled or table.gradient is not None
+
+    def _state(self, storage: DenseStorage | TableStorage) -> Any:
+        state = self._states.get(storage)
+        if state is None:
+            state = self._states[storage] = self._rule.init(storage.values)
+        return state
+
+    def _zeros_of(self, shape: Shape) -> Any:
+        zeros = self._zeros.get(shape)
+        if zeros is None:
+            zeros = self._zeros[shape] = jnp.zeros(shape, jnp.float32)
+        return zeros
+
+    def _gradients(
+        self, parameters: list[DenseStorage], tables: list[TableStorage]
+    ) -> Gradients:
+        frozen_tables = _frozen(tables)
+        frozen = [s for s in parameters if not s.updated and s.gradient is not None]
+        updated_tables = [s for s in tables if s.updated]
+        capacities = self._capacities_for(updated_tables)
+        return Gradients(
+            [self._dense_gradient(s) for s in parameters if s.updated],
+            [
+                self._table_gradient(s, n)
+                for s, n in zip(updated_tables, capacities, strict=True)
+            ],
+            [s.gradient for s in frozen],
+            [self._table_gradient(s, s.row_capacity()) for s in frozen_tables],
+        )
+
+    def _dense_gradient(self, parameter: DenseStorage) -> Any:
+        gradient = parameter.gradient
+        return self._zeros_of(parameter.shape) if gradient is None else gradient
+
+    def _table_gradient(self, table: TableStorage, capacity: int) -> Gradient:
+        if len(table.touched()):
+            rows, values = table.row_gradient(capacity)
+        else:
+            rows = np.full(capacity, table.shape[0], np.int32)
+            values = self._zeros_of((capacity, *table.shape[1:]))
+        return Gradient(rows, values, table.gradient)
+
+    def _capacities_for(self, tables: list[TableStorage]) -> tuple[int, ...]:
+        """How many rows of each table the compiled update has room for.
+
+        Sizes that were compiled before are used again where they are not much too
+        large, or every mixture of sizes would be compiled.
+        """
+        needed = tuple(s.row_capacity() for s in tables)
+        widths = [math.prod(s.shape[1:]) for s in tables]
+
+        def cost(capacities: tuple[int, ...]) -> int:
+            return sum(n * w for n, w in zip(capacities, widths, strict=True))
+
+        limit = 4 * cost(needed) + 4096
+        fitting = [
+            known
+            for known in self._capacities
+            if len(known) == len(needed)
+            and all(k >= n for k, n in zip(known, needed, strict=True))
+            and cost(known) <= limit
+        ]
+        if fitting:
+            return min(fitting, key=cost)
+        self._capacities.append(needed)
+        return needed
+
+
+def _frozen(tables: list[TableStorage]) -> list[TableStorage]:
+    """Tables that count in the norm, and stay as they are."""
+    return [s for s in tables if not s.updated and s.has_gradient]
+
+
+_unread: dict[Trainer, None] = {}
+_asynchronous = True
+
+
+def check_pending() -> None:
+    """Raise what the last update of any trainer was refused for, if one was.
+
+    Raises:
+        RuntimeError: see `Trainer.update`.
+    """
+    for trainer in list(_unread):
+        trainer.check()
+
+
+def set_async_checks(enabled: bool) -> None:
+    """Whether updates are checked when values are next read, not at once.
+
+    With False every ``update()`` waits for the device and raises at its own line.
+    """
+    global _asynchronous
+    _asynchronous = bool(enabled)

@@ -1,0 +1,76 @@
+"""VanillaLSTMBuilder against stored numbers of DyNet 2.1."""
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+
+from .golden import fill, fill_all, flat, x
+
+NUMBERS = [
+    (
+        {},
+        [0.052284, 0.415668, -0.624795, -0.423955],
+        [0.024432, 0.267006, -0.284377, -0.158548],
+    ),
+    (
+        {"forget_bias": 0.25},
+        [-0.050745, 0.316523, -0.551913, -0.405475],
+        [-0.023371, 0.206428, -0.260297, -0.156564],
+    ),
+    (
+        {"ln_lstm": True},
+        [-0.256882, 0.468766, -0.546499, -1.206456],
+        [-0.335432, 0.608386, 0.141074, -0.542563],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "cells", "outputs"), NUMBERS)
+def test_dynet_numbers(options, cells, outputs):
+    dy.renew_cg()
+    m = dy.ParameterCollection()
+    builder = dy.VanillaLSTMBuilder(2, 3, 2, m, **options)
+    fill_all(builder)
+    own = {p.name() for p in builder.param_collection().parameters_list()}
+    norms = [p for p in m.parameters_list() if p.name() not in own]
+    for k, p in enumerate(norms):
+        p.set_value((k % 2 == 0) + 0.5 * fill(6 + k, p.shape()))
+    state = builder.initial_state().add_inputs([x(t) for t in range(3)])[-1]
+    np.testing.assert_allclose(flat(state.s()), cells + outputs, atol=2e-6)
+
+
+def test_parameters():
+    m = dy.ParameterCollection()
+    builder = dy.VanillaLSTMBuilder(1, 3, 2, m, ln_lstm=True)
+    (layer,) = builder.get_parameters()
+    assert [p.shape() for p in layer] == [(8, 3), (8, 2), (8,)]
+    assert not layer[2].as_array().any()
+    names = [p.name() for p in m.parameters_list()]
+    own = [f"/vanilla-lstm-builder/_{k}" for k in range(3)]
+    assert names == own + [f"/_{k}" for k in range(6)]
+    gains = [p.as_array() for p in m.parameters_list()[3:]]
+    assert [g.shape for g in gains] == [(8,)] * 4 + [(2,)] * 2
+    assert [float(g[0]) for g in gains] == [1, 0] * 3
+    assert builder.spec == (1, 3, 2, True, 1.0)
+
+
+def test_normalised_without_update():
+    """The gains, too, are constants where no gradient is to reach the builder."""
+    dy.renew_cg()
+    m = dy.ParameterCollection()
+    builder = dy.VanillaLSTMBuilder(1, 3, 2, m, ln_lstm=True)
+    w = dy.ParameterCollection().add_parameters(3)
+    output = builder.initial_state(update=False).add_input(w).output()
+    dy.dot_product(output, output).backward()
+    assert not any(p.grad_as_array().any() for p in m.parameters_list())
+
+
+def test_nodes_of_a_step():
+    """A step stays cheap to build: two products, their sum, and the cell."""
+    graph = dy.renew_cg()
+    builder = dy.VanillaLSTMBuilder(1, 3, 2, dy.ParameterCollection())
+    state = builder.initial_state().add_inputs([x(0), x(1)])[-1]
+    before = len(graph)
+    state.add_input(x(2))
+    assert len(graph) - before <= 17

@@ -1,0 +1,98 @@
+"""Every import points down, and none hides in a function."""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
+LAYERS = [
+    ("errors",),
+    ("dims",),
+    ("ops.registry",),
+    ("graph",),
+    ("ops",),
+    ("engine",),
+    ("model",),
+    ("builders", "trainers"),
+    ("",),
+]
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(file):
+    """``ops.registry``; the facade is empty, a package goes by its own name."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(p for p in parts if p != "__init__")
+
+
+def layer(module):
+    """(height, the layer's part that the module is in)."""
+    best = max(
+        (len(part), height, part)
+        for height, parts in enumerate(LAYERS)
+        for part in parts
+        if part == "" or module == part or module.startswith(part + ".")
+    )
+    return best[1], best[2]
+
+
+def imports(tree):
+    """The modules of this package that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        else:
+            continue
+        for name in names:
+            if name.startswith("dynetjax.") and is_module(name):
+                yield name.removeprefix("dynetjax.")
+
+
+def is_module(name):
+    path = ROOT.joinpath(*name.split(".")[1:])
+    return path.with_suffix(".py").exists()
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_name)
+def test_imports_point_down(file):
+    height, part = layer(module_name(file))
+    for name in imports(ast.parse(file.read_text(encoding="utf-8"))):
+        other_height, other_part = layer(name)
+        assert other_height <= height, f"{file.name} imports {name} from above"
+        if other_height == height:
+            assert other_part == part, f"{file.name} imports {name} from beside"
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_name)
+def test_no_import_in_a_function(file):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            hidden = [
+                node.lineno
+                for node in ast.walk(function)
+                if isinstance(node, ast.Import | ast.ImportFrom)
+            ]
+            assert not hidden, f"{file.name}:{hidden[0]} imports inside a function"
+
+
+def test_no_cycle_between_modules():
+    """Depth-first over the imports of every file meets no file twice on a path."""
+    edges = {
+        module_name(f): set(imports(ast.parse(f.read_text(encoding="utf-8"))))
+        for f in FILES
+    }
+    done = set()
+
+    def visit(module, path):
+        assert module not in path, " -> ".join([*path, module])
+        if module not in done:
+            for other in edges.get(module, ()):
+                visit(other, [*path, module])
+            done.add(module)
+
+    for module in edges:
+        visit(module, [])

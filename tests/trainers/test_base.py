@@ -1,0 +1,365 @@
+"""What every trainer does around its rule, with gradients put in by hand."""
+
+import copy
+import gc
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers import base
+from dynetjax.trainers.adam import AdamTrainer
+from dynetjax.trainers.sgd import SimpleSGDTrainer
+from dynetjax.trainers.update import compiled_update
+
+from .rules import Adam, Sgd, clip_factor
+
+TRAINERS = [(SimpleSGDTrainer, Sgd), (AdamTrainer, Adam)]
+ROWS = 6
+
+
+class World:
+    """A parameter and a table, with what NumPy says their values should be."""
+
+    def __init__(self, rule, seed=0):
+        self.random = np.random.RandomState(seed)
+        self.m = ParameterCollection()
+        self.W = self.m.parameters_from_numpy(self.random.randn(3, 2))
+        self.E = self.m.lookup_parameters_from_numpy(self.random.randn(ROWS, 4))
+        self.w, self.e = self.W.as_array(), self.E.as_array()
+        self.rule_w, self.rule_e = rule(self.w.shape), rule(self.e.shape)
+        self.t = 0
+
+    def backward(self, rows, size=1.0):
+        """Gradients as the engine leaves them; returns them for `expect`."""
+        g = size * self.random.randn(3, 2).astype(np.float32)
+        values = size * self.random.randn(len(rows), 4).astype(np.float32)
+        give(self.W.storage, g)
+        add_rows(self.E.storage, rows, values)
+        dense = np.zeros(self.e.shape)
+        np.add.at(dense, rows, values)
+        return g, dense
+
+    def expect(self, g, dense, rows, threshold=5.0):
+        """One update in NumPy."""
+        self.t += 1
+        factor = clip_factor([g, dense], threshold)
+        everything = np.arange(len(self.w))
+        self.w -= self.rule_w.direction(factor * g, everything, self.t)
+        self.e[rows] -= self.rule_e.direction(factor * dense[rows], rows, self.t)
+
+    def check(self):
+        np.testing.assert_allclose(self.W.as_array(), self.w, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(self.E.as_array(), self.e, rtol=1e-5, atol=1e-6)
+
+
+def give(storage, gradient):
+    gradient = jnp.asarray(gradient, jnp.float32)
+    old = storage.gradient
+    storage.gradient = gradient if old is None else old + gradient
+    storage.has_gradient = True
+
+
+def add_rows(storage, rows, values):
+    """With padding that must not count, as engines add it."""
+    ids = np.full(8, len(storage.values) + 3, np.int32)
+    ids[: len(rows)] = rows
+    padded = np.full((8, values.shape[1]), np.nan, np.float32)
+    padded[: len(rows)] = values
+    storage.add_row_gradients(ids, jnp.asarray(padded))
+
+
+@pytest.fixture(params=TRAINERS, ids=lambda pair: pair[0].__name__)
+def pair(request):
+    return request.param
+
+
+class TestUpdate:
+    @pytest.mark.parametrize("threshold", [5.0, 0.5, 0.0])
+    def test_sparse(self, pair, threshold):
+        """Touched rows move, the others and their state do not."""
+        trainer_class, rule = pair
+        world = World(rule)
+        trainer = trainer_class(world.m)
+        trainer.set_clip_threshold(threshold)
+        for rows in [0, 1], [1], [2, 1, 4], [0], [5, 0]:
+            gradients = world.backward(rows, size=2.0)
+            trainer.update()
+            world.expect(*gradients, rows, threshold)
+            world.check()
+
+    def test_dense(self, pair):
+        """Without sparse updates the rule goes to every row."""
+        trainer_class, rule = pair
+        world = World(rule)
+        trainer = trainer_class(world.m)
+        trainer.set_sparse_updates(False)
+        for rows in [0, 1], [1], [2, 1, 4]:
+            gradients = world.backward(rows)
+            trainer.update()
+            world.expect(*gradients, np.arange(ROWS))
+            world.check()
+
+    def test_table_used_whole(self, pair):
+        """A dense gradient makes the update dense, and row gradients add to it."""
+        trainer_class, rule = pair
+        world = World(rule)
+        trainer = trainer_class(world.m)
+        g, dense = world.backward([1, 3])
+        whole = world.random.randn(ROWS, 4).astype(np.float32)
+        give(world.E.storage, whole)
+        trainer.update()
+        world.expect(g, dense + whole, np.arange(ROWS))
+        world.check()
+
+    def test_several_backwards(self, pair):
+        """Row gradients of several backwards, repeated rows too, are summed first."""
+        trainer_class, rule = pair
+        world = World(rule)
+        trainer = trainer_class(world.m)
+        g1, d1 = world.backward([0, 1])
+        g2, d2 = world.backward([1, 1, 2])
+        trainer.update()
+        world.expect(g1 + g2, d1 + d2, [0, 1, 2])
+        world.check()
+
+    def test_clears_gradients(self, pair):
+        world = World(pair[1])
+        trainer = pair[0](world.m)
+        world.backward([0])
+        trainer.update()
+        assert not world.W.grad_as_array().any()
+        assert not world.E.grad_as_array().any()
+        assert not world.W.storage.has_gradient
+        assert not world.E.storage.has_gradient
+
+    def test_without_a_gradient(self, pair):
+        """Parameters take part with a zero gradient, rows stay."""
+        trainer_class, rule = pair
+        world = World(rule)
+        trainer = trainer_class(world.m)
+        gradients = world.backward([0, 1])
+        trainer.update()
+        world.expect(*gradients, [0, 1])
+        for _ in range(3):
+            trainer.update()
+            world.expect(np.zeros((3, 2)), np.zeros((ROWS, 4)), [])
+        world.check()
+
+    def test_late_parameter(self):
+        """A parameter made after the trainer starts with zero state and t."""
+        world = World(Adam)
+        trainer = AdamTrainer(world.m)
+        for _ in range(3):
+            trainer.update()
+        late = world.m.add_subcollection().add_parameters(2, init=1.0)
+        give(late.storage, np.array([1.0, -2.0]))
+        trainer.update()
+        rule = Adam((2,))
+        expected = 1 - rule.direction(np.array([1.0, -2.0]), np.arange(2), 4)
+        np.testing.assert_allclose(late.as_array(), expected, rtol=1e-6)
+
+    def test_frozen(self):
+        """A frozen parameter keeps its gradient, which counts in the norm."""
+        world = World(Sgd)
+        world.W.set_updated(False)
+        world.E.set_updated(False)
+        other = world.m.add_parameters(1, init=0.0)
+        trainer = SimpleSGDTrainer(world.m)
+        g, dense = world.backward([0, 2], size=4.0)
+        give(other.storage, np.ones(1))
+        trainer.update()
+        factor = clip_factor([g, dense, np.ones(1)], 5.0)
+        assert factor < 1
+        np.testing.assert_allclose(other.as_array(), -0.1 * factor, rtol=1e-6)
+        world.check()
+        np.testing.assert_allclose(world.W.grad_as_array(), g, rtol=1e-6)
+        np.testing.assert_allclose(world.E.grad_as_array(), dense, rtol=1e-6)
+
+    def test_learning_rate(self):
+        world = World(lambda shape: Sgd(shape, 0.5))
+        trainer = SimpleSGDTrainer(world.m, learning_rate=0.1)
+        trainer.learning_rate = 0.5
+        gradients = world.backward([3])
+        trainer.update()
+        world.expect(*gradients, [3])
+        world.check()
+
+    def test_collection_of_tables_only(self):
+        m = ParameterCollection()
+        E = m.lookup_parameters_from_numpy(np.zeros((3, 2)))
+        add_rows(E.storage, [1], np.ones((1, 2), np.float32))
+        SimpleSGDTrainer(m, 1.0).update()
+        assert E.as_array().tolist() == [[0, 0], [-1, -1], [0, 0]]
+
+    def test_empty_collection(self):
+        SimpleSGDTrainer(ParameterCollection()).update()
+
+    def test_compiles_little(self):
+        """Other rates, thresholds, counts and numbers of rows: one program."""
+        world = World(Sgd)
+        trainer = AdamTrainer(world.m, beta_1=0.87)
+        update = compiled_update(trainer._rule)
+        for k in range(1, 6):
+            trainer.learning_rate = 0.1 / k
+            trainer.set_clip_threshold(k)
+            world.backward(list(range(k)))
+            trainer.update()
+        trainer.update()
+        assert update._cache_size() == 1
+
+
+class TestRefusedUpdate:
+    def setup_method(self):
+        self.world = World(Adam)
+        self.trainer = AdamTrainer(self.world.m)
+        gradients = self.world.backward([0, 1])
+        self.trainer.update()
+        self.world.expect(*gradients, [0, 1])
+        self.kept = self.world.backward([1, 2])
+        give(self.world.W.storage, np.full((3, 2), np.nan))
+        self.trainer.update()
+
+    def test_check(self):
+        with pytest.raises(RuntimeError, match="norm of the gradients is no number"):
+            self.trainer.check()
+        self.world.check()
+
+    def test_check_pending(self):
+        with pytest.raises(RuntimeError, match="nothing was changed"):
+            base.check_pending()
+        base.check_pending()
+
+    def test_next_update(self):
+        """Gradients are kept, so that every update fails until they are cleared."""
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="fix:"):
+                self.trainer.update()
+            self.trainer.update()
+        self.world.check()
+        with pytest.raises(RuntimeError):
+            self.trainer.check()
+        dense = self.world.E.grad_as_array()
+        np.testing.assert_allclose(dense, self.kept[1], rtol=1e-6)
+
+    def test_state_and_count(self):
+        """After the gradient is repaired, all goes on as if nothing had been."""
+        with pytest.raises(RuntimeError):
+            self.trainer.check()
+        self.world.W.storage.gradient = jnp.asarray(self.kept[0])
+        self.trainer.update()
+        self.world.expect(*self.kept, [1, 2])
+        self.world.check()
+
+    def test_infinite(self):
+        with pytest.raises(RuntimeError):
+            self.trainer.check()
+        self.world.W.zero()
+        give(self.world.W.storage, np.full((3, 2), 1e30))
+        self.trainer.update()
+        with pytest.raises(RuntimeError, match="inf"):
+            self.trainer.check()
+
+    def test_synchronous(self):
+        with pytest.raises(RuntimeError):
+            self.trainer.check()
+        base.set_async_checks(False)
+        try:
+            with pytest.raises(RuntimeError, match="no number"):
+                self.trainer.update()
+        finally:
+            base.set_async_checks(True)
+
+    def test_without_clipping(self):
+        with pytest.raises(RuntimeError):
+            self.trainer.check()
+        self.trainer.set_clip_threshold(0)
+        self.trainer.update()
+        self.trainer.check()
+        assert np.isnan(self.world.W.as_array()).all()
+
+
+class TestRestart:
+    def test_state_but_not_count(self):
+        world = World(Adam)
+        trainer = AdamTrainer(world.m)
+        for rows in [0, 1], [1, 2]:
+            gradients = world.backward(rows)
+            trainer.update()
+            world.expect(*gradients, rows)
+        trainer.restart()
+        world.rule_w, world.rule_e = Adam(world.w.shape), Adam(world.e.shape)
+        gradients = world.backward([2])
+        trainer.update()
+        world.expect(*gradients, [2])
+        world.check()
+
+    def test_learning_rate(self):
+        trainer = AdamTrainer(ParameterCollection())
+        trainer.restart(0.25)
+        assert trainer.learning_rate == 0.25
+
+
+class TestStatus:
+    def test_format(self, capsys):
+        world = World(Sgd)
+        trainer = SimpleSGDTrainer(world.m, 0.1234567)
+        world.backward([0], size=100)
+        trainer.update()
+        trainer.update()
+        trainer.status()
+        assert capsys.readouterr().err == "[lr=0.123457 clips=1 updates=2] "
+        trainer.status()
+        assert capsys.readouterr().err == "[lr=0.123457 clips=0 updates=0] "
+
+    def test_update_epoch(self, capsys):
+        SimpleSGDTrainer(ParameterCollection()).update_epoch(1.0)
+        assert "has been deprecated" in capsys.readouterr().err
+
+
+class TestSettings:
+    def test_learning_rate_is_float32(self):
+        trainer = SimpleSGDTrainer(ParameterCollection())
+        assert trainer.learning_rate == 0.10000000149011612
+        trainer.set_learning_rate(0.5)
+        assert trainer.learning_rate == 0.5
+
+    def test_clip_threshold(self):
+        trainer = SimpleSGDTrainer(ParameterCollection())
+        assert trainer.get_clip_threshold() == 5.0
+        trainer.set_clip_threshold(-1)
+        assert trainer.get_clip_threshold() == 0.0
+
+    def test_sparse_updates(self):
+        trainer = SimpleSGDTrainer(ParameterCollection())
+        assert trainer.sparse_updates_enabled
+        trainer.set_sparse_updates(False)
+        assert not trainer.sparse_updates_enabled
+
+    def test_whoami(self, pair):
+        trainer_class, _ = pair
+        assert trainer_class(ParameterCollection()).whoami() == trainer_class.__name__
+
+    def test_not_a_collection(self, pair):
+        with pytest.raises(TypeError, match="m is no collection"):
+            pair[0](3)
+
+    def test_no_copy(self, pair):
+        with pytest.raises(TypeError, match="no copies"):
+            copy.copy(pair[0](ParameterCollection()))
+
+    def test_update_subset(self):
+        trainer = SimpleSGDTrainer(ParameterCollection())
+        with pytest.raises(NotImplementedError, match="set_updated"):
+            trainer.update_subset([0], [])
+
+    def test_keeps_the_collection(self):
+        m = ParameterCollection()
+        W = m.add_parameters(2, init=1.0)
+        trainer = SimpleSGDTrainer(m, 1.0)
+        del m
+        gc.collect()
+        give(W.storage, np.ones(2))
+        trainer.update()
+        assert W.as_array().tolist() == [0, 0]
