@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
-from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph, Expression, current_graph
 from dynetjax.model.collection import ParameterCollection
@@ -21,7 +20,7 @@ from dynetjax.model.parameters import Parameters
 from dynetjax.model.unique import Unique
 from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.inputs import inputTensor
-from dynetjax.ops.noise import random_bernoulli
+from dynetjax.ops.noise import dropout, rate
 
 Masks = list[tuple[Expression | None, ...]]
 
@@ -183,7 +182,7 @@ class RNNBuilder(Unique):
         Raises:
             ValueError: `p` is not in [0, 1).
         """
-        self._rates = [dropout_rate("set_dropout", p)] * len(self.rate_names)
+        self._rates = [rate("set_dropout", p)] * len(self.rate_names)
 
     def disable_dropout(self) -> None:
         """Drop nothing."""
@@ -235,23 +234,14 @@ class RNNBuilder(Unique):
 
     def _draw_masks(self, batch: int) -> Masks:
         """One mask per layer and rate: of the layer's input, then of its size."""
-        return [
-            tuple(
-                self._draw_mask(size, rate, batch)
-                for size, rate in zip(
-                    (self._input_size(layer), *[self.hidden_dim] * 2),
-                    self._rates,
-                    strict=False,
-                )
-            )
+        sizes = [
+            (self._input_size(layer), *[self.hidden_dim] * (len(self._rates) - 1))
             for layer in range(self.layers)
         ]
-
-    def _draw_mask(self, size: int, rate: float, batch: int) -> Expression | None:
-        if not rate:
-            return None
-        shape: Shape = (size,)
-        return random_bernoulli(shape, 1 - rate, 1 / (1 - rate), batch_size=batch)
+        return [
+            tuple(map(_draw_mask, of_layer, self._rates, [batch] * len(of_layer)))
+            for of_layer in sizes
+        ]
 
     def _drop(
         self, masks: Masks | None, layer: int, which: int, x: Expression
@@ -259,6 +249,13 @@ class RNNBuilder(Unique):
         """`x` under the mask of rate `which`, if that rate is on."""
         mask = masks[layer][which] if masks and self._rates[which] else None
         return x if mask is None else cmult(x, mask)
+
+
+def _draw_mask(size: int, p: float, batch: int) -> Expression | None:
+    """0 with probability `p`, else 1 / (1 - p); None where nothing is dropped."""
+    if not p:
+        return None
+    return dropout(inputTensor(np.ones((size, batch)), batched=True), p)
 
 
 def _unsigned(owner: str, name: str, value: Any) -> int:
@@ -273,27 +270,3 @@ def _unsigned(owner: str, name: str, value: Any) -> int:
             )
         )
     return number
-
-
-def dropout_rate(name: str, p: Any) -> float:
-    """A dropout rate as a float, checked."""
-    if isinstance(p, (str, bytes)) or np.ndim(p):
-        raise TypeError(
-            explain(
-                f"{name}: the rate is no number",
-                got=f"{p!r} ({type(p).__name__})",
-                expected="a number in [0, 1)",
-                fix="pass a float",
-            )
-        )
-    rate = float(p)
-    if not 0 <= rate < 1:
-        raise ValueError(
-            explain(
-                f"{name}: the dropout rate is out of range",
-                got=p,
-                expected="a number in [0, 1): the share that is dropped",
-                fix="pass 0.5, say",
-            )
-        )
-    return rate

@@ -1,6 +1,6 @@
 """The LSTM with coupled input and forget gates."""
 
-from dynetjax.builders.base import Masks, dropout_rate
+from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.graph import Expression
@@ -9,6 +9,7 @@ from dynetjax.ops.activations import logistic
 from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.elementwise import tanh
 from dynetjax.ops.linear import affine_transform
+from dynetjax.ops.noise import rate
 
 
 class CoupledLSTMBuilder(LSTMFamily):
@@ -62,7 +63,7 @@ class CoupledLSTMBuilder(LSTMFamily):
             ValueError: a rate is not in [0, 1).
         """
         rates = d, d_r, d_r if d_c is None else d_c
-        self._rates = [dropout_rate("set_dropouts", rate) for rate in rates]
+        self._rates = [rate("set_dropouts", p) for p in rates]
 
     def _step(
         self,

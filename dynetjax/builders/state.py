@@ -1,16 +1,29 @@
 """RNNState: a point in a sequence, from which it can be continued, several times."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph, Expression, current_graph
 from dynetjax.model.unique import Unique
 
-if TYPE_CHECKING:
-    from dynetjax.builders.base import RNNBuilder
-
 Vectors = tuple[Expression, ...]
+
+
+class Builder(Protocol):
+    """What a state asks of its builder; see `RNNBuilder`."""
+
+    def advance(self, vectors: Vectors, x: Expression) -> Vectors:
+        """The vectors of the state after reading `x`; none stand for no state."""
+
+    def outputs(self, vectors: Vectors) -> Vectors:
+        """Those of the vectors that are outputs of layers."""
+
+    def with_outputs(self, vectors: Vectors, given: Vectors) -> Vectors:
+        """The vectors with other outputs."""
+
+    def with_state(self, vectors: Vectors, given: Vectors) -> Vectors:
+        """The vectors that `RNNState.set_s` asks for."""
 
 
 def stale_state(name: str) -> ValueError:
@@ -34,9 +47,7 @@ class RNNState(Unique):
 
     __slots__ = ("_builder", "_output", "_prev", "_stamp", "vectors")
 
-    def __init__(
-        self, builder: "RNNBuilder", vectors: Vectors, prev: "RNNState | None"
-    ):
+    def __init__(self, builder: Builder, vectors: Vectors, prev: "RNNState | None"):
         self._builder = builder
         self._prev = prev
         self._stamp = current_graph().stamp
@@ -91,7 +102,7 @@ class RNNState(Unique):
         """The state this one was made from; None for the first."""
         return self._prev
 
-    def b(self) -> "RNNBuilder":
+    def b(self) -> Builder:
         """The builder."""
         return self._builder
 

@@ -1,17 +1,18 @@
 """The standard LSTM."""
 
-from dynetjax.builders.base import Masks, dropout_rate
+from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.graph import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.activations import logistic
-from dynetjax.ops.arithmetic import cmult
+from dynetjax.ops.arithmetic import cdiv, cmult
 from dynetjax.ops.elementwise import tanh
 from dynetjax.ops.linear import affine_transform
+from dynetjax.ops.moments import mean_elems, std_elems
+from dynetjax.ops.noise import rate
 from dynetjax.ops.shaping import pick_range
-from dynetjax.ops.statistics import layer_norm
 
 
 class VanillaLSTMBuilder(LSTMFamily):
@@ -25,8 +26,9 @@ class VanillaLSTMBuilder(LSTMFamily):
         W_x {4H,I} Glorot    W_h {4H,H} Glorot    b {4H} zero
 
     With `ln_lstm` each product and the cell are layer-normalised (Ba et al.,
-    arxiv.org/abs/1607.06450), as ``LN(a; gain, bias)`` in `layer_norm`:
+    arxiv.org/abs/1607.06450), with mean and deviation of all elements of a:
 
+        LN(a; gain, bias) = gain * (a - mean(a)) / (std(a) + 1e-8) + bias
         z = b + LN(W_x x; gain_x, bias_x) + LN(W_h h'; gain_h, bias_h)
         h = o * tanh(LN(c; gain_c, bias_c))
 
@@ -95,7 +97,7 @@ class VanillaLSTMBuilder(LSTMFamily):
         Raises:
             ValueError: a rate is not in [0, 1).
         """
-        self._rates = [dropout_rate("set_dropouts", rate) for rate in (d, d_r)]
+        self._rates = [rate("set_dropouts", p) for p in (d, d_r)]
 
     def _step(
         self,
@@ -124,8 +126,12 @@ class VanillaLSTMBuilder(LSTMFamily):
         if not norms:
             return affine_transform([b, W_x, x] + ([] if h is None else [W_h, h]))
         gain_h, bias_h, gain_x, bias_x, _, _ = norms
-        gates = b + layer_norm(W_x * x, gain_x, bias_x)
-        return gates if h is None else gates + layer_norm(W_h * h, gain_h, bias_h)
+        gates = b + _layer_norm(W_x * x, gain_x, bias_x)
+        return gates if h is None else gates + _layer_norm(W_h * h, gain_h, bias_h)
 
     def _normalised_cell(self, parameters: Vectors, c: Expression) -> Expression:
-        return layer_norm(c, *parameters[-2:]) if self.ln_lstm else c
+        return _layer_norm(c, *parameters[-2:]) if self.ln_lstm else c
+
+
+def _layer_norm(a: Expression, gain: Expression, bias: Expression) -> Expression:
+    return cmult(gain, cdiv(a - mean_elems(a), std_elems(a) + 1e-8)) + bias

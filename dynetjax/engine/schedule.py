@@ -17,10 +17,10 @@ from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import MACROS, Tiling
 
-LOOP_WIDTHS = (1, 4, 16, 64, 256)
+LOOP_WIDTHS = (4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
 TRIP_COST = 8  # of a trip of a loop, in lanes
-PATIENCE = 64  # lanes lost before a settled width may change, and a half more
+PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 FLOOR_BYTES = 1 << 17
 GROWTH = 4  # from one size class to the next
 
@@ -200,7 +200,7 @@ def _width(scope: Scope, component: Component, counts: np.ndarray) -> int:
     cost = {w: int((-(-counts // w)).sum()) * (TRIP_COST + w) for w in widths}
     best = min(cost, key=lambda w: cost[w])
     settled = _settled.get(body, best)
-    if settled not in cost or cost[settled] > 1.5 * cost[best] + PATIENCE:
+    if settled not in cost or cost[settled] > 2 * cost[best] + PATIENCE:
         settled = best
     _settled[body] = settled
     return settled

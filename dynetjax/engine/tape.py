@@ -48,7 +48,7 @@ class TapeWriter:
     ):
         self.graph, self.tiling, self.plan = graph, tiling, plan
         self.section = tiling.section
-        self.seed = np.uint64(seed)
+        self.seed = scramble(np.array([seed], np.uint64))
 
     def lanes(self, macro: int) -> Lanes:
         """The lanes of a macro that has nodes."""
@@ -155,7 +155,7 @@ class TapeWriter:
         ids = self.section.ids[nodes].astype(np.uint64)
         ids = ids if len(lanes.node) == len(nodes) else ids.repeat(lanes.count)
         bits = scramble(ids * _NODE + lanes.element.astype(np.uint64) * GOLDEN)
-        bits = scramble(bits ^ (self.seed * GOLDEN))
+        bits = scramble(bits ^ self.seed)
         half = bits >> np.uint64(32) if second else bits & np.uint64(0xFFFFFFFF)
         return half.astype(np.uint32).view(np.int32)
 
@@ -168,5 +168,3 @@ class TapeWriter:
             rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
 
-
-__all__ = ["Lanes", "TapeWriter"]

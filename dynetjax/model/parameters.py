@@ -10,6 +10,7 @@ from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph, Expression, current_graph
 from dynetjax.model.storage import DenseStorage, to_device, to_host
 from dynetjax.model.unique import Unique
+from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.registry import parameter_kind
 from dynetjax.ops.sources import parameter_node
 
@@ -154,3 +155,16 @@ def parameter(*args: Any) -> Any:
         )
         print("        Any used parameter will be added automatically.")
     return args[0] if len(args) == 1 else args
+
+
+def const_parameter(*args: Expression) -> Any:
+    """The values without a gradient; a list of them for none or several.
+
+    The parameter counts as reached by `backward`, with a gradient of zero, and a
+    table as used whole. ``p.expr(update=False)`` leaves it out altogether.
+
+    Raises:
+        TypeError: an argument is no Expression.
+    """
+    constants = [nobackprop(arg) for arg in args]
+    return constants[0] if len(constants) == 1 else constants

@@ -55,8 +55,11 @@ def to_host(array: Any) -> np.ndarray:
 
 
 def capacity_for(count: int) -> int:
-    """The smallest power of two that holds `count` rows; 0 for none."""
-    return 1 << (count - 1).bit_length() if count else 0
+    """Room for `count` rows, in few sizes: 64 times a power of four; 0 for none."""
+    capacity = 64 if count else 0
+    while capacity < count:
+        capacity *= 4
+    return capacity
 
 
 class DenseStorage:

@@ -336,4 +336,4 @@ def abs(x):
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
     """
-    return jnp.abs(x)
+    return x * lax.sign(x)  # jnp.abs has slope 1 at 0

@@ -301,11 +301,11 @@ class TestDropout:
 
     @pytest.mark.parametrize("rate", [-0.1, 1, 1.5, np.nan])
     def test_rate_out_of_range(self, builder, rate):
-        with pytest.raises(ValueError, match="set_dropout: the dropout rate is out"):
+        with pytest.raises(ValueError, match="set_dropout: the rate is out"):
             builder.set_dropout(rate)
-        with pytest.raises(ValueError, match="set_dropouts: the dropout rate is out"):
+        with pytest.raises(ValueError, match="set_dropouts: the rate is out"):
             builder.set_dropouts(0.5, rate)
 
     def test_rate_is_a_number(self, builder):
-        with pytest.raises(TypeError, match="the rate is no number"):
+        with pytest.raises(TypeError, match="set_dropout: p is not a number"):
             builder.set_dropout("0.5")

@@ -71,6 +71,7 @@ def test_nodes_of_a_step():
     graph = dy.renew_cg()
     builder = dy.VanillaLSTMBuilder(1, 3, 2, dy.ParameterCollection())
     state = builder.initial_state().add_inputs([x(0), x(1)])[-1]
+    last = x(2)
     before = len(graph)
-    state.add_input(x(2))
+    state.add_input(last)
     assert len(graph) - before <= 17

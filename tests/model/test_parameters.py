@@ -105,3 +105,17 @@ def test_parameter_is_the_identity(p, capsys, monkeypatch):
     assert dy.parameter(p, 3) == (p, 3)
     assert dy.parameter() == ()
     assert not capsys.readouterr().out
+
+
+class TestConstParameter:
+    def test_zero_gradient_arrives(self, p):
+        product(dy.const_parameter(p)).backward()
+        assert not p.grad_as_array().any()
+        assert p.storage.has_gradient
+
+    def test_several(self, p):
+        a, b = dy.const_parameter(p, p)
+        assert a.npvalue().tolist() == b.npvalue().tolist() == [1, -2, 3]
+        assert dy.const_parameter() == []
+        with pytest.raises(TypeError, match="nobackprop"):
+            dy.const_parameter(3)

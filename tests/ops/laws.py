@@ -1,0 +1,240 @@
+"""What holds for every operation, and the cases that say how it is called.
+
+A `Case` names an operation, the dims of its operands and its formula in NumPy. The laws
+compare the operation with that formula and its central differences in float64.
+"""
+
+import functools
+import zlib
+
+import jax
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.graph import current_graph
+from dynetjax.ops.registry import MAP, SIGNATURES
+
+COVERED = set()
+STEP = 1e-6
+
+
+def covers(*functions):
+    """Note that a file tests `functions` without a `Case`."""
+    COVERED.update(function.__name__ for function in functions)
+
+
+class Case:
+    """One way to call an operation.
+
+    Args:
+        op: the function users call, or a lambda that calls `covers`.
+        numpy: the formula; with `batch`, of arrays that have the batch as last axis.
+        covers: the function under test, where `op` is a lambda.
+        low, high: bounds of the operands' numbers.
+        batch: batch size of the operands. The law of batches holds only where it is 1.
+        smooth: there is a gradient to compare.
+        arguments: a tuple is the dims of an operand, a list of tuples those of a list
+            of operands; anything else is passed on to both functions.
+    """
+
+    def __init__(
+        self,
+        op,
+        numpy,
+        *,
+        covers=None,
+        low=-2.0,
+        high=2.0,
+        batch=1,
+        smooth=True,
+        **args,
+    ):
+        self.op, self.numpy, self.args = op, numpy, args
+        self.low, self.high, self.batch, self.smooth = low, high, batch, smooth
+        self.name = (covers or op).__name__
+        COVERED.add(self.name)
+
+    def __str__(self):
+        shown = [f"{k}={v}" for k, v in self.args.items()]
+        return f"{self.name}({', '.join(shown)})" + f"x{self.batch}" * (self.batch > 1)
+
+    @property
+    def shapes(self):
+        """Dims of the operands, in order."""
+        found = []
+        for value in self.args.values():
+            if isinstance(value, tuple):
+                found.append(value)
+            elif _is_list_of_shapes(value):
+                found.extend(value)
+        return found
+
+    def arrays(self, seed=0, batch=None):
+        """Float64 operands with float32 numbers, the batch last if there is one."""
+        random = np.random.RandomState(zlib.crc32(str(self).encode()) + seed)
+        batch = batch or self.batch
+        tail = (batch,) if batch > 1 else ()
+        draws = [random.uniform(self.low, self.high, s + tail) for s in self.shapes]
+        return [draw.astype(np.float32).astype(np.float64) for draw in draws]
+
+    def call(self, function, operands):
+        """`function` of the operands, and the arguments that are none."""
+        left, args = list(operands), []
+        for value in self.args.values():
+            if isinstance(value, tuple):
+                args.append(left.pop(0))
+            elif _is_list_of_shapes(value):
+                args.append([left.pop(0) for _ in value])
+            else:
+                args.append(value)
+        return function(*args)
+
+    def expected(self, arrays):
+        """The formula, with the batch last."""
+        return np.asarray(self.call(self.numpy, arrays), np.float64)
+
+    def inputs(self, arrays, batch=None):
+        batched = (batch or self.batch) > 1
+        return [dy.inputTensor(array, batched=batched) for array in arrays]
+
+
+def _is_list_of_shapes(value):
+    return isinstance(value, list) and all(isinstance(v, tuple) for v in value)
+
+
+def weights(shape):
+    """Fixed numbers that turn a result into a loss."""
+    return np.random.RandomState(7).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+def loss_of(y, r):
+    return dy.sum_batches(dy.dot_product(y, dy.inputTensor(r, batched=y.dim()[1] > 1)))
+
+
+@functools.cache
+def evaluated(case):
+    """Value of a case on parameters, and the gradient of each from one backward."""
+    dy.renew_cg()
+    collection = dy.ParameterCollection()
+    arrays = case.arrays()
+    given = [collection.parameters_from_numpy(array) for array in arrays]
+    y = case.call(case.op, [_element_dims(case, p, s) for p, s in _pairs(case, given)])
+    value = y.npvalue()
+    loss_of(y, weights(value.shape)).backward()
+    return value, [p.grad_as_array() for p in given]
+
+
+def _pairs(case, given):
+    return zip(given, case.shapes, strict=True)
+
+
+def _element_dims(case, parameter, shape):
+    return parameter if case.batch == 1 else dy.reshape(parameter, shape, case.batch)
+
+
+def central_differences(function, arrays):
+    """Gradients of a function of float64 arrays to one number."""
+    gradients = [np.zeros_like(array) for array in arrays]
+    for array, gradient in zip(arrays, gradients, strict=True):
+        for index in np.ndindex(array.shape):
+            kept = array[index]
+            array[index] = kept + STEP
+            above = function(arrays)
+            array[index] = kept - STEP
+            gradient[index] = (above - function(arrays)) / (2 * STEP)
+            array[index] = kept
+    return gradients
+
+
+def close(actual, wanted, rtol=1e-4, atol=1e-5):
+    np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=atol)
+
+
+def own_function(case, arrays):
+    """JAX function of the case's node alone; None where it took several nodes."""
+    dy.renew_cg()
+    given = case.inputs(arrays)
+    graph, node = case.call(case.op, given).locate()
+    signature = SIGNATURES[graph.sig[node]]
+    read = graph.operands[graph.first[node] : graph.first[node + 1]]
+    op = signature.op
+    if op.form != MAP or "k" in op.runtime or read != [e.index for e in given]:
+        return None
+    data = graph.data.get(node, ())
+    data = data if isinstance(data, tuple) else (data,)
+    static = dict(zip(op.static, signature.static, strict=True))
+    return lambda *xs: op.fn(*xs, *data, **static)
+
+
+class Laws:
+    """Parametrise a subclass with `case`."""
+
+    def test_value(self, case):
+        """Equals the formula, written out in NumPy."""
+        close(evaluated(case)[0], case.expected(case.arrays()))
+
+    def test_dim(self, case):
+        """The dim rule says what the JAX function gives, and what NumPy gives."""
+        dy.renew_cg()
+        arrays = case.arrays()
+        shape, batch = case.call(case.op, case.inputs(arrays)).dim()
+        assert shape + (batch,) * (batch > 1) == case.expected(arrays).shape
+        function = own_function(case, arrays)
+        if function and case.batch == 1:
+            result = jax.eval_shape(function, *[a.astype(np.float32) for a in arrays])
+            assert (result.shape, result.dtype) == (shape, np.float32)
+
+    def test_gradient(self, case):
+        """Equals central differences of the formula, taken in float64."""
+        if not case.smooth:
+            pytest.skip("no gradient")
+        value, gradients = evaluated(case)
+        r = weights(value.shape).astype(np.float64)
+        wanted = central_differences(
+            lambda arrays: np.sum(case.expected(arrays) * r), case.arrays()
+        )
+        for actual, expected in zip(gradients, wanted, strict=True):
+            close(actual, expected, rtol=1e-3, atol=1e-4)
+
+    def test_gradient_float64(self, case):
+        """The operation's own function agrees with its central differences."""
+        arrays = case.arrays()
+        function = own_function(case, arrays)
+        if not case.smooth or case.batch > 1 or function is None:
+            pytest.skip("several nodes, a batch, or no gradient")
+        with jax.enable_x64(True):
+            r = weights(np.shape(function(*arrays))).astype(np.float64)
+            loss = jax.jit(lambda *xs: (function(*xs) * r).sum())
+            actual = jax.grad(loss, argnums=tuple(range(len(arrays))))(*arrays)
+            wanted = central_differences(lambda xs: float(loss(*xs)), arrays)
+        for one, other in zip(actual, wanted, strict=True):
+            close(one, other, rtol=1e-5, atol=1e-6)
+
+    def test_batch(self, case):
+        """A batch of three equals three runs of one."""
+        if case.batch > 1:
+            pytest.skip("works across the batch")
+        dy.renew_cg()
+        arrays = case.arrays(seed=1, batch=3)
+        y = case.call(case.op, case.inputs(arrays, batch=3))
+        runs = [case.expected([array[..., k] for array in arrays]) for k in range(3)]
+        close(y.npvalue(), np.stack(runs, axis=-1))
+
+    def test_autobatch(self, case):
+        """Computing a node together with others changes speed and nothing else."""
+        dy.renew_cg()
+        first, second = case.arrays(), case.arrays(seed=2)
+        y = [case.call(case.op, case.inputs(arrays)) for arrays in (first, second)]
+        after = dy.tanh(y[0])
+        close(after.npvalue(), np.tanh(case.expected(first)))
+        close(y[1].npvalue(), case.expected(second))
+
+
+def rejects(function, error, match):
+    """`function` raises, and leaves the graph as it was."""
+    dy.renew_cg()
+    with pytest.raises(error, match=match):
+        function()
+    sources = [SIGNATURES[s] for s in current_graph().sig]
+    assert all(not s.operands for s in sources), [s.op for s in sources]
