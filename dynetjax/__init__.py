@@ -7,6 +7,9 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 
 from dynetjax import graph as _graph
 from dynetjax.ops import operators as _operators  # noqa: F401 - gives Expression its + and *
+from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
+from dynetjax.builders.state import RNNState, StackedRNNState
+from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.dims import Dim, DimError
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.stats import reset_stats, stats
@@ -22,7 +25,7 @@ from dynetjax.graph import (
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
-from dynetjax.model.parameters import Parameters, parameter
+from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
 from dynetjax.ops.activations import *

@@ -154,7 +154,7 @@ class RNNBuilder(Unique):
         """The state before any input, or one with the vectors `vecs`.
 
         Args:
-            vecs: what `RNNState.set_s` takes; nothing for no state at all.
+            vecs: what `RNNState.set_s` takes; None for no state at all.
             update: False lets no gradient reach the builder's parameters. Only the
                 first call after ``renew_cg()`` counts, as in DyNet.
         Raises:
@@ -164,7 +164,7 @@ class RNNBuilder(Unique):
         session = self._sessions.get(graph)
         if session is None or session.stamp != graph.stamp:
             session = self._sessions[graph] = Session(self, graph, bool(update))
-        return session.root.set_s(vecs) if vecs else session.root
+        return session.root if vecs is None else session.root.set_s(vecs)
 
     def initial_state_from_raw_vectors(
         self, vecs: Iterable[Any], update: bool = True

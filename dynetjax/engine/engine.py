@@ -170,8 +170,8 @@ def _accumulate(
     storages, groups = [], []
     for number, gradients in found.items():
         kind = KINDS[number]
-        if kind.is_parameter and not kind.constant:
-            storage = graph.storage[kind.source]
+        storage = graph.storage.get(kind.source) if kind.is_parameter else None
+        if storage is not None and not kind.constant:
             earlier = [] if storage.gradient is None else [storage.gradient]
             storages.append(storage)
             groups.append(earlier + gradients)

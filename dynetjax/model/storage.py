@@ -20,24 +20,30 @@ from dynetjax.dims import Shape
 
 
 class _Idents:
-    """Small ids, unique among living owners, the smallest free one first."""
+    """Small ids, unique among living owners, the smallest free one first.
+
+    An id goes from one owner to another of the same class and shape only: programs
+    that were compiled for the one never meet an array of another shape.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._free: list[int] = []
+        self._free: dict[tuple, list[int]] = {}
         self._next = 0
         # Owners die in the garbage collector, where no lock may be taken.
-        self._returned: collections.deque[int] = collections.deque()
+        self._returned: collections.deque[tuple[tuple, int]] = collections.deque()
 
-    def take(self, owner: object) -> int:
+    def take(self, owner: object, shape: Shape) -> int:
+        key = type(owner), shape
         with self._lock:
             while self._returned:
-                heapq.heappush(self._free, self._returned.popleft())
-            if self._free:
-                ident = heapq.heappop(self._free)
+                of, ident = self._returned.popleft()
+                heapq.heappush(self._free.setdefault(of, []), ident)
+            if self._free.get(key):
+                ident = heapq.heappop(self._free[key])
             else:
                 ident, self._next = self._next, self._next + 1
-        weakref.finalize(owner, self._returned.append, ident).atexit = False
+        weakref.finalize(owner, self._returned.append, (key, ident)).atexit = False
         return ident
 
 
@@ -86,7 +92,7 @@ class DenseStorage:
     is_table = False
 
     def __init__(self, name: str, values: np.ndarray):
-        self.ident = _idents.take(self)
+        self.ident = _idents.take(self, values.shape)
         self.name = name
         self.values: Any = to_device(values)
         self.gradient: Any = None
@@ -165,7 +171,7 @@ class TableStorage:
     is_table = True
 
     def __init__(self, name: str, values: np.ndarray):
-        self.ident = _idents.take(self)
+        self.ident = _idents.take(self, values.shape)
         self.name = name
         self.shape: Shape = values.shape
         self._values: Any = to_device(values)
@@ -218,7 +224,7 @@ class TableStorage:
         return self._touched
 
     def row_capacity(self) -> int:
-        """A number of rows, a power of two, that `row_gradient` has room in."""
+        """A number of rows, one of a few sizes, that `row_gradient` has room in."""
         if self._is_merged():
             return len(self._parts[0].rows)
         return capacity_for(len(self.touched()))

@@ -105,6 +105,8 @@ class TestStates:
             state.set_s(vectors)
         with pytest.raises(ValueError, match="set_h: the number of vectors"):
             state.set_h(vectors)
+        with pytest.raises(ValueError, match="set_s"):
+            builder.initial_state([])
         with pytest.raises(ValueError, match="set_h"):
             state.set_h()
         state.add_input(x(1)).output().npvalue()

@@ -27,6 +27,8 @@ class TestIdent:
         freed = a.ident
         del a
         gc.collect()
+        assert freed != DenseStorage("/W", np.zeros((5, 2))).ident
+        assert freed != table(rows=6).ident
         others = [table() for _ in range(3)]
         assert freed in [other.ident for other in others]
         assert len({other.ident for other in others} | {b.ident}) == 4
@@ -44,7 +46,8 @@ class TestRowGradient:
         E = table()
         E.add_row_gradients(*part(3, 1, 3, pad=1))
         E.add_row_gradients(*part(1, pad=3))
-        rows, values = E.row_gradient(E.row_capacity())
+        assert E.row_capacity() == capacity_for(2)
+        rows, values = E.row_gradient(2)
         assert rows.tolist() == [1, 3]
         assert values.tolist() == [[3, 3], [4, 4]]
 
@@ -114,6 +117,6 @@ class TestEdit:
         assert not E.host_values().any()
 
 
-@pytest.mark.parametrize(("count", "capacity"), [(0, 0), (1, 1), (3, 4), (8, 8)])
+@pytest.mark.parametrize(("count", "capacity"), [(0, 0), (1, 64), (64, 64), (65, 256)])
 def test_capacity(count, capacity):
     assert capacity_for(count) == capacity

@@ -1,0 +1,150 @@
+"""The graph as users see it: numbering, staleness, reading, immediate mode."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+
+
+@pytest.fixture(autouse=True)
+def _fresh_graph():
+    dy.renew_cg()
+
+
+class TestReading:
+    """Types and shapes of the contract's table, one row a case."""
+
+    @pytest.mark.parametrize(
+        ("shape", "batch", "value", "npshape"),
+        [
+            ((1,), 1, float, (1,)),
+            ((3,), 1, list, (3,)),
+            ((1, 1), 1, np.ndarray, (1, 1)),
+            ((3, 1), 1, np.ndarray, (3, 1)),
+            ((2, 3), 1, np.ndarray, (2, 3)),
+            ((1,), 4, list, (1, 4)),
+            ((3,), 4, list, (3, 4)),
+            ((2, 3), 4, np.ndarray, (2, 3, 4)),
+        ],
+    )
+    def test_types(self, shape, batch, value, npshape):
+        given = np.arange(float(np.prod(shape) * batch)).reshape(*shape, batch)
+        x = dy.inputTensor(given, batched=True)
+        assert x.dim() == (shape, batch)
+        assert type(x.value()) is value
+        assert x.npvalue().shape == npshape
+        assert x.npvalue().dtype == np.float64
+        np.testing.assert_array_equal(x.npvalue(), given.reshape(npshape))
+        assert x.vec_value() == given.ravel(order="F").tolist()
+
+    def test_one_number(self):
+        assert dy.inputTensor([[2.0]]).scalar_value() == 2.0
+
+    def test_scalar_value_of_more(self):
+        with pytest.raises(RuntimeError, match="scalar_value: the expression has more"):
+            dy.inputVector([1.0, 2.0]).scalar_value()
+
+    def test_an_array_handed_out_is_a_copy(self):
+        x = dy.inputVector([1.0, 2.0])
+        x.npvalue()[:] = 9
+        assert x.value() == [1, 2]
+
+    def test_many_at_once(self):
+        x = dy.inputVector([1.0, 2.0])
+        assert dy.values([x, dy.square(x)]) == [[1, 2], [1, 4]]
+
+    def test_forward_wants_a_list(self):
+        x = dy.inputVector([1.0])
+        dy.forward([x])
+        with pytest.raises(TypeError, match="expected a list, got tuple"):
+            dy.forward((x,))
+        with pytest.raises(IndexError, match="the list of expressions is empty"):
+            dy.forward([])
+
+
+class TestStale:
+    def test_read(self):
+        x = dy.inputVector([1.0])
+        dy.renew_cg()
+        for read in (x.value, x.dim, x.forward, x.backward, x.gradient):
+            with pytest.raises(RuntimeError, match="the expression is stale"):
+                read()
+
+    def test_operand(self):
+        x = dy.inputVector([1.0])
+        dy.renew_cg()
+        fresh = dy.inputVector([1.0])
+        for use in (
+            lambda: dy.tanh(x),
+            lambda: fresh + x,
+            lambda: x + fresh,
+            lambda: x + 1,
+            lambda: dy.esum([fresh, x]),
+            lambda: x.set([2.0]),
+        ):
+            with pytest.raises(ValueError, match="made before renew_cg"):
+                use()
+
+    def test_parameters_never_are(self):
+        p = dy.ParameterCollection().parameters_from_numpy(np.array([2.0]))
+        for _ in range(2):
+            dy.renew_cg()
+            assert p.value() == 2.0
+
+    def test_its_name(self):
+        x = dy.inputVector([1.0])
+        assert str(x) == f"expression 0/{dy.cg_version()}"
+        dy.renew_cg()
+        assert str(x) == "expression (stale)"
+
+
+def test_a_mistake_adds_no_node():
+    x = dy.inputVector([1.0, 2.0])
+    with pytest.raises(ValueError, match="add"):
+        x + dy.inputVector([1.0, 2.0, 3.0])
+    assert dy.square(x).value() == [1, 4]
+
+
+def test_operands_with_different_batches():
+    x = dy.inputTensor(np.ones((2, 3)), batched=True)
+    y = dy.inputTensor(np.ones((2, 4)), batched=True)
+    with pytest.raises(ValueError, match="different batch sizes") as error:
+        dy.cmult(x, y)
+    assert "{2X3}, {2X4}" in str(error.value)
+
+
+def test_numbers_count_what_the_user_made():
+    xs = [dy.inputVector([1.0]) for _ in range(20)]
+    assert str(dy.inputVector([1.0])).startswith("expression 20/")
+    assert str(xs[3]).startswith("expression 3/")
+
+
+class TestImmediate:
+    def test_computes_every_node(self):
+        dy.renew_cg(immediate_compute=True)
+        before = dy.stats().graphs
+        dy.square(dy.inputVector([2.0]))
+        assert dy.stats().graphs == before + 2
+
+    def test_validity(self):
+        dy.renew_cg(immediate_compute=True, check_validity=True)
+        x = dy.inputVector([-1.0])
+        with pytest.raises(RuntimeError, match="log: NaN or Inf detected"):
+            dy.log(x)
+
+
+def test_each_thread_has_its_graph():
+    x = dy.inputVector([1.0])
+    found = []
+
+    def other():
+        dy.renew_cg()
+        found.append(dy.square(dy.inputVector([3.0])).value())
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert found == [9.0]
+    assert (x + 1).value() == 2.0
