@@ -102,7 +102,11 @@ def inputVector(v, device=""):
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
     """
     check_device("inputVector", device)
-    if isinstance(v, str) or np.ndim(v) != 1:
+    try:
+        vector = _float32(v)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1:
         raise TypeError(
             explain(
                 "inputVector: v is not a sequence of numbers",
@@ -111,7 +115,7 @@ def inputVector(v, device=""):
                 fix="use inputTensor for more dimensions, scalarInput for one number",
             )
         )
-    return _input(INPUT_OP, _not_empty("inputVector", _float32(v)[None]))
+    return _input(INPUT_OP, _not_empty("inputVector", vector[None]))
 
 
 def inputTensor(arr, batched=False, device="", reusable_expr=False):

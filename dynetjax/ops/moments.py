@@ -130,7 +130,8 @@ def mean_dim(x, d, b, n=0):
         The dims of `x` without those in `d`, or ``{1}``.
     Raises:
         TypeError: `d` is not a list.
-        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+        DimError: `d` is empty without `b`, repeats itself, or names more than two
+            dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
     """
     axes, divisor = summed_dims("mean_dim", x, d, b), unsigned("mean_dim", "n", n)
@@ -152,8 +153,8 @@ def moment_dim(x, d, r, b, n=0):
         The dims of `x` without those in `d`, or ``{1}``.
     Raises:
         TypeError: `d` is not a list.
-        ValueError: `r` is 0, `d` is empty without `b` or repeats itself, or `x` has no
-            such dimension.
+        ValueError: `r` is 0.
+        DimError: as for `mean_dim`.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
     """
     axes, divisor = summed_dims("moment_dim", x, d, b), unsigned("moment_dim", "n", n)
@@ -175,7 +176,8 @@ def std_dim(x, d, b, n=0):
         result is 0.
     Raises:
         TypeError: `d` is not a list.
-        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+        DimError: `d` is empty without `b`, repeats itself, or names more than two
+            dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
     """
     del n

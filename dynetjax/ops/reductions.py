@@ -9,7 +9,7 @@ from jax import lax
 from dynetjax.dims import Dim, DimError, Shape, trim
 from dynetjax.errors import explain
 from dynetjax.graph import Expression, current_graph
-from dynetjax.ops.arguments import axis_of, unsigned
+from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.declare import op, operand
 from dynetjax.ops.rows import sum_batches
 from dynetjax.ops.shaping import without
@@ -237,7 +237,8 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
 
     Raises:
         TypeError: `d` is not a list.
-        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+        DimError: `d` is empty without `b`, repeats itself, or names more than two
+            dimensions or one that `x` has not; or `x` has more than three.
     """
     graph = current_graph()
     dim = graph.dim(operand(name, x, graph))
@@ -250,14 +251,15 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
                 fix="[d]",
             )
         )
+    order_at_most(name, dim, 3)
     axes = tuple([axis_of(name, "d", axis, dim) for axis in d])
-    if len(set(axes)) < len(axes) or not (axes or b):
+    if len(set(axes)) < len(axes) or len(axes) > 2 or not (axes or b):
         raise DimError(
             explain(
-                f"{name}: d is empty or repeats itself",
+                f"{name}: d is empty, repeats itself, or has more than two dimensions",
                 got=d,
-                expected="different dimensions; none only with b=True",
-                fix="name each dimension once",
+                expected="one or two different dimensions; none only with b=True",
+                fix="name each dimension once; sum_elems sums over all",
             )
         )
     return axes
@@ -280,7 +282,8 @@ def sum_dim(x, d, b=False, n=0):
         The dims of `x` without those in `d`, or ``{1}``.
     Raises:
         TypeError: `d` is not a list.
-        DimError: it is empty without `b`, repeats itself, or `x` has no such dimension.
+        DimError: `d` is empty without `b`, repeats itself, or names more than two
+            dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
     """
     del n

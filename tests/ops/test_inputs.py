@@ -90,7 +90,9 @@ def test_other_refusals():
     rejects(lambda: dy.inputVector([]), ValueError, "inputVector: there are no numbers")
     many = np.ones((1,) * 8)
     rejects(lambda: dy.inputTensor(many), ValueError, "has too many dimensions")
-    rejects(lambda: dy.inputVector(1.0), TypeError, "v is not a sequence of numbers")
+    for bad in (1.0, None, "ab", ["a"], [[1], [2, 3]], np.ones((2, 2))):
+        message = "inputVector: v is not a sequence of numbers"
+        rejects(lambda v=bad: dy.inputVector(v), TypeError, message)
     rejects(lambda: dy.scalarInput("1"), TypeError, "scalarInput: s is not a number")
     rejects(lambda: dy.vecInput(-1), OverflowError, "vecInput: dim is negative")
     message = "scalarInput: Invalid device name"
