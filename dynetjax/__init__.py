@@ -6,7 +6,6 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 """
 
 from dynetjax import graph as _graph
-from dynetjax.ops import operators as _operators  # noqa: F401 - gives Expression its + and *
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
@@ -28,6 +27,7 @@ from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
 from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
+from dynetjax.ops import operators as _operators  # gives Expression its + and *
 from dynetjax.ops.activations import *
 from dynetjax.ops.arithmetic import *
 from dynetjax.ops.elementwise import *

@@ -4,9 +4,9 @@
 def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
     """A message of four lines; the first names the operation.
 
-        pickneglogsoftmax: x is not a vector of scores
-          got:      {3,2X4}
-          expected: {n} or {n X b}
-          fix:      reshape x to a vector
+    pickneglogsoftmax: x is not a vector of scores
+      got:      {3,2X4}
+      expected: {n} or {n X b}
+      fix:      reshape x to a vector
     """
     return f"{problem}\n  got:      {got}\n  expected: {expected}\n  fix:      {fix}"

@@ -171,7 +171,9 @@ class ComputationGraph:
             sig = intern(op, key, shape, kind=lane_kind(shape))
         return self._append(sig, operands, data, batch)
 
-    def add_source(self, op: Op, storage: Storage, kind: Kind, result: Kind, data, batch):
+    def add_source(
+        self, op: Op, storage: Storage, kind: Kind, result: Kind, data, batch
+    ):
         """Append a node that reads a parameter or a table, `kind`, as `result`."""
         self.storage[storage.ident] = storage
         key = ((), 0, kind.id)
@@ -189,7 +191,9 @@ class ComputationGraph:
             self.parameter_nodes[kind.id] = node
         return node
 
-    def _append(self, sig: int, operands: tuple[int, ...], data: Any, batch: int) -> int:
+    def _append(
+        self, sig: int, operands: tuple[int, ...], data: Any, batch: int
+    ) -> int:
         node = len(self.sig)
         self.sig.append(sig)
         self.kind.append(SIGNATURES[sig].kind.id)
@@ -314,7 +318,8 @@ class Expression:
     def dim(self) -> tuple[Shape, int]:
         """``((d0, d1, ...), batch size)``."""
         graph, node = self.locate()
-        return tuple(graph.dim(node))
+        dim = graph.dim(node)
+        return dim.shape, dim.batch
 
     def _rows(self, recalculate: bool) -> np.ndarray:
         graph, node = self.locate()

@@ -23,8 +23,9 @@ from tqdm import tqdm
 import dynetjax as dy
 
 PACKAGES = (
-    "asyncio email http importlib json logging multiprocessing unittest urllib xml"
-).split()
+    *("asyncio", "email", "http", "importlib", "json"),
+    *("logging", "multiprocessing", "unittest", "urllib", "xml"),
+)
 UNKNOWN = "<unk>"
 SHORTEST, LONGEST = 8, 80  # leaves
 
@@ -66,7 +67,8 @@ def from_ast(node):
 def standard_library():
     """(train, dev) lists of trees of functions, split by file, labelled by package."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    train, dev = [], []
+    train: list[Tree] = []
+    dev: list[Tree] = []
     for label, package in enumerate(PACKAGES):
         files = sorted((root / package).rglob("*.py"))
         for k, file in enumerate(f for f in files if "test" not in f.parts):
@@ -149,7 +151,7 @@ class TreeLSTM:
 
     def scores(self, tree):
         """The labelled nodes' scores and labels, the root's last."""
-        seen = []
+        seen: list = []
         self.encode(tree, seen)
         return [(self.out * h, label) for h, label in seen if label is not None]
 
@@ -212,7 +214,9 @@ def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sst", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--size", type=int, default=128, help="of embeddings and states")
+    parser.add_argument(
+        "--size", type=int, default=128, help="of embeddings and states"
+    )
     parser.add_argument("--limit", type=int, default=4000, help="training trees used")
     parser.add_argument("--quick", action="store_true", help="a few seconds only")
     args = parser.parse_args()

@@ -47,7 +47,7 @@ def token_class(token, before, after):
 
 def tagged_lines(source):
     """The logical lines of a file, each a list of (spelling, class)."""
-    line = []
+    line: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NEWLINE:
             spelled = ["", *(t.string for t in line), ""]
@@ -63,7 +63,8 @@ def tagged_lines(source):
 def standard_library():
     """(train, dev) lists of tagged lines, split by file."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    train, dev = [], []
+    train: list = []
+    dev: list = []
     for k, file in enumerate(sorted(root.glob("[a-l]*.py"))):
         part = dev if k % 5 == 2 else train
         source = file.read_text(encoding="utf-8")

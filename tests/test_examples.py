@@ -14,7 +14,10 @@ WIKINER = ["Ada|I-PER lives|O in|O Rome|I-LOC", "It|O rains|O"]
 
 def run(*command):
     result = subprocess.run(
-        [sys.executable, *map(str, command)], capture_output=True, text=True, check=False
+        [sys.executable, *map(str, command)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -92,7 +92,9 @@ class StoppingClassifier:
     def read(self, words):
         """The class, how many words were read, and the score."""
         score = dy.parameter(self.b)
-        for count, word in enumerate(words, 1):
+        count = 0
+        for word in words:
+            count += 1
             score = score + self.W * self.E[word]
             probabilities = dy.softmax(score).npvalue()
             if probabilities.max() > self.threshold:
@@ -136,7 +138,11 @@ def test_figure_4_a_graph_that_uses_a_parameter_twice():
     )
 
 
-SENTENCES = [([1, 2, 3], [0, 1, 0]), ([3, 1], [0, 0]), ([4, 5, 2, 2, 1], [1, 0, 1, 1, 0])]
+SENTENCES = [
+    ([1, 2, 3], [0, 1, 0]),
+    ([3, 1], [0, 0]),
+    ([4, 5, 2, 2, 1], [1, 0, 1, 1, 0]),
+]
 
 
 @pytest.mark.parametrize("way", ["add_input", "transduce"], ids=["6a", "6c"])

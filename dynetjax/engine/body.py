@@ -6,7 +6,7 @@ model they belong to.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from dynetjax.dims import Shape
 from dynetjax.engine.structure import Component, Scope
@@ -153,7 +153,7 @@ def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
     return Wiring(body, macros, list(uniforms.order), list(pools.order), columns)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _body(cells, uniforms, pools, columns: int) -> Body:
     return Body(cells, uniforms, pools, columns)
 
@@ -171,7 +171,9 @@ def _cell(
     if macro.form == MAP:
         for k in range(len(macro.leaves)):
             reads.append(_read(scope, macro, k, component, pools, column, reads, full))
-        steps = tuple(_step(macro, j, uniforms, column) for j in range(len(macro.steps)))
+        steps = tuple(
+            _step(macro, j, uniforms, column) for j in range(len(macro.steps))
+        )
     elif macro.form in (REDUCE, GATHER):
         pool = _row_pool(scope, macro.slot, pools)
         differentiable = full or macro.id in scope.differentiable

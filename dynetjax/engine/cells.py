@@ -5,7 +5,6 @@ handed out to be kept, and backward, where the kept results stand in for them.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -104,7 +103,9 @@ class Trip:
         for step in cell.steps:
             lanes, fixed, spread = [], [], []
             for what, n in step.operands:
-                apart = what == "uniform" and (step.op.contraction or (c, n) not in tiled)
+                apart = what == "uniform" and (
+                    step.op.contraction or (c, n) not in tiled
+                )
                 spread.append(apart)
                 if apart:
                     fixed.append(self.uniforms[n])
@@ -155,7 +156,7 @@ def lane_function(
     step: CellStep, spread: Sequence[bool], fixed: Sequence[Array], width: int
 ) -> Callable[..., Array]:
     """A step's function of values with a lane axis; `fixed` operands have none."""
-    fn = partial(step.op.fn, **dict(zip(step.op.static, step.static, strict=True)))
+    fn = step.op.bind(step.static)
 
     def one(*lanes: Array) -> Array:
         rest, uniform = iter(lanes), iter(fixed)

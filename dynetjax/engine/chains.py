@@ -50,7 +50,9 @@ def _roots(section: Section, asked: np.ndarray) -> np.ndarray:
     return root
 
 
-def _partial_sums(section: Section, chain: list[int], sums: dict[int, list[int]]) -> None:
+def _partial_sums(
+    section: Section, chain: list[int], sums: dict[int, list[int]]
+) -> None:
     """Decide which additions of a chain stay, as sums of which nodes.
 
     Each addition brings in its operands from outside, and may close one sum of what is

@@ -11,7 +11,7 @@ from dynetjax.engine.section import SIGNATURE_TABLE, Section, increment, whole
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph
+from dynetjax.graph import ComputationGraph, Storage
 from dynetjax.ops.registry import KINDS
 
 
@@ -157,6 +157,7 @@ class Engine:
 
 
 def is_uniform(graph: ComputationGraph, node: int) -> bool:
+    """Whether a node is a parameter, or made of parameters alone, without rows."""
     return KINDS[graph.kind[node]].uniform
 
 
@@ -169,17 +170,27 @@ def _accumulate(
     """Add gradients to their parameters, and note which parameters were reached."""
     storages, groups = [], []
     for number, gradients in found.items():
-        kind = KINDS[number]
-        storage = graph.storage.get(kind.source) if kind.is_parameter else None
-        if storage is not None and not kind.constant:
+        storage = _storage(graph, number)
+        if storage is not None and not KINDS[number].constant:
             earlier = [] if storage.gradient is None else [storage.gradient]
             storages.append(storage)
             groups.append(earlier + gradients)
     for storage, gradient in zip(storages, add_up(groups), strict=True):
         storage.gradient = gradient
     for number, rows, values in tables:
-        graph.storage[KINDS[number].source].add_row_gradients(rows, values)
+        table = _storage(graph, number)
+        assert table is not None
+        table.add_row_gradients(rows, values)
     for number, node in graph.parameter_nodes.items():
         if node <= root and not KINDS[number].constant:
-            graph.storage[KINDS[number].source].has_gradient = True
+            parameter = _storage(graph, number)
+            assert parameter is not None
+            parameter.has_gradient = True
 
+
+def _storage(graph: ComputationGraph, number: int) -> Storage | None:
+    """What holds the parameter of this kind; None if the graph does not use it."""
+    kind = KINDS[number]
+    if not kind.is_parameter or kind.source is None:
+        return None
+    return graph.storage.get(kind.source)

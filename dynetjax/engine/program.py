@@ -7,7 +7,7 @@ weight's gradient of all lanes at once, in chunks, outside the loop.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -68,19 +68,18 @@ class Program:
         return Trip(self.body, self.width, chunk, uniforms, part)
 
 
-@lru_cache(maxsize=None)
-def program(
-    body: Body, width: int, lanes: int, capacities: tuple[int, ...]
-) -> Program:
+@cache
+def program(body: Body, width: int, lanes: int, capacities: tuple[int, ...]) -> Program:
     """The program with these parts."""
     return Program(body, width, lanes, capacities)
 
 
 def zeros(capacity: int, shape: Shape) -> Array:
+    """An empty pool."""
     return jnp.zeros((capacity, *shape), jnp.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """``(uniforms, read, shared, given, tape) -> (written, kept)``.
 
@@ -115,7 +114,8 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
                 mine[cell.pool] = put(mine[cell.pool], rows[c], at)
             if keeping:
                 kept = [
-                    put(k, z, t * program.width) for k, z in zip(kept, made, strict=True)
+                    put(k, z, t * program.width)
+                    for k, z in zip(kept, made, strict=True)
                 ]
             return mine, kept
 
@@ -132,16 +132,14 @@ def put(pool: Array, rows: Array, at: Array) -> Array:
 
 def back_pools(body: Body) -> list[int]:
     """The pools that a component's gradients are scattered to."""
-    return sorted(
-        {r.pool for c in body.cells for r in c.reads if _scatters(r)}
-    )
+    return sorted({r.pool for c in body.cells for r in c.reads if _scatters(r)})
 
 
 def _scatters(read: Read) -> bool:
     return read.differentiable and read.column is not None
 
 
-@lru_cache(maxsize=None)
+@cache
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """``(uniforms, pools, kept, above, given_back, given, tape) -> (back, weights)``.
 
@@ -193,7 +191,9 @@ class _Loop:
         self.uniforms, self.pools, self.kept = uniforms, pools, kept
         self.gradients, self.given = gradients, given
         self.contractions = contractions(self.body)
-        self.learned = [n for n, (_, const) in enumerate(self.body.uniforms) if not const]
+        self.learned = [
+            n for n, (_, const) in enumerate(self.body.uniforms) if not const
+        ]
         self.cheap = sorted(
             {
                 (c, n)
@@ -291,9 +291,7 @@ class _Loop:
 
         def chunk(i, total):
             at = i * GRADIENT_CHUNK
-            part = lax.dynamic_slice(
-                padded, (0, at), (padded.shape[0], GRADIENT_CHUNK)
-            )
+            part = lax.dynamic_slice(padded, (0, at), (padded.shape[0], GRADIENT_CHUNK))
             total = dict(total)
             for c, step, w in steps:
                 d = lax.dynamic_slice_in_dim(w, at, GRADIENT_CHUNK)
@@ -333,4 +331,3 @@ class _Loop:
         assert read.register is not None
         rows = base[read.register] + at + jnp.arange(GRADIENT_CHUNK)
         return pool.at[rows].get(mode="fill", fill_value=0)
-

@@ -126,7 +126,7 @@ class Run:
         return k
 
     def place(self, node: int) -> tuple[int, int] | None:
-        """Pool and first row of a node of the graph, if this run computed and stored it."""
+        """Pool and first row of a node of the graph, if this run stored it."""
         k = self.local(node)
         if k is None or not self.plan.stored(k):
             return None
@@ -144,7 +144,9 @@ class Run:
     def rows(self, node: int, batch: int) -> np.ndarray | None:
         """The values of a node of the graph, ``[batch, *shape]``."""
         place = self.place(node)
-        return None if place is None else read_rows(self.pools[place[0]], place[1], batch)
+        return (
+            None if place is None else read_rows(self.pools[place[0]], place[1], batch)
+        )
 
 
 class Backward:
@@ -194,9 +196,11 @@ class Backward:
 
     def _above(self, step: Step, p: int) -> Array:
         found = self.gradients.get(step.wires.pools[p])
-        return empty(step.program.capacities[p], step.wires.body.pools[p]) if (
-            found is None
-        ) else found
+        return (
+            empty(step.program.capacities[p], step.wires.body.pools[p])
+            if (found is None)
+            else found
+        )
 
     def rows(self, node: int, batch: int) -> np.ndarray | None:
         """The gradient of a node of the graph; None if it was inlined."""

@@ -62,7 +62,9 @@ class SignatureTable:
             self._known += len(fresh)
             self.uniform, self.stored, self.pins = self._flags[:3]
             self.contraction, self.summing = self._flags[3:]
-            self.code = scramble(np.arange(1, self._known + 1, dtype=np.uint64) * GOLDEN)
+            self.code = scramble(
+                np.arange(1, self._known + 1, dtype=np.uint64) * GOLDEN
+            )
 
     def cut(self, sig: int) -> None:
         """Store results of this signature from now on."""
@@ -91,7 +93,9 @@ def import_signature(origin: int, shape: tuple[int, ...]) -> int:
     """The signature of rows that macro node `origin` computed in an earlier run."""
     key = ((origin, *shape), 0)
     known = IMPORT_OP.signatures.get(key)
-    return intern(IMPORT_OP, key, shape, kind=lane_kind(shape)) if known is None else known
+    return (
+        intern(IMPORT_OP, key, shape, kind=lane_kind(shape)) if known is None else known
+    )
 
 
 @dataclass(slots=True)
@@ -198,4 +202,3 @@ def _elements(graph: ComputationGraph, section: Section) -> dict[int, list[int]]
         if data is not None and SIGNATURES[section.sig[k]].op.form in (REDUCE, GATHER):
             chosen[k] = data
     return chosen
-

@@ -74,10 +74,10 @@ def phase(name: str) -> Iterator[None]:
         _stats.seconds[name] = _stats.seconds.get(name, 0.0) + spent
 
 
-def _on_duration(event: str, seconds: float, **_: object) -> None:
+def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/"):
         with _lock:
-            _stats.compile_seconds += seconds
+            _stats.compile_seconds += duration_secs
             _stats.compilations += event == _COMPILE
 
 

@@ -216,10 +216,8 @@ class Union:
         self.parent[max(x, y)] = min(x, y)
 
 
-def strongly_connected(
-    nodes: list[int], feeds: dict[int, set[int]]
-) -> list[list[int]]:
-    """Strongly connected components in topological order (Tarjan, without recursion)."""
+def strongly_connected(nodes: list[int], feeds: dict[int, set[int]]) -> list[list[int]]:
+    """Strongly connected components, in topological order (Tarjan, in a loop)."""
     index: dict[int, int] = {}
     low: dict[int, int] = {}
     stack: list[int] = []
@@ -246,7 +244,7 @@ def strongly_connected(
                 if c in on_stack:
                     low[node] = min(low[node], low[c])
             if low[node] == index[node]:
-                component = []
+                component: list[int] = []
                 while not component or component[-1] != node:
                     component.append(stack.pop())
                     on_stack.discard(component[-1])

@@ -83,7 +83,9 @@ class TapeWriter:
             case ("rows", _):
                 column[lanes.at] = self.values(lanes, lanes.nodes, 0, np.int32)
             case (letter, step, field):
-                nodes = follow(self.section, lanes.nodes, MACROS[macro].steps[step].path)
+                nodes = follow(
+                    self.section, lanes.nodes, MACROS[macro].steps[step].path
+                )
                 column[lanes.at] = self._runtime(lanes, nodes, letter, field)
 
     def _rows(self, lanes: Lanes, read: np.ndarray) -> np.ndarray:
@@ -160,11 +162,10 @@ class TapeWriter:
         return half.astype(np.uint32).view(np.int32)
 
     def inputs(self, macro: int, capacity: int) -> np.ndarray:
-        """What the user gave for the nodes of an INPUT macro: ``[capacity, *shape]``."""
+        """Numbers given for the nodes of an INPUT macro: ``[capacity, *shape]``."""
         rows = np.zeros((capacity, *MACROS[macro].shape), np.float32)
         lanes, data = self.lanes(macro), self.graph.data
         given = [data[n] for n in self.section.ids[lanes.nodes].tolist()]
         if given:
             rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
-

@@ -116,8 +116,10 @@ class Tiling:
             for m, (reader, _, read) in self.rows.items()
         ]
         if not parts:
-            return (np.zeros(0, np.int64),) * 3
-        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, nothing
+        reader, slot, read = (np.concatenate(a) for a in zip(*parts, strict=True))
+        return reader, slot, read
 
 
 def tile(section: Section, asked: np.ndarray) -> Tiling:
@@ -233,9 +235,7 @@ def _walk(section, inlined, node: int, path: Path, steps, leaves) -> int:
         if kind.uniform:
             found.append(("uniform", kind.id))
         elif inlined[operand]:
-            found.append(
-                ("step", _walk(section, inlined, operand, way, steps, leaves))
-            )
+            found.append(("step", _walk(section, inlined, operand, way, steps, leaves)))
         else:
             found.append(("leaf", len(leaves)))
             stretched = bool(signature.stretched >> k & 1)

@@ -1,7 +1,7 @@
 """Uniforms: parameters, and matrices made of parameters, once per graph."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -14,25 +14,21 @@ from dynetjax.ops.registry import KINDS, SIGNATURES, Kind, Op
 Array = Any
 
 
-@lru_cache(maxsize=None)
+@cache
 def _function(op: Op, static: tuple) -> Callable[..., Array]:
-    fn = partial(op.fn, **dict(zip(op.static, static, strict=True)))
-    fn.__name__ = op.name  # type: ignore[attr-defined]
-    return jax.jit(fn)
+    return jax.jit(op.bind(static))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _pullback(op: Op, static: tuple) -> Callable[..., tuple[Array, ...]]:
-    fn = partial(op.fn, **dict(zip(op.static, static, strict=True)))
-
     @jax.jit
     def pull(operands, cotangent):
-        return jax.vjp(fn, *operands)[1](cotangent)
+        return jax.vjp(op.bind(static), *operands)[1](cotangent)
 
     return pull
 
 
-@lru_cache(maxsize=None)
+@cache
 def _nothing(shape: Shape) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
@@ -83,7 +79,9 @@ class Uniforms:
                 self._pull(KINDS[number], total(found[number]), found)
         return found
 
-    def _pull(self, kind: Kind, cotangent: Array, found: dict[int, list[Array]]) -> None:
+    def _pull(
+        self, kind: Kind, cotangent: Array, found: dict[int, list[Array]]
+    ) -> None:
         assert kind.source is not None
         signature = SIGNATURES[kind.source]
         operands = tuple(self.value(k.id) for k in signature.operands)

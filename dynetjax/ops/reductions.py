@@ -208,6 +208,7 @@ def logsumexp(*xs):
 
 
 def kept_shape(name: str, x: Dim, d: tuple[int, ...]) -> Shape:
+    """``{r, c}`` -> ``{c}`` without dimension 0, and so on; ``{1}`` without any."""
     del name
     return tuple(n for axis, n in enumerate(x.shape) if axis not in d) or (1,)
 
@@ -266,6 +267,7 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
 
 
 def total(x: Expression, axes: tuple[int, ...], b: bool) -> Expression:
+    """The sum of `x` over dimensions, and over the batch if `b`."""
     per_element = sum_over(x, axes) if axes else x
     return sum_batches(per_element) if b else per_element
 

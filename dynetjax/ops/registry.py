@@ -13,6 +13,7 @@ parameter, or a matrix computed from parameters alone, that has no rows.
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dynetjax.dims import Shape
@@ -87,6 +88,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
+
+    def bind(self, static: tuple) -> Callable[..., Any]:
+        """The JAX function with its static arguments given."""
+        assert self.fn is not None, f"{self.name} has no function"
+        return partial(self.fn, **dict(zip(self.static, static, strict=True)))
 
 
 class Kind:

@@ -8,6 +8,7 @@ trainer holds on to the gradients, to give them back if the update was refused.
 
 import math
 import sys
+import weakref
 from typing import Any, NamedTuple, NoReturn
 
 import jax.numpy as jnp
@@ -140,7 +141,7 @@ class Trainer(Unique):
         owners: list[DenseStorage | TableStorage] = [*updated, *updated_tables]
         taken = [(s, s.take_gradient()) for s in owners]
         self._sent = _Sent(norm, self._threshold, taken)
-        _unread[self] = None
+        _unread.add(self)
         if not _asynchronous:
             self.check()
 
@@ -170,7 +171,7 @@ class Trainer(Unique):
         norm, threshold, gradients = self._sent
         length = float(norm)
         self._sent = None
-        _unread.pop(self, None)
+        _unread.discard(self)
         if threshold > 0 and not math.isfinite(length):
             for storage, gradient in gradients:
                 storage.put_back(gradient)
@@ -318,7 +319,7 @@ def _frozen(tables: list[TableStorage]) -> list[TableStorage]:
     return [s for s in tables if not s.updated and s.has_gradient]
 
 
-_unread: dict[Trainer, None] = {}
+_unread: weakref.WeakSet[Trainer] = weakref.WeakSet()
 _asynchronous = True
 
 

@@ -57,7 +57,8 @@ def new_compilations(action):
 
 
 @pytest.mark.parametrize(
-    ("length", "batch"), [(3, 2), (4, 2), (1, 2), (1, 5), (5, 1), (19, 3), (6, 8), (2, 20)]
+    ("length", "batch"),
+    [(3, 2), (4, 2), (1, 2), (1, 5), (5, 1), (19, 3), (6, 8), (2, 20)],
 )
 def test_lengths_and_batch_sizes(network, length, batch):
     assert new_compilations(lambda: network.train(words(length, batch, seed=7))) == 0

@@ -90,7 +90,9 @@ class TestTrees:
 
         def run(shuffled):
             dy.renew_cg()
-            root = encode_shuffled(model, tree, rng) if shuffled else encode(model, tree)
+            root = (
+                encode_shuffled(model, tree, rng) if shuffled else encode(model, tree)
+            )
             loss = dy.dot_product(root, root)
             loss.backward()
             gradients = [p.grad_as_array() for p in model.values()]
