@@ -151,10 +151,11 @@ class ComputationGraph:
                     stretched |= 1 << bit
         key = (static, stretched, *[kinds[node] for node in operands])
         sig = op.signatures.get(key)
-        if sig is None:
+        if sig is None or op.batch_matters:
             dims = [self.dim(node) for node in operands]
             assert op.dim is not None
-            sig = intern(op, key, op.dim(op.name, *dims, *static))
+            shape = op.dim(op.name, *dims, *static)
+            sig = intern(op, key, shape) if sig is None else sig
         return self._append(sig, operands, data, batch)
 
     def add_rows(

@@ -134,7 +134,7 @@ def cmult(x, y):
     return x * y
 
 
-@op(inputs="x y", dim=_right_broadcast)
+@op(inputs="x y", dim=_right_broadcast, batch_matters=True)
 def cdiv(x, y):
     """Element-wise quotient; the divisor is repeated where its size or batch is 1.
 
@@ -213,7 +213,7 @@ def subtract_from(x, k):
     return k - x
 
 
-@op(inputs="x y", dim=_exponent)
+@op(inputs="x y", dim=_exponent, batch_matters=True)
 def pow(x, y):
     """Every number of `x` to the power of `y`.
 
@@ -232,7 +232,7 @@ def pow(x, y):
     return jnp.power(x.reshape(trim(x.shape)), y.reshape(()))
 
 
-@op(inputs="x y", dim=identical)
+@op(inputs="x y", dim=identical, batch_matters=True)
 def bmin(x, y):
     """Element-wise minimum; where equal, the whole gradient goes to `y`.
 
@@ -248,7 +248,7 @@ def bmin(x, y):
     return jnp.where(x < y, x, y)
 
 
-@op(inputs="x y", dim=identical)
+@op(inputs="x y", dim=identical, batch_matters=True)
 def bmax(x, y):
     """Element-wise maximum; where equal, the whole gradient goes to `y`.
 
@@ -264,7 +264,7 @@ def bmax(x, y):
     return jnp.where(x > y, x, y)
 
 
-@op(inputs="*xs", dim=identical)
+@op(inputs="*xs", dim=identical, batch_matters=True)
 def emax(*xs):
     """Element-wise maximum of a list; where equal, the first gets the gradient.
 

@@ -41,6 +41,7 @@ def op(
     accept: Callable[..., tuple[tuple, Any, int]] | None = None,
     contraction: bool = False,
     reset: Callable[..., Any] | None = None,
+    batch_matters: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -53,7 +54,7 @@ def op(
             function's signature. `data` is the runtime value, a tuple of them if
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
-        reset: see `Op`.
+        reset, batch_matters: see `Op`.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -71,6 +72,7 @@ def op(
             runtime="".join(f[-1] for f in fields),
             contraction=contraction,
             reset=reset,
+            batch_matters=batch_matters,
         )
         if inputs.startswith("*"):
             build = _list_builder(operation, shown[1:], accept)

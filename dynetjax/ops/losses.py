@@ -291,7 +291,7 @@ def _cross_entropy_jvp(primals, tangents):
     return _cross_entropy(x, y), slope * dx + (log_rest - log_x) * dy
 
 
-@op(inputs="x y", dim=_identical_to_number)
+@op(inputs="x y", dim=_identical_to_number, batch_matters=True)
 def binary_log_loss(x, y):
     """Negative log likelihood of probabilities `y` under `x`, element by element.
 
@@ -328,7 +328,13 @@ def _margin(name, dims, m):
     return (), number(name, "m", m), 1
 
 
-@op(inputs="x y", runtime="m:f", dim=_identical_rows, accept=_margin)
+@op(
+    inputs="x y",
+    runtime="m:f",
+    dim=_identical_rows,
+    accept=_margin,
+    batch_matters=True,
+)
 def pairwise_rank_loss(x, y, m=1.0):
     """Margin by which a better score fails to exceed a worse one, element-wise.
 

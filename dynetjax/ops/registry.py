@@ -38,6 +38,8 @@ class Op:
         fn: JAX function of one batch element: operands, runtime values, then
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
+        batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
+            it is asked for every node.
         static: names of the static arguments.
         runtime: a letter per runtime column: ``i`` an int, ``f`` a float, ``k`` a
             random key drawn per batch element.
@@ -52,6 +54,7 @@ class Op:
     """
 
     __slots__ = (
+        "batch_matters",
         "contraction",
         "dim",
         "fn",
@@ -78,11 +81,12 @@ class Op:
         internal: bool = False,
         lane: bool = False,
         reset: Callable[..., Any] | None = None,
+        batch_matters: bool = False,
     ):
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
-        self.lane, self.reset = lane, reset
+        self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
         self.signatures: dict[tuple, int] = {}
         OPS.setdefault(name, self)
 

@@ -1,0 +1,458 @@
+"""What every benchmark shares: arguments, data, the timed loop and its line of JSON.
+
+Runs in the interpreter of any peer, so it imports nothing but the standard library
+until a backend is asked for.
+"""
+
+import argparse
+import collections
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import sys
+import sysconfig
+import time
+import tokenize
+
+UNKNOWN = "<unk>"
+BOUNDARY = "<s>"
+RARE = 5  # words seen less often are unknown
+SENTIMENTS = 5
+IMPORTED = time.perf_counter()
+
+
+# Arguments
+
+
+def arguments(description, backends=(), **others):
+    """The parsed command line; `others` are further flags with their defaults."""
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    add = parser.add_argument
+    if backends:
+        add("--backend", choices=backends, default=backends[0])
+        add("--autobatch", action="store_true", help="DyNet's own batching")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--sparse", dest="sparse", action="store_true", default=True)
+    kind.add_argument("--dense", dest="sparse", action="store_false")
+    add("--inference", action="store_true", help="forward only")
+    add("--read-every", type=int, default=1, help="units between losses read")
+    add("--warmup", type=int, default=500, help="sentences before the steady state")
+    add("--seconds", type=float, default=0, help="of steady state; 0 runs --epochs")
+    add("--epochs", type=int, default=2)
+    add("--limit", type=int, help="sentences used")
+    add("--seed", type=int, default=1)
+    folder = os.environ.get("DYNETJAX_BENCH_DATA")
+    add("--data", type=pathlib.Path, default=folder and pathlib.Path(folder))
+    for name, default in others.items():
+        add("--" + name.replace("_", "-"), type=type(default), default=default)
+    return parser.parse_args()
+
+
+DYNETS = ("dynetjax", "dynet")
+
+
+def dynet():
+    """The module that the command line's ``--backend`` names."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--backend", choices=DYNETS, default=DYNETS[0])
+    parser.add_argument("--autobatch", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    args, _ = parser.parse_known_args()
+    if args.backend == "dynet":
+        import dynet_config
+
+        dynet_config.set(random_seed=args.seed, autobatch=args.autobatch)
+        import dynet as dy
+    else:
+        import dynetjax as dy
+
+        dy.reset_random_seed(args.seed)
+    return dy
+
+
+# Data
+
+
+class Tree:
+    """A labelled binary tree: a leaf has a word, an inner node two children."""
+
+    __slots__ = ("children", "label", "word")
+
+    def __init__(self, label, word=None, children=()):
+        self.label, self.word, self.children = label, word, children
+
+    def words(self):
+        """The words, from left to right."""
+        if self.word is not None:
+            return [self.word]
+        return [word for child in self.children for word in child.words()]
+
+
+@dataclasses.dataclass
+class Text:
+    """Sentences for a language model: numbers of words, `BOUNDARY` (0) last."""
+
+    words: dict
+    sentences: list
+
+
+@dataclasses.dataclass
+class Tagged:
+    """Sentences of (word, tag), and numbers for words, tags and characters.
+
+    `rare` words have a row too, as in the paper's benchmark, but no one reads it.
+    """
+
+    words: dict
+    rare: set
+    tags: dict
+    characters: dict
+    sentences: list
+
+
+@dataclasses.dataclass
+class Trees:
+    """Trees, and numbers for their frequent words."""
+
+    words: dict
+    trees: list
+
+
+def lines_of(args, *path):
+    """The lines of a file of the data, as many as ``--limit`` allows."""
+    with args.data.joinpath(*path).open(encoding="utf-8") as file:
+        return [line.strip() for line in itertools.islice(file, args.limit)]
+
+
+def standard_library(limit):
+    """Lines of Python's own source: lists of (token, class), for want of real data."""
+    found = []
+    for path in sorted(pathlib.Path(sysconfig.get_paths()["stdlib"]).glob("[a-l]*.py")):
+        line = []
+        with tokenize.open(path) as file:
+            for token in tokenize.generate_tokens(file.readline):
+                if token.string.strip() and token.type != tokenize.COMMENT:
+                    word = re.sub(r"\s", "_", token.string[:20])
+                    line.append((word, tokenize.tok_name[token.type]))
+                elif token.type == tokenize.NEWLINE:
+                    found += [line] if 3 <= len(line) <= 40 else []
+                    line = []
+        if limit and len(found) >= limit:
+            break
+    return found[: limit or 4000]
+
+
+def numbered(names, *first, least=1):
+    """Numbers for the names that occur often enough, after those in `first`."""
+    counts = collections.Counter(names)
+    often = sorted(n for n, k in counts.items() if k >= least and n not in first)
+    return {name: k for k, name in enumerate([*first, *often])}
+
+
+def read_text(args):
+    """Penn Treebank text, or source code."""
+    if args.data:
+        sentences = [line.split() for line in lines_of(args, "text", "train.txt")]
+    else:
+        sentences = [[w for w, _ in line] for line in standard_library(args.limit)]
+    words = numbered(itertools.chain(*sentences), BOUNDARY)
+    return Text(words, [[*map(words.get, s), 0] for s in sentences])
+
+
+def read_tagged(args):
+    """Named entities of WikiNER, or classes of tokens."""
+    if args.data:
+        lines = lines_of(args, "wikiner", "train.txt")
+        sentences = [[tuple(w.rsplit("|", 1)) for w in line.split()] for line in lines]
+        sentences = [s for s in sentences if s]
+    else:
+        sentences = standard_library(args.limit)
+    tokens = [word for s in sentences for word, _ in s]
+    counts = collections.Counter(tokens)
+    return Tagged(
+        words=numbered(tokens, UNKNOWN),
+        rare={word for word, count in counts.items() if count < RARE},
+        tags=numbered(tag for s in sentences for _, tag in s),
+        characters=numbered(itertools.chain(*tokens), BOUNDARY),
+        sentences=sentences,
+    )
+
+
+def from_sexpr(line):
+    """A tree of the Stanford Sentiment Treebank: ``(3 (2 It) (4 works))``."""
+    stack = [[]]
+    for token in re.findall(r"[()]|[^ ()]+", line):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            label, *parts = stack.pop()
+            word = parts[0] if isinstance(parts[0], str) else None
+            children = () if word else tuple(parts)
+            stack[-1].append(Tree(int(label), word, children))
+        else:
+            stack[-1].append(token)
+    return stack[0][0]
+
+
+def any_tree(line, rng):
+    """A random binary tree over a line of tokens, labelled by their classes."""
+    label = sum(len(kind) for _, kind in line) % SENTIMENTS
+    if len(line) == 1:
+        return Tree(label, line[0][0])
+    middle = rng.randrange(1, len(line))
+    return Tree(
+        label, None, (any_tree(line[:middle], rng), any_tree(line[middle:], rng))
+    )
+
+
+def read_trees(args):
+    """Trees of sentiments, or random ones over source code."""
+    if args.data:
+        trees = [from_sexpr(line) for line in lines_of(args, "sst", "train.txt")]
+    else:
+        rng = random.Random(args.seed)
+        trees = [any_tree(line, rng) for line in standard_library(args.limit)]
+    words = numbered((w for t in trees for w in t.words()), UNKNOWN, least=RARE)
+    return Trees(words, trees)
+
+
+# Units: what one update is made from
+
+
+@dataclasses.dataclass
+class Unit:
+    """What goes into one graph: `items` are what speed is counted in."""
+
+    content: object
+    sentences: int
+    items: int
+
+
+def sentence_units(tagged):
+    """One sentence a graph, counted in words."""
+    return [Unit(s, 1, len(s)) for s in tagged.sentences]
+
+
+def minibatch_units(text, size):
+    """Sentences of about the same length together, counted in words; longest first."""
+    ordered = sorted(text.sentences, key=len, reverse=True)
+    parts = [ordered[k : k + size] for k in range(0, len(ordered), size)]
+    return [Unit(part, len(part), sum(map(len, part))) for part in parts]
+
+
+def tree_units(trees, size):
+    """Trees in groups, counted in trees."""
+    parts = [trees.trees[k : k + size] for k in range(0, len(trees.trees), size)]
+    return [Unit(part, len(part), len(part)) for part in parts]
+
+
+# The timed loop
+
+
+class Clock:
+    """Adds up wall-clock time by phase."""
+
+    def __init__(self):
+        self.seconds = collections.Counter()
+        self.last = time.perf_counter()
+
+    def start(self):
+        """Time up to here belongs to no phase."""
+        self.last = time.perf_counter()
+
+    def mark(self, phase):
+        """Time since the last mark was spent in `phase`."""
+        now = time.perf_counter()
+        self.seconds[phase] += now - self.last
+        self.last = now
+
+
+class DynetRunner:
+    """Trains a network written against DyNet's API, with Adam.
+
+    The network is made from (model, data, args) and has `loss` and `predict`.
+    """
+
+    def __init__(self, dy, network, data, args):
+        self.dy = dy
+        self.model = dy.ParameterCollection()  # DyNet's trainer does not keep it alive
+        self.network = network(self.model, data, args)
+        self.trainer = dy.AdamTrainer(self.model)
+        self.trainer.set_sparse_updates(args.sparse)
+        self.loss = None
+
+    def train(self, content, read, clock):
+        """One update; the loss's value is asked for if `read`."""
+        self.dy.renew_cg()
+        self.loss = self.network.loss(content)
+        clock.mark("build")
+        if read:
+            self.loss.value()
+            clock.mark("value")
+        self.loss.backward()
+        clock.mark("backward")
+        self.trainer.update()
+        clock.mark("update")
+
+    def infer(self, content, clock):
+        """Predictions only."""
+        self.dy.renew_cg()
+        self.network.predict(content, clock)
+
+    def finish(self):
+        """Wait for what was sent."""
+        if self.loss is not None:
+            self.loss.value()
+
+    def stats(self):
+        """Counters of the backend; empty for DyNet, which has none."""
+        found = getattr(self.dy, "stats", None)
+        return dataclasses.asdict(found()) if found else {}
+
+
+def difference(later, earlier):
+    """Counters between two calls of `stats`."""
+    found = {}
+    for name, value in later.items():
+        before = earlier[name] if name in earlier else type(value)()
+        if isinstance(value, dict):
+            found[name] = {k: round(v - before.get(k, 0), 6) for k, v in value.items()}
+        else:
+            found[name] = round(value - before, 6)
+    return found
+
+
+def process_age():
+    """Seconds since this process was started; since the import where unknown."""
+    try:
+        started = pathlib.Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()
+        ticks = int(started[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks
+    except (OSError, AttributeError):
+        return time.perf_counter() - IMPORTED
+
+
+class Window:
+    """Work done since it was opened."""
+
+    def __init__(self, runner):
+        self.runner, self.clock = runner, Clock()
+        self.sentences = self.items = 0
+        self.stats = runner.stats()
+        self.begun = time.perf_counter()
+
+    def elapsed(self):
+        """Seconds since it was opened."""
+        return time.perf_counter() - self.begun
+
+    def report(self):
+        """Speed, counters, and microseconds a sentence by phase."""
+        seconds = self.elapsed()
+        counters = difference(self.runner.stats(), self.stats)
+        phases = counters.pop("seconds", {})
+        each = 1e6 / max(self.sentences, 1)
+        return {
+            "items_per_second": round(self.items / seconds, 1),
+            "items": self.items,
+            "sentences": self.sentences,
+            "seconds": round(seconds, 3),
+            "us_per_sentence": {
+                k: round(v * each, 1) for k, v in self.clock.seconds.items()
+            },
+            "engine_us_per_sentence": {
+                k: round(v * each, 1) for k, v in phases.items()
+            },
+            "stats": counters,
+        }
+
+
+class Loop:
+    """Goes over the units epoch by epoch, until the arguments say that it is enough."""
+
+    def __init__(self, args, runner, units):
+        self.args, self.runner, self.units = args, runner, units
+        self.rng = random.Random(args.seed)
+        self.steps = self.seen = 0
+        self.first_update = self.steady = self.reported = None
+
+    def step(self, unit, *windows):
+        """One unit of work, counted in `windows`; the last one's clock is used."""
+        clock = windows[-1].clock
+        clock.start()
+        self.steps += 1
+        if self.args.inference:
+            self.runner.infer(unit.content, clock)
+        else:
+            read = self.steps % self.args.read_every == 0
+            self.runner.train(unit.content, read, clock)
+        for window in windows:
+            window.sentences += unit.sentences
+            window.items += unit.items
+        self.seen += unit.sentences
+        if self.first_update is None:
+            self.runner.finish()
+            self.first_update = process_age()
+
+    def enough(self):
+        """Whether ``--seconds`` of steady state are over."""
+        limit = self.args.seconds
+        return bool(limit and self.steady and self.steady.elapsed() >= limit)
+
+    def epoch(self, window):
+        """One epoch; False if it was cut short."""
+        order = self.units[:]
+        self.rng.shuffle(order)
+        for unit in order:
+            if self.steady is None and self.seen >= self.args.warmup:
+                self.runner.finish()
+                self.steady = Window(self.runner)
+            self.step(unit, window, *([self.steady] if self.steady else []))
+            if self.enough():
+                break
+        else:
+            self.runner.finish()
+            return True
+        self.runner.finish()
+        return False
+
+    def run(self):
+        """What is told of the run."""
+        first = Window(self.runner)
+        complete = self.epoch(first)
+        found = {"first_epoch": {**first.report(), "complete": complete}}
+        later, epochs = Window(self.runner), 1
+        while complete and (self.args.seconds or epochs < self.args.epochs):
+            complete = self.epoch(later)
+            epochs += 1
+        found["later_epochs"] = later.report()
+        steady = self.steady or first
+        return {"steady": steady.report(), **found}
+
+
+def measure(task, backend, args, runner, units):
+    """Run, and print one line of JSON."""
+    found = Loop(args, runner, units)
+    told = found.run()
+    settings = {k: str(v) if k == "data" else v for k, v in vars(args).items()}
+    line = {
+        "task": task,
+        "backend": backend,
+        "settings": settings,
+        "items_per_second": told["steady"]["items_per_second"],
+        "first_update_seconds": round(found.first_update, 2),
+        "peak_memory_mb": round(peak_memory_mb()),
+        **told,
+        "stats": runner.stats(),
+    }
+    print(json.dumps(line), flush=True)
+
+
+def peak_memory_mb():
+    """The largest resident size of this process so far."""
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size / (2**20 if sys.platform == "darwin" else 2**10)
