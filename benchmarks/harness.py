@@ -355,9 +355,11 @@ class Window:
         seconds = self.elapsed()
         counters = difference(self.runner.stats(), self.stats)
         phases = counters.pop("seconds", {})
+        working = max(seconds - counters.get("compile_seconds", 0), 1e-9)
         each = 1e6 / max(self.sentences, 1)
         return {
             "items_per_second": round(self.items / seconds, 1),
+            "without_compiling": round(self.items / working, 1),
             "items": self.items,
             "sentences": self.sentences,
             "seconds": round(seconds, 3),

@@ -6,8 +6,15 @@ import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.chains import shorten
+from dynetjax.engine.fused import Fusion, Part
 from dynetjax.engine.program import Program, program
-from dynetjax.engine.schedule import Block, Schedule, floor_rows, schedule
+from dynetjax.engine.schedule import (
+    Block,
+    Schedule,
+    capacity,
+    schedule,
+    settled_width,
+)
 from dynetjax.engine.section import SIGNATURE_TABLE, Section
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tiling import MACROS, Tiling, tile
@@ -17,11 +24,12 @@ _scopes: dict[frozenset[int], Scope] = {}
 
 @dataclass(slots=True)
 class Step:
-    """A block with what it runs."""
+    """A block with what it runs, and its part in a fused program."""
 
     block: Block
     wires: Wiring
     program: Program
+    part: int
 
 
 @dataclass(slots=True)
@@ -32,6 +40,7 @@ class Plan:
         scope: the facts it was made from.
         layout: blocks, lanes and rows.
         steps: the blocks in order, with their programs.
+        fusion: all components of the scope as one program.
         pools: the pool that each macro's rows are in.
         differentiable: macros whose results depend on a parameter.
     """
@@ -41,6 +50,7 @@ class Plan:
     scope: Scope
     layout: Schedule
     steps: list[Step]
+    fusion: Fusion
     pools: dict[int, int]
     differentiable: set[int]
 
@@ -74,7 +84,14 @@ def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
         layout = schedule(scope, tiling, reads)
     steps = [_step(scope, layout, block, full) for block in layout.blocks]
     return Plan(
-        section, tiling, scope, layout, steps, scope.pools, scope.differentiable
+        section,
+        tiling,
+        scope,
+        layout,
+        steps,
+        _fusion(scope, layout, steps, full),
+        scope.pools,
+        scope.differentiable,
     )
 
 
@@ -115,10 +132,44 @@ def _hoist(scope: Scope) -> bool:
 
 def _step(scope: Scope, layout: Schedule, block: Block, full: bool) -> Step:
     wires = wiring(scope, block.component, full)
-    capacities = tuple(
-        layout.capacity.get(p, floor_rows(MACROS[p].shape)) for p in wires.pools
-    )
-    written = {cell.pool for cell in wires.body.cells}
-    lanes = min(capacities[p] for p in written)
-    lanes = -(-lanes // block.width) * block.width
-    return Step(block, wires, program(wires.body, block.width, lanes, capacities))
+    made = _program(wires, block.width, layout.level)
+    part = scope.component_of[block.component.macros[0]]
+    return Step(block, wires, made, part)
+
+
+def _program(wires: Wiring, width: int, level: int) -> Program:
+    capacities = tuple(capacity(shape, level) for shape in wires.body.pools)
+    lanes = min(capacities[cell.pool] for cell in wires.body.cells)
+    return program(wires.body, width, -(-lanes // width) * width, capacities)
+
+
+def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fusion:
+    """The fused program for graphs of this scope and these sizes."""
+    widths = [0] * len(scope.components)
+    for step in steps:
+        widths[step.part] = step.block.width
+    for k, component in enumerate(scope.components):
+        widths[k] = widths[k] or settled_width(scope, component)
+    key = layout.level, tuple(widths), full
+    found = scope.fusions.get(key)
+    if found is None:
+        found = scope.fusions[key] = _fuse(scope, layout.level, widths, full)
+    return found
+
+
+def _fuse(scope: Scope, level: int, widths: list[int], full: bool) -> Fusion:
+    pools: dict[int, int] = {}
+    uniforms: dict[int, int] = {}
+    parts, start = [], 0
+    for component, width in zip(scope.components, widths, strict=True):
+        wires = wiring(scope, component, full)
+        made = _program(wires, width, level)
+        part = Part(
+            made,
+            tuple(pools.setdefault(p, len(pools)) for p in wires.pools),
+            tuple(uniforms.setdefault(k, len(uniforms)) for k in wires.uniforms),
+            start,
+        )
+        start += made.tape_size
+        parts.append(part)
+    return Fusion(tuple(parts), list(pools), list(uniforms), start)

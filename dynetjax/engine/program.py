@@ -7,7 +7,7 @@ weight's gradient of all lanes at once, in chunks, outside the loop.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -46,6 +46,15 @@ class Program:
         return 1 + len(self.body.cells)
 
     @property
+    def tape_size(self) -> int:
+        return self.head + self.body.columns * self.lanes
+
+    @property
+    def learned(self) -> list[int]:
+        """The uniforms that take a gradient."""
+        return [n for n, (_, const) in enumerate(self.body.uniforms) if not const]
+
+    @property
     def written(self) -> list[int]:
         """The pools its cells write."""
         return sorted({cell.pool for cell in self.body.cells})
@@ -81,20 +90,25 @@ def zeros(capacity: int, shape: Shape) -> Array:
 
 @cache
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
+    """`forward_rows`, compiled; the shared pools are donated."""
+    count(programs=1)
+    run = forward_rows(program, fresh, keeping)
+    return jax.jit(run, donate_argnames="shared_pools")
+
+
+def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """``(uniforms, read, shared, given, tape) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that other
     components have written before; `fresh` ones start as zeros. `kept` are the
     results of contractions, if `keeping`.
     """
-    count(programs=1)
     body = program.body
     written = program.written
     only_read = [p for p in range(len(body.pools)) if p not in written]
     shared = [p for p in written if p not in fresh]
     kept_shapes = [step.shape for _, step in contractions(body)] if keeping else []
 
-    @partial(jax.jit, donate_argnames="shared_pools")
     def component(uniforms, read_pools, shared_pools, given, tape):
         trips, base, columns = program.unpack(tape)
         pools = dict(zip(only_read, read_pools, strict=True))
@@ -141,6 +155,12 @@ def _scatters(read: Read) -> bool:
 
 @cache
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
+    """`backward_rows`, compiled; gradients that it adds to are donated."""
+    count(programs=1)
+    return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
+
+
+def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
     """``(uniforms, pools, kept, above, given_back, given, tape) -> (back, weights)``.
 
     `pools` are the values of all pools; `above` the gradients of the pools it writes
@@ -148,14 +168,12 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     `fresh` ones, which start as zeros. A component that copies rows of a table returns
     their gradients as `back`.
     """
-    count(programs=1)
     body = program.body
     into = back_pools(body)
     above_only = [p for p in program.written if p not in into]
     started = [p for p in into if p not in fresh]
     source = body.cells[0].form
 
-    @partial(jax.jit, donate_argnames="given_back")
     def component(uniforms, pools, kept, above, given_back, given, tape):
         trips, base, columns = program.unpack(tape)
         gradients = dict(zip(above_only, above, strict=True))
@@ -191,9 +209,7 @@ class _Loop:
         self.uniforms, self.pools, self.kept = uniforms, pools, kept
         self.gradients, self.given = gradients, given
         self.contractions = contractions(self.body)
-        self.learned = [
-            n for n, (_, const) in enumerate(self.body.uniforms) if not const
-        ]
+        self.learned = program.learned
         self.cheap = sorted(
             {
                 (c, n)

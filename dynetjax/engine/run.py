@@ -10,9 +10,10 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine.body import Body
+from dynetjax.engine.fused import HOT, Fusion, fused_backward, fused_forward
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import back_pools, backward, forward
+from dynetjax.engine.schedule import capacity
 from dynetjax.engine.stats import phase
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import MACROS
@@ -23,12 +24,16 @@ from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 Array = Any
 
 
+MOST_PARTS = 96  # components that are worth compiling as one
+
+
 class Run:
     """One plan, run forward once.
 
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
+        fused: whether all components ran as one program.
     """
 
     def __init__(
@@ -44,24 +49,59 @@ class Run:
         self.older = list(older)
         self.pools: dict[int, Array] = {}
         self.keeping = False
-        self._tape: list[np.ndarray] = []
-        self._given: list[Array] = []
-        self._kept: list[list[Array]] = []
+        self.fused = False
+        self._tape: np.ndarray | None = None
+        self._given: dict[int, Array] = {}
+        self._kept: dict[int, list[Array]] = {}
 
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
-        self.pools, self._kept, self.keeping = {}, [], keeping
-        for k, step in enumerate(self.plan.steps):
-            if len(self._tape) <= k:
-                with phase("tape"):
-                    lanes = step.program.lanes
-                    self._tape.append(self.tapes.write(step.block, step.wires, lanes))
-                    self._given.append(self._rows_given(step))
-            with phase("run"):
-                kept = self._forward(step, self._tape[k], self._given[k])
-            self._kept.append(kept)
+        if self._tape is None:
+            with phase("tape"):
+                self._write()
+        self.keeping = keeping
+        fusion = self.plan.fusion
+        fusion.runs += 1
+        self.fused = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
+        with phase("run"):
+            if self.fused:
+                self._forward_fused(fusion)
+            else:
+                self.pools = {}
+                self._kept = {
+                    s.part: self._forward(s, self.tape(s)) for s in self.plan.steps
+                }
 
-    def _forward(self, step: Step, tape: np.ndarray, given) -> list[Array]:
+    def _write(self) -> None:
+        """Write the tapes of all blocks into one array, and gather what is given."""
+        self._tape = np.zeros(self.plan.fusion.size, np.int32)
+        for step in self.plan.steps:
+            lanes = step.program.lanes
+            self.tapes.write(step.block, step.wires, lanes, self.tape(step))
+            if step.program.body.cells[0].form == INPUT:
+                self._given[step.part] = self._rows_given(step)
+
+    def tape(self, step: Step) -> np.ndarray:
+        """The tape of one block, a view."""
+        assert self._tape is not None
+        start = self.plan.fusion.parts[step.part].start
+        return self._tape[start : start + step.program.tape_size]
+
+    def _forward_fused(self, fusion: Fusion) -> None:
+        uniforms = [self.uniforms.value(k) for k in fusion.uniforms]
+        given = [
+            self._given[k]
+            if k in self._given
+            else empty(part.program.lanes, part.program.body.cells[0].shape)
+            for k, part in enumerate(fusion.parts)
+            if part.given
+        ]
+        run = fused_forward(fusion.parts, self.keeping)
+        pools, kept = run(uniforms, given, self._tape)
+        self.pools = dict(zip(fusion.pools, pools, strict=True))
+        self._kept = dict(enumerate(kept))
+
+    def _forward(self, step: Step, tape: np.ndarray) -> list[Array]:
         program, names = step.program, step.wires.pools
         written = program.written
         fresh = tuple(p for p in written if names[p] not in self.pools)
@@ -72,6 +112,7 @@ class Run:
             elif p not in fresh:
                 shared.append(self.pools[name])
         run = forward(program, fresh, self.keeping)
+        given = self._given.get(step.part)
         arrays, kept = run(self._uniforms(step), read, shared, given, tape)
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array
@@ -86,11 +127,10 @@ class Run:
         return [self.uniforms.value(k) for k in step.wires.uniforms]
 
     def _rows_given(self, step: Step) -> Array:
-        macro = step.wires.macros[0]
-        form = MACROS[macro].form
-        if form == INPUT:
-            return self.tapes.inputs(macro, step.program.lanes)
-        return self._import(macro, step.program.lanes) if form == IMPORT else None
+        macro, lanes = step.wires.macros[0], step.program.lanes
+        if MACROS[macro].form == IMPORT:
+            return self._import(macro, lanes)
+        return self.tapes.inputs(macro, lanes)
 
     def _import(self, macro: int, lanes: int) -> Array:
         """Rows that older runs computed, lane by lane."""
@@ -158,18 +198,44 @@ class Backward:
         self.weights: dict[int, list[Array]] = {}
         place = run.place(node)
         assert place is not None, "the root of a backward is stored"
-        pool, row = place
-        capacity = run.plan.layout.capacity[pool]
-        self.gradients[pool] = _seed(row, capacity, MACROS[pool].shape)
         self.tables: list[tuple[Step, Array]] = []
-        for k in reversed(range(len(run.plan.steps))):
-            self._step(k)
+        if run.fused:
+            self._fused(*place)
+        else:
+            self._step_by_step(*place)
 
-    def _step(self, k: int) -> None:
-        run, step = self.run, self.run.plan.steps[k]
+    def _fused(self, pool: int, row: int) -> None:
+        run = self.run
+        fusion = run.plan.fusion
+        parts = len(fusion.parts)
+        gradients, weights, tables = fused_backward(
+            fusion.parts, fusion.pools.index(pool)
+        )(
+            np.int32(row),
+            [run.uniforms.value(k) for k in fusion.uniforms],
+            [run.pools[p] for p in fusion.pools],
+            [run._kept[k] for k in range(parts)],
+            run._tape,
+        )
+        self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
+        self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
+        self.tables = [
+            (step, tables[step.part]) for step in run.plan.steps if step.part in tables
+        ]
+
+    def _step_by_step(self, pool: int, row: int) -> None:
+        steps = self.run.plan.steps
+        level = self.run.plan.layout.level
+        shape = MACROS[pool].shape
+        self.gradients[pool] = _seed(row, capacity(shape, level), shape)
+        for step in reversed(steps):
+            self._step(step)
+
+    def _step(self, step: Step) -> None:
+        run = self.run
         body = step.wires.body
         names = step.wires.pools
-        if body.cells[0].form == INPUT or not _learns(body):
+        if not run.plan.fusion.parts[step.part].learns:
             return
         if all(names[p] not in self.gradients for p in step.program.written):
             return
@@ -182,16 +248,20 @@ class Backward:
             for name, c in zip(names, step.program.capacities, strict=True)
         ]
         arrays, weights = backward(step.program, fresh)(
-            run._uniforms(step), pools, run._kept[k], above, back, run._given[k],
-            run._tape[k],
-        )  # fmt: skip
+            run._uniforms(step),
+            pools,
+            run._kept[step.part],
+            above,
+            back,
+            None,
+            run.tape(step),
+        )
         if body.cells[0].form == LOOKUP:
             self.tables.append((step, arrays[0]))
             return
         for p, array in zip(into, arrays, strict=True):
             self.gradients[names[p]] = array
-        learned = [n for n, (_, constant) in enumerate(body.uniforms) if not constant]
-        for n, gradient in zip(learned, weights, strict=True):
+        for n, gradient in zip(step.program.learned, weights, strict=True):
             self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
 
     def _above(self, step: Step, p: int) -> Array:
@@ -227,10 +297,6 @@ class Backward:
             reached = run.plan.section.ids[lanes.node] <= self.node
             ids[lanes.at[reached]] = found[reached]
             yield table.id, ids, values
-
-
-def _learns(body: Body) -> bool:
-    return any(cell.differentiable for cell in body.cells)
 
 
 @partial(jax.jit, static_argnums=(1, 2))

@@ -50,14 +50,14 @@ class Schedule:
         lane: position of the node's first lane in its block, over all trips.
         base: first row of each macro in its pool.
         row: first row of each node in its pool.
-        capacity: rows of each pool.
+        level: size class of the pools.
     """
 
     blocks: list[Block]
     lane: np.ndarray
     base: dict[int, int]
     row: np.ndarray
-    capacity: dict[int, int]
+    level: int
 
 
 def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
@@ -127,8 +127,8 @@ def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
 def _place(
     scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
-    plan = Schedule([], np.zeros(len(leader), np.int64), {}, leader, {})
-    plan.row = np.zeros(len(leader), np.int64)
+    nowhere = np.zeros(len(leader), np.int64)
+    plan = Schedule([], nowhere, {}, nowhere.copy(), 0)
     used: dict[int, int] = {}
     for component in scope.components:
         if not any(m in tiling.nodes for m in component.macros):
@@ -143,8 +143,7 @@ def _place(
             nodes = tiling.nodes.get(macro)
             if nodes is not None:
                 plan.row[nodes] = base + plan.lane[nodes]
-    level = max((_level(MACROS[p].shape, n) for p, n in used.items()), default=0)
-    plan.capacity = {p: floor_rows(MACROS[p].shape) * GROWTH**level for p in used}
+    plan.level = max(_level(MACROS[p].shape, n) for p, n in used.items())
     return plan
 
 
@@ -206,6 +205,16 @@ def _width(scope: Scope, component: Component, counts: np.ndarray) -> int:
     return settled
 
 
+def settled_width(scope: Scope, component: Component) -> int:
+    """The width of a component that has no nodes in a graph."""
+    return _settled.get(wiring(scope, component).body, WIDTHS[0])
+
+
+def capacity(shape: Shape, level: int) -> int:
+    """Rows of a pool in a size class."""
+    return floor_rows(shape) * GROWTH**level
+
+
 def floor_rows(shape: Shape) -> int:
     """Rows of a pool in the smallest size class: a power of two, about 128 KB."""
     rows = FLOOR_BYTES // (4 * max(1, math.prod(shape)))
@@ -214,7 +223,7 @@ def floor_rows(shape: Shape) -> int:
 
 def _level(shape: Shape, rows: int) -> int:
     """The size class in which a pool of this many rows fits."""
-    level, capacity = 0, floor_rows(shape)
-    while capacity < rows:
-        level, capacity = level + 1, capacity * GROWTH
+    level = 0
+    while capacity(shape, level) < rows:
+        level += 1
     return level

@@ -44,7 +44,7 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
-        wirings: what the layer above derived from this version of the facts.
+        wirings, fusions: what the layer above derived from this version of the facts.
         components: in topological order; `component_of` tells each macro's index.
         registers: leaf slot -> producing macro.
         twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
@@ -57,6 +57,7 @@ class Scope:
         self.trained = False
         self.hoisted = 0
         self.wirings: dict[tuple, Any] = {}
+        self.fusions: dict[tuple, Any] = {}
         self._macros: set[int] = set()
         self._sources: dict[int, set[int]] = {}
         self._edges: set[int] = set()
@@ -126,6 +127,7 @@ class Scope:
     def _rebuild(self) -> None:
         self.version += 1
         self.wirings = {}
+        self.fusions = {}
         order = sorted(self._macros)
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():

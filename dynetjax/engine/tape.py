@@ -54,11 +54,11 @@ class TapeWriter:
         """The lanes of a macro that has nodes."""
         return Lanes(self.section, self.plan, self.tiling.nodes[macro])
 
-    def write(self, block: Block, wiring: Wiring, capacity: int) -> np.ndarray:
-        """The tape of `block`, with room for `capacity` lanes."""
-        cells = len(wiring.macros)
-        head = 1 + cells
-        tape = np.zeros(head + wiring.body.columns * capacity, np.int32)
+    def write(
+        self, block: Block, wiring: Wiring, capacity: int, tape: np.ndarray
+    ) -> None:
+        """Write the tape of `block`, with room for `capacity` lanes, over zeros."""
+        head = 1 + len(wiring.macros)
         tape[0] = block.trips
         tape[1:head] = [self.plan.base[m] for m in wiring.macros]
         columns = tape[head:].reshape(wiring.body.columns, capacity)
@@ -69,7 +69,6 @@ class TapeWriter:
                 for k, what in enumerate(own):
                     self._fill(columns[start + k], macro, lanes, what)
             start += len(own)
-        return tape
 
     def _fill(self, column: np.ndarray, macro: int, lanes: Lanes, what: tuple) -> None:
         match what:

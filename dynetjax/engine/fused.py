@@ -1,0 +1,177 @@
+"""Fused programs: all components of a scope in one compiled function per direction.
+
+Components run one by one until a scope has settled. Then one call runs them all;
+components without nodes in a graph make no trips, so one fused program serves every
+graph of the scope and size class.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dynetjax.engine.program import (
+    Program,
+    back_pools,
+    backward_rows,
+    forward_rows,
+    zeros,
+)
+from dynetjax.engine.stats import count
+from dynetjax.ops.registry import INPUT, LOOKUP
+
+Array = Any
+
+HOT = 24  # runs after which a scope's components are fused
+
+
+@dataclass(frozen=True)
+class Part:
+    """A component in a fused program; its pools and uniforms are numbered in it.
+
+    `start` is where its tape begins.
+    """
+
+    program: Program
+    pools: tuple[int, ...]
+    uniforms: tuple[int, ...]
+    start: int
+
+    @property
+    def given(self) -> bool:
+        """Whether its rows are given from outside."""
+        return self.program.body.cells[0].form == INPUT
+
+    @property
+    def learns(self) -> bool:
+        """Whether a gradient comes back through it."""
+        return not self.given and any(c.differentiable for c in self.program.body.cells)
+
+    def tape(self, tape: Array) -> Array:
+        return tape[self.start : self.start + self.program.tape_size]
+
+
+@dataclass(slots=True)
+class Fusion:
+    """A scope's components at one size class, and what their numbers stand for.
+
+    Attributes:
+        parts: in order.
+        pools, uniforms: the scope's pools and the kind ids, by number.
+        size: of the tape.
+        runs: how often it was asked for.
+    """
+
+    parts: tuple[Part, ...]
+    pools: list[int]
+    uniforms: list[int]
+    size: int
+    runs: int = field(default=0)
+
+
+@cache
+def fused_forward(parts: tuple[Part, ...], keeping: bool) -> Callable:
+    """``(uniforms, given, tape) -> (pools, kept)``, compiled.
+
+    `given` has an array for each part whose rows are given; `kept` is a list per part.
+    """
+    count(programs=1)
+
+    def run(uniforms, given, tape):
+        pools: dict[int, Array] = {}
+        kept, rows = [], iter(given)
+        for part in parts:
+            program = part.program
+            written = program.written
+            fresh = tuple(p for p in written if part.pools[p] not in pools)
+            read = [
+                _pool(pools, part, p)
+                for p in range(len(part.pools))
+                if p not in written
+            ]
+            shared = [pools[part.pools[p]] for p in written if p not in fresh]
+            component = forward_rows(program, fresh, keeping)
+            arrays, results = component(
+                [uniforms[n] for n in part.uniforms],
+                read,
+                shared,
+                next(rows) if part.given else None,
+                part.tape(tape),
+            )
+            kept.append(results)
+            pools |= {part.pools[p]: a for p, a in zip(written, arrays, strict=True)}
+        return [pools[p] for p in range(len(pools))], kept
+
+    return jax.jit(run)
+
+
+def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
+    found = pools.get(part.pools[p])
+    if found is None:
+        return zeros(part.program.capacities[p], part.program.body.pools[p])
+    return found
+
+
+@cache
+def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
+    """``(row, uniforms, pools, kept, tape) -> (gradients, weights, tables)``, compiled.
+
+    Gradients of the number at `row` of the pool `root`: of pools by number, of uniforms
+    by number, and of the rows of each part that looks rows up.
+    """
+    count(programs=1)
+
+    def run(row, uniforms, pools, kept, tape):
+        seed = jnp.zeros_like(pools[root]).at[row].set(1.0)
+        gradients: dict[int, Array] = {root: seed}
+        weights: dict[int, Array] = {}
+        tables: dict[int, Array] = {}
+        for k in reversed(range(len(parts))):
+            part = parts[k]
+            reached = any(part.pools[p] in gradients for p in part.program.written)
+            if part.learns and reached:
+                _step_back(
+                    k, part, uniforms, pools, kept[k], tape, gradients, weights, tables
+                )
+        return gradients, weights, tables
+
+    return jax.jit(run)
+
+
+def _step_back(
+    k: int, part: Part, uniforms, pools, kept, tape, gradients, weights, tables
+) -> None:
+    program = part.program
+    body = program.body
+    into = back_pools(body)
+    fresh = tuple(p for p in into if part.pools[p] not in gradients)
+    above = [
+        _above(gradients, pools, part.pools[p])
+        for p in program.written
+        if p not in into
+    ]
+    back = [gradients[part.pools[p]] for p in into if p not in fresh]
+    arrays, found = backward_rows(program, fresh)(
+        [uniforms[n] for n in part.uniforms],
+        [pools[n] for n in part.pools],
+        kept,
+        above,
+        back,
+        None,
+        part.tape(tape),
+    )
+    if body.cells[0].form == LOOKUP:
+        tables[k] = arrays[0]
+        return
+    gradients.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
+    for n, gradient in zip(program.learned, found, strict=True):
+        number = part.uniforms[n]
+        weights[number] = weights[number] + gradient if number in weights else gradient
+
+
+def _above(gradients: dict[int, Array], pools, number: int) -> Array:
+    found = gradients.get(number)
+    return jnp.zeros_like(pools[number]) if found is None else found
