@@ -34,5 +34,10 @@ $(VENV)/test: $(VENV)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,examples]'
 	touch $@ $(VENV)/demo
 
+# BENCH='--seconds 5 --repeats 3' is quick; see benchmarks/README.md for the peers.
+.PHONY: bench
+bench: $(VENV)/demo
+	$(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
+
 clean:
 	rm -rf $(VENV) .jax_cache build *.egg-info

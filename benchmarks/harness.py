@@ -287,17 +287,19 @@ class DynetRunner:
         self.loss = None
 
     def train(self, content, read, clock):
-        """One update; the loss's value is asked for if `read`."""
+        """One update; returns the loss if `read`."""
         self.dy.renew_cg()
         self.loss = self.network.loss(content)
         clock.mark("build")
+        value = None
         if read:
-            self.loss.value()
+            value = self.loss.value()
             clock.mark("value")
         self.loss.backward()
         clock.mark("backward")
         self.trainer.update()
         clock.mark("update")
+        return value
 
     def infer(self, content, clock):
         """Predictions only."""
@@ -342,13 +344,22 @@ class Window:
 
     def __init__(self, runner):
         self.runner, self.clock = runner, Clock()
-        self.sentences = self.items = 0
+        self.sentences = self.items = self.read_items = 0
+        self.loss = 0.0
         self.stats = runner.stats()
         self.begun = time.perf_counter()
 
     def elapsed(self):
         """Seconds since it was opened."""
         return time.perf_counter() - self.begun
+
+    def add(self, unit, loss):
+        """Count a unit, and its loss if that was read."""
+        self.sentences += unit.sentences
+        self.items += unit.items
+        if loss is not None:
+            self.loss += loss
+            self.read_items += unit.items
 
     def report(self):
         """Speed, counters, and microseconds a sentence by phase."""
@@ -361,6 +372,7 @@ class Window:
             "items_per_second": round(self.items / seconds, 1),
             "without_compiling": round(self.items / working, 1),
             "items": self.items,
+            "loss": round(self.loss / max(self.read_items, 1), 4),
             "sentences": self.sentences,
             "seconds": round(seconds, 3),
             "us_per_sentence": {
@@ -387,14 +399,14 @@ class Loop:
         clock = windows[-1].clock
         clock.start()
         self.steps += 1
+        loss = None
         if self.args.inference:
             self.runner.infer(unit.content, clock)
         else:
             read = self.steps % self.args.read_every == 0
-            self.runner.train(unit.content, read, clock)
+            loss = self.runner.train(unit.content, read, clock)
         for window in windows:
-            window.sentences += unit.sentences
-            window.items += unit.items
+            window.add(unit, loss)
         self.seen += unit.sentences
         if self.first_update is None:
             self.runner.finish()
@@ -440,7 +452,7 @@ def measure(task, backend, args, runner, units):
     """Run, and print one line of JSON."""
     found = Loop(args, runner, units)
     told = found.run()
-    settings = {k: str(v) if k == "data" else v for k, v in vars(args).items()}
+    settings = vars(args) | {"data": args.data and str(args.data)}
     line = {
         "task": task,
         "backend": backend,

@@ -109,7 +109,7 @@ class JaxRunner:
         return value, moved(*table, by_table, scale), state
 
     def train(self, content, read, clock):
-        """One update; the loss is waited for if `read`."""
+        """One update; waits for the loss and returns it if `read`."""
         arrays = self.network.arrays(content)
         clock.mark("build")
         self.count += 1
@@ -117,9 +117,11 @@ class JaxRunner:
             self.table, self.state, arrays, np.float32(self.count)
         )
         clock.mark("update")
-        if read:
-            self.loss.item()
-            clock.mark("value")
+        if not read:
+            return None
+        value = self.loss.item()
+        clock.mark("value")
+        return value
 
     @functools.partial(jax.jit, static_argnums=0)
     def _predict(self, table, parameters, arrays):

@@ -19,11 +19,12 @@ class TorchRunner:
             self.optimizers.append(torch.optim.SparseAdam(sparse))
 
     def train(self, content, read, clock):
-        """One update; the loss's value is asked for if `read`."""
+        """One update; returns the loss if `read`."""
         loss = self.network.loss(content)
         clock.mark("build")
+        value = None
         if read:
-            loss.item()
+            value = loss.item()
             clock.mark("value")
         for optimizer in self.optimizers:
             optimizer.zero_grad()
@@ -32,6 +33,7 @@ class TorchRunner:
         for optimizer in self.optimizers:
             optimizer.step()
         clock.mark("update")
+        return value
 
     @torch.no_grad()
     def infer(self, content, clock):

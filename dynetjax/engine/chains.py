@@ -107,7 +107,8 @@ def _rewrite(
         first=np.array(ends),
         operands=number[np.array(flat, np.int64)],
         elements={int(number[n]): e for n, e in section.elements.items()},
-        hidden={int(section.ids[n]) for n in sums.keys() - roots},
+        hidden={int(number[n]) for n in sums.keys() - roots},
+        positions=np.flatnonzero(kept),
     )
 
 

@@ -1,6 +1,8 @@
 """Plans: a section of a graph, laid out for compiled components."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,12 @@ from dynetjax.engine.section import SIGNATURE_TABLE, Section
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tiling import MACROS, Tiling, tile
 
+KEPT = 256  # plans
+MOST_KEPT = 4096  # nodes of a plan that is kept
+
 _scopes: dict[frozenset[int], Scope] = {}
+_plans: dict[tuple, "Plan"] = {}
+_lock = threading.RLock()
 
 
 @dataclass(slots=True)
@@ -43,6 +50,9 @@ class Plan:
         fusion: all components of the scope as one program.
         pools: the pool that each macro's rows are in.
         differentiable: macros whose results depend on a parameter.
+        version: of the scope.
+        lanes: where each macro's nodes are in their block, as far as found.
+        template: the tape of an earlier graph of this structure, in a list.
     """
 
     section: Section
@@ -53,6 +63,25 @@ class Plan:
     fusion: Fusion
     pools: dict[int, int]
     differentiable: set[int]
+    version: int
+    lanes: dict[int, Any]
+    template: list[np.ndarray]
+
+    def again(self, ids: np.ndarray) -> "Plan":
+        """The same plan for the nodes `ids` of another graph."""
+        positions = self.section.positions
+        section = replace(
+            self.section, ids=ids if positions is None else ids[positions]
+        )
+        tiling = replace(self.tiling, section=section)
+        return replace(self, section=section, tiling=tiling)
+
+    def blank_tape(self) -> tuple[np.ndarray, bool]:
+        """A tape to write, and whether all but its runtime data is there already."""
+        if self.template:
+            return self.template[0].copy(), True
+        self.template.append(np.zeros(self.fusion.size, np.int32))
+        return self.template[0], False
 
     def stored(self, node: int) -> bool:
         """Whether a local node has rows."""
@@ -66,8 +95,28 @@ class Plan:
 def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
     """Lay out `section`; the graph's nodes `asked`, all in it, get rows in any case.
 
-    With `full`, gradients are to flow to constants too.
+    With `full`, gradients are to flow to constants too. Plans are kept for graphs of
+    the same structure.
     """
+    if len(section) > MOST_KEPT:
+        return _make(section, asked, full)
+    arrays = section.sig, section.batch, section.first, section.operands
+    wanted = np.searchsorted(section.ids, asked)
+    elements = tuple((n, tuple(e)) for n, e in section.elements.items())
+    key = *(a.tobytes() for a in arrays), wanted.tobytes(), elements, full
+    with _lock:
+        found = _plans.pop(key, None)
+        if found is None or found.version != found.scope.version:
+            found = _make(section, asked, full)
+        else:
+            found = found.again(section.ids)
+        _plans[key] = found
+        if len(_plans) > KEPT:
+            del _plans[next(iter(_plans))]
+    return found
+
+
+def _make(section: Section, asked: list[int], full: bool) -> Plan:
     section = shorten(section, np.searchsorted(section.ids, asked))
     wanted = np.searchsorted(section.ids, asked)
     key = frozenset(section.sig[_roots(section, wanted)].tolist())
@@ -92,6 +141,9 @@ def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
         _fusion(scope, layout, steps, full),
         scope.pools,
         scope.differentiable,
+        scope.version,
+        {},
+        [],
     )
 
 

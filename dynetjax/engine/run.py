@@ -45,7 +45,7 @@ class Run:
         older: "Iterable[Run]" = (),
     ):
         self.graph, self.plan, self.uniforms = graph, plan, uniforms
-        self.tapes = TapeWriter(graph, plan.tiling, plan.layout, seed)
+        self.tapes = TapeWriter(graph, plan, seed)
         self.older = list(older)
         self.pools: dict[int, Array] = {}
         self.keeping = False
@@ -74,10 +74,9 @@ class Run:
 
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
-        self._tape = np.zeros(self.plan.fusion.size, np.int32)
+        self._tape, again = self.plan.blank_tape()
         for step in self.plan.steps:
-            lanes = step.program.lanes
-            self.tapes.write(step.block, step.wires, lanes, self.tape(step))
+            self.tapes.write(step, self.tape(step), again)
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
 
@@ -161,7 +160,7 @@ class Run:
         """The plan's number of a node of the graph."""
         section = self.plan.section
         k = int(np.searchsorted(section.ids, node))
-        if k == len(section) or section.ids[k] != node or node in section.hidden:
+        if k == len(section) or section.ids[k] != node or k in section.hidden:
             return None
         return k
 

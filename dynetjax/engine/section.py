@@ -107,7 +107,8 @@ class Section:
         sig, batch: per node.
         first, operands: node k reads the nodes ``operands[first[k]:first[k + 1]]``.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
-        hidden: graph numbers of nodes that hold something else than in the graph.
+        hidden: nodes that hold something else than in the graph.
+        positions: which nodes of a longer section these are, if it was shortened.
     """
 
     ids: np.ndarray
@@ -117,6 +118,7 @@ class Section:
     operands: np.ndarray
     elements: dict[int, list[int]]
     hidden: set[int]
+    positions: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

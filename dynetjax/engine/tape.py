@@ -7,12 +7,13 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 
 import numpy as np
 
-from dynetjax.engine.body import Wiring
-from dynetjax.engine.schedule import Block, Schedule
+from dynetjax.engine.plan import Plan, Step
+from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.section import GOLDEN, Section, scramble
-from dynetjax.engine.tiling import MACROS, Tiling, follow
+from dynetjax.engine.tiling import MACROS, follow
 from dynetjax.graph import ComputationGraph
 
+STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
 
 
@@ -43,31 +44,35 @@ class Lanes:
 class TapeWriter:
     """Writes the tapes of one graph."""
 
-    def __init__(
-        self, graph: ComputationGraph, tiling: Tiling, plan: Schedule, seed: int
-    ):
-        self.graph, self.tiling, self.plan = graph, tiling, plan
-        self.section = tiling.section
+    def __init__(self, graph: ComputationGraph, plan: Plan, seed: int):
+        self.graph, self.plan = graph, plan.layout
+        self.tiling, self.section = plan.tiling, plan.section
         self.seed = scramble(np.array([seed], np.uint64))
+        self._lanes = plan.lanes
 
     def lanes(self, macro: int) -> Lanes:
         """The lanes of a macro that has nodes."""
-        return Lanes(self.section, self.plan, self.tiling.nodes[macro])
+        found = self._lanes.get(macro)
+        if found is None:
+            nodes = self.tiling.nodes[macro]
+            found = self._lanes[macro] = Lanes(self.section, self.plan, nodes)
+        return found
 
-    def write(
-        self, block: Block, wiring: Wiring, capacity: int, tape: np.ndarray
-    ) -> None:
-        """Write the tape of `block`, with room for `capacity` lanes, over zeros."""
-        head = 1 + len(wiring.macros)
-        tape[0] = block.trips
-        tape[1:head] = [self.plan.base[m] for m in wiring.macros]
-        columns = tape[head:].reshape(wiring.body.columns, capacity)
+    def write(self, step: Step, tape: np.ndarray, again: bool) -> None:
+        """Write the tape of a block over zeros; if `again`, only its runtime data."""
+        wires = step.wires
+        head = 1 + len(wires.macros)
+        if not again:
+            tape[0] = step.block.trips
+            tape[1:head] = [self.plan.base[m] for m in wires.macros]
+        columns = tape[head:].reshape(wires.body.columns, step.program.lanes)
         start = 0
-        for macro, own in zip(wiring.macros, wiring.columns, strict=True):
+        for macro, own in zip(wires.macros, wires.columns, strict=True):
             if macro in self.tiling.nodes:
                 lanes = self.lanes(macro)
                 for k, what in enumerate(own):
-                    self._fill(columns[start + k], macro, lanes, what)
+                    if not again or what[0] not in STRUCTURE:
+                        self._fill(columns[start + k], macro, lanes, what)
             start += len(own)
 
     def _fill(self, column: np.ndarray, macro: int, lanes: Lanes, what: tuple) -> None:

@@ -29,8 +29,14 @@ def {name}({signature}):
     except AttributeError:
         raise not_an_expression({name!r}, {inputs}) from None
     {accept}
-    return Expression(graph.add(op, ({nodes},), {static}, {data}, {batch}), stamp)
+    return Expression({add}, stamp)
 """
+_ADD = "graph.add(op, ({nodes},), static, data, batch)"
+_ADD_PLAIN = {
+    1: "graph.add_unary(op, {nodes})",
+    2: "graph.add_binary(op, {nodes})",
+    3: "graph.add(op, ({nodes}))",
+}
 
 
 def op(
@@ -105,7 +111,9 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
             for x in names
         ),
         inputs=", ".join(names),
-        nodes=", ".join(f"n_{x}" for x in names),
+        add=(_ADD if accept else _ADD_PLAIN[min(len(names), 3)]).format(
+            nodes=", ".join(f"n_{x}" for x in names)
+        ),
         accept="static, data, batch = accept({!r}, [{}], {})".format(
             operation.name,
             ", ".join(f"graph.dim(n_{x})" for x in names),
@@ -113,9 +121,6 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         )
         if accept
         else "",
-        static="static" if accept else "()",
-        data="data" if accept else "None",
-        batch="batch" if accept else "1",
     )
     scope: dict[str, Any] = {
         "op": operation,
@@ -185,6 +190,12 @@ def operands(name: str, xs: Any, graph: ComputationGraph) -> list[int]:
         AssertionError: the list is empty or has None in it, as in DyNet.
         ValueError: an element is stale.
     """
+    if type(xs) is list and xs:
+        stamp = graph.stamp
+        try:
+            return [x.index if x.stamp == stamp else x.enter(graph) for x in xs]
+        except AttributeError:
+            pass  # something is no expression; which, is told below
     if not isinstance(xs, list):
         raise TypeError(
             explain(

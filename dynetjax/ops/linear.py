@@ -119,9 +119,14 @@ def affine_transform(exprs):
     nodes = operands("affine_transform", exprs, graph)
     if len(nodes) == 1:
         return exprs[0]
-    _check_affine(graph, nodes)
+    kinds, batches = graph.kind, graph.batch
+    if (
+        tuple([kinds[n] for n in nodes]) not in _checked_kinds
+        or max([batches[n] for n in nodes]) > 1
+    ):
+        _check_affine(graph, nodes)
     pairs = zip(nodes[1::2], nodes[2::2], strict=True)
-    products = [graph.add(matmul.op, pair) for pair in pairs]
+    products = [graph.add_binary(matmul.op, w, x) for w, x in pairs]
     return Expression(graph.add(AFFINE_OP, (nodes[0], *products)), graph.stamp)
 
 

@@ -38,6 +38,8 @@ class Op:
         fn: JAX function of one batch element: operands, runtime values, then
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
+        signatures: ids by (static arguments, stretched operands, *kinds).
+        unary, binary: ids of signature and result kind, for quick building.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         static: names of the static arguments.
@@ -55,6 +57,7 @@ class Op:
 
     __slots__ = (
         "batch_matters",
+        "binary",
         "contraction",
         "dim",
         "fn",
@@ -66,6 +69,7 @@ class Op:
         "runtime",
         "signatures",
         "static",
+        "unary",
     )
 
     def __init__(
@@ -88,6 +92,8 @@ class Op:
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
         self.signatures: dict[tuple, int] = {}
+        self.unary: dict[int, tuple[int, int]] = {}
+        self.binary: dict[tuple[int, int, bool], tuple[int, int]] = {}
         OPS.setdefault(name, self)
 
     def __repr__(self) -> str:
