@@ -83,6 +83,7 @@ class Macro:
 MACROS: list[Macro] = []
 SLOT_OWNERS: list[int] = []
 _by_hash: dict[int, int] = {}
+_composed: list[int] = []  # hashes of macros of more than one operation
 
 
 @dataclass(slots=True)
@@ -126,7 +127,10 @@ def tile(section: Section, asked: np.ndarray) -> Tiling:
     """Cut `section` into macro nodes; the nodes `asked` are stored in any case."""
     table = SIGNATURE_TABLE
     readers = np.repeat(np.arange(len(section)), section.counts())
-    inlined = _inlined(section, asked, readers)
+    once, consumer = _used_once(section, asked, readers)
+    hashes = _hashes(section, once, readers)
+    once[_stored_elsewhere(section, once, hashes, readers)] = False
+    inlined = once & ~_recurs(section.sig, once, consumer)
     hashes = _hashes(section, inlined, readers)
     stored = np.flatnonzero(~inlined & ~table.uniform[section.sig])
     _, first, inverse = np.unique(
@@ -135,24 +139,26 @@ def tile(section: Section, asked: np.ndarray) -> Tiling:
     ids = np.empty(len(first), np.int64)
     for group in np.argsort(first).tolist():
         node = int(stored[first[group]])
-        ids[group] = _macro(section, inlined, node, int(hashes[node]))
+        ids[group] = _macro(section, inlined, node, int(hashes[node]), not once[node])
     macro_of = np.full(len(section), -1)
     macro_of[stored] = ids[inverse]
     return _columns(section, macro_of, stored)
 
 
-def _inlined(section: Section, asked: np.ndarray, readers: np.ndarray) -> np.ndarray:
-    """Which nodes are computed inside their only consumer."""
+def _used_once(
+    section: Section, asked: np.ndarray, readers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which nodes may be computed inside their only consumer, and which that is."""
     table, sig = SIGNATURE_TABLE, section.sig
     uses = np.bincount(section.operands, minlength=len(section))
     uses[asked] += 2
-    inlined = (uses == 1) & ~table.stored[sig] & ~table.uniform[sig]
-    inlined[section.operands[table.pins[sig[readers]]]] = False
+    once = (uses == 1) & ~table.stored[sig] & ~table.uniform[sig]
+    once[section.operands[table.pins[sig[readers]]]] = False
     differs = section.batch[section.operands] != section.batch[readers]
-    inlined[section.operands[differs]] = False
+    once[section.operands[differs]] = False
     consumer = np.zeros(len(section), np.int64)
     consumer[section.operands] = readers
-    return inlined & ~_recurs(sig, inlined, consumer)
+    return once, consumer
 
 
 def _recurs(sig: np.ndarray, inlined: np.ndarray, consumer: np.ndarray) -> np.ndarray:
@@ -177,6 +183,23 @@ def _recurs(sig: np.ndarray, inlined: np.ndarray, consumer: np.ndarray) -> np.nd
     result = np.zeros(len(sig), bool)
     result[node[clash]] = True
     return result
+
+
+def _stored_elsewhere(
+    section: Section, inlined: np.ndarray, hashes: np.ndarray, readers: np.ndarray
+) -> np.ndarray:
+    """Inlined nodes that look like macro nodes of more than one operation.
+
+    The cell of a tree's root differs from all others in that its state is used once;
+    it is computed as they are, or it would be a program of its own.
+    """
+    composed = np.zeros(len(section), bool)
+    composed[readers[inlined[section.operands]]] = True
+    inner = np.flatnonzero(inlined & composed)
+    outer = ~inlined & composed
+    known = np.isin(hashes[inner], hashes[outer])
+    known |= np.isin(hashes[inner], np.array(_composed, np.uint64))
+    return inner[known]
 
 
 def _hashes(section: Section, inlined: np.ndarray, readers: np.ndarray) -> np.ndarray:
@@ -206,8 +229,14 @@ def _hashes(section: Section, inlined: np.ndarray, readers: np.ndarray) -> np.nd
     return hashes
 
 
-def _macro(section: Section, inlined: np.ndarray, root: int, key: int) -> int:
-    """The macro with this hash, made from the example at `root` when it is new."""
+def _macro(
+    section: Section, inlined: np.ndarray, root: int, key: int, shared: bool
+) -> int:
+    """The macro with this hash, made from the example at `root` when it is new.
+
+    One that is `shared`, and not only cut off where it grew too deep, is looked for
+    in all graphs from now on.
+    """
     known = _by_hash.get(key)
     if known is not None:
         return known
@@ -222,6 +251,8 @@ def _macro(section: Section, inlined: np.ndarray, root: int, key: int) -> int:
             leaves.append(Leaf((), signature.shape, True))
     macro = Macro(steps, leaves)
     _by_hash[key] = macro.id
+    if shared and len(steps) > 1:
+        _composed.append(key)
     return macro.id
 
 
