@@ -157,6 +157,10 @@ def _lanes(
 ) -> Block:
     """Give the nodes of one component their lanes."""
     batch = tiling.section.batch
+    if not component.cyclic:
+        return _lanes_once(
+            scope, component, tiling.nodes[component.macros[0]], batch, lane
+        )
     groups: dict[int, list[np.ndarray]] = {}
     for macro in component.macros:
         if macro in tiling.nodes:
@@ -174,13 +178,29 @@ def _lanes(
         before = np.cumsum(each) - each
         offsets.append((nodes, heads, np.cumsum(size) - size - before[when], when))
         counts = _maximum(counts, each)
-    width = _width(scope, component, counts)
+    width = _width(scope, component, counts.tolist())
     chunks = -(-counts // width)
     first = np.cumsum(chunks) - chunks
     for nodes, heads, offset, when in offsets:
         lane[heads] = first[when] * width + offset
         lane[nodes] = lane[leader[nodes]]
     return Block(component, width, int(chunks.sum()))
+
+
+def _lanes_once(
+    scope: Scope,
+    component: Component,
+    nodes: np.ndarray,
+    batch: np.ndarray,
+    lane: np.ndarray,
+) -> Block:
+    """The same where all nodes run together: one after the other."""
+    size = batch[nodes]
+    ends = size.cumsum()
+    lane[nodes] = ends - size
+    lanes = int(ends[-1])
+    width = _width(scope, component, [lanes])
+    return Block(component, width, -(-lanes // width))
 
 
 def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -192,11 +212,14 @@ def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return result
 
 
-def _width(scope: Scope, component: Component, counts: np.ndarray) -> int:
-    """Lanes in a trip: what costs least, or the settled width if that is near."""
+def _width(scope: Scope, component: Component, counts: list[int]) -> int:
+    """Lanes in a trip: what costs least, or the settled width if that is near.
+
+    `counts` are the lanes of each iteration.
+    """
     body = wiring(scope, component).body
     widths = LOOP_WIDTHS if component.cyclic else WIDTHS
-    cost = {w: int((-(-counts // w)).sum()) * (TRIP_COST + w) for w in widths}
+    cost = {w: sum([-(-n // w) for n in counts]) * (TRIP_COST + w) for w in widths}
     best = min(cost, key=lambda w: cost[w])
     settled = _settled.get(body, best)
     if settled not in cost or cost[settled] > 2 * cost[best] + PATIENCE:

@@ -44,13 +44,14 @@ class SignatureTable:
         stored: never inlined into a consumer.
         pins: its operands are never inlined into it.
         contraction: see `Op`.
+        rows: REDUCE or GATHER.
         summing: an addition of two rows of one shape, which long chains turn into sums.
     """
 
     def __init__(self) -> None:
         self._known = 0
         self._cut: set[int] = set()
-        self._flags = np.zeros((5, 0), bool)
+        self._flags = np.zeros((6, 0), bool)
         self.refresh()
 
     def refresh(self) -> None:
@@ -61,7 +62,7 @@ class SignatureTable:
             self._flags = np.hstack([self._flags, np.array(flags, bool).T])
             self._known += len(fresh)
             self.uniform, self.stored, self.pins = self._flags[:3]
-            self.contraction, self.summing = self._flags[3:]
+            self.contraction, self.rows, self.summing = self._flags[3:]
             self.code = scramble(
                 np.arange(1, self._known + 1, dtype=np.uint64) * GOLDEN
             )
@@ -83,7 +84,8 @@ class SignatureTable:
                 not k.uniform and k.shape == signature.shape for k in signature.operands
             )
         )
-        return uniform, op.form != MAP, contraction or rows, contraction, summing
+        pins = contraction or rows
+        return uniform, op.form != MAP, pins, contraction, rows, summing
 
 
 SIGNATURE_TABLE = SignatureTable()
@@ -197,10 +199,6 @@ def increment(
 
 def _elements(graph: ComputationGraph, section: Section) -> dict[int, list[int]]:
     """Which batch elements REDUCE and GATHER nodes read, where that is not all."""
-    rows = np.flatnonzero(SIGNATURE_TABLE.pins[section.sig])
-    chosen = {}
-    for k in rows.tolist():
-        data = graph.data.get(int(section.ids[k]))
-        if data is not None and SIGNATURES[section.sig[k]].op.form in (REDUCE, GATHER):
-            chosen[k] = data
-    return chosen
+    rows = np.flatnonzero(SIGNATURE_TABLE.rows[section.sig]).tolist()
+    found = {k: graph.data.get(int(section.ids[k])) for k in rows}
+    return {k: data for k, data in found.items() if data is not None}

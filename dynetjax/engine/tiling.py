@@ -215,17 +215,27 @@ def _hashes(section: Section, inlined: np.ndarray, readers: np.ndarray) -> np.nd
     position = np.arange(len(operands)) - section.first[readers]
     slot = _SLOTS[position % len(_SLOTS)]
     inner = inlined[operands]
-    outer = boundary[operands]
-    hashes = code.copy()
-    fixed = table.pins[sig] & ~table.contraction[sig]
+    inner_edges = np.flatnonzero(inner)
+    outer = np.where(inner | table.rows[sig][readers], 0, boundary[operands] * slot)
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(outer)])
+    base = code + (total[section.first[1:]] - total[section.first[:-1]])
+    hashes = scramble(base)
+    if not len(inner_edges):
+        return hashes
+    source, slot, reader = (
+        operands[inner_edges],
+        slot[inner_edges],
+        readers[inner_edges],
+    )
+    starts = np.flatnonzero(np.append(True, reader[1:] != reader[:-1]))
+    composed = reader[starts]
+    base = base[composed]
     for _ in range(MAX_LEVELS + 1):
-        value = scramble(np.where(inner, hashes[operands], outer) * slot)
-        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(value)])
-        below = total[section.first[1:]] - total[section.first[:-1]]
-        new = np.where(fixed, code, scramble(code + below))
-        if (new == hashes).all():
+        below = np.add.reduceat(hashes[source] * slot, starts)
+        new = scramble(base + below)
+        if np.array_equal(new, hashes[composed]):
             break
-        hashes = new
+        hashes[composed] = new
     return hashes
 
 
