@@ -146,9 +146,9 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
 def worth_turning(program: Program) -> list[int]:
     """Weights of a narrow loop that are multiplied with vectors.
 
-    The product of a few rows with a matrix kept as [in, out] is up to three times
-    faster than with one kept as [out, in]; one transposed copy for all trips pays. The
-    barrier around it keeps XLA from folding the copy back into the products.
+    The product of a few rows with a matrix kept as [in, out] is faster than with one
+    kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
+    XLA from folding the copy back into the products.
     """
     body = program.body
     read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}

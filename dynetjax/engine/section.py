@@ -160,17 +160,7 @@ def increment(
     """
     SIGNATURE_TABLE.refresh()
     first, operands = graph.first, graph.operands
-    uniform = SIGNATURE_TABLE.uniform
-    found: dict[int, int | None] = {}
-    stack = [node for node in asked if node < start]
-    stack += [node for node in operands[first[start] :] if node < start]
-    while stack:
-        node = stack.pop()
-        if node in found:
-            continue
-        found[node] = known = None if uniform[graph.sig[node]] else origin(node)
-        if known is None:
-            stack += operands[first[node] : first[node + 1]]
+    found = _needed(graph, start, asked, origin)
     old = sorted(found)
     members = old + list(range(start, len(graph)))
     local = {node: k for k, node in enumerate(members)}
@@ -195,6 +185,28 @@ def increment(
     )
     section.elements = _elements(graph, section)
     return section
+
+
+def _needed(
+    graph: ComputationGraph,
+    start: int,
+    asked: list[int],
+    origin: Callable[[int], int | None],
+) -> dict[int, int | None]:
+    """Nodes before `start` that are needed, and the macros that stored them."""
+    first, operands = graph.first, graph.operands
+    uniform = SIGNATURE_TABLE.uniform
+    found: dict[int, int | None] = {}
+    stack = [node for node in asked if node < start]
+    stack += [node for node in operands[first[start] :] if node < start]
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found[node] = known = None if uniform[graph.sig[node]] else origin(node)
+        if known is None:
+            stack += operands[first[node] : first[node + 1]]
+    return found
 
 
 def _elements(graph: ComputationGraph, section: Section) -> dict[int, list[int]]:
