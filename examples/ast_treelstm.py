@@ -236,8 +236,7 @@ def main():
     for epoch in range(1, epochs + 1):
         random.shuffle(train)
         result = train_epoch(network, trainer, train, f"epoch {epoch}")
-    majority = collections.Counter(t.label for t in train).most_common(1)[0][0]
-    baseline = sum(t.label == majority for t in dev) / len(dev)
+    baseline = collections.Counter(t.label for t in dev).most_common(1)[0][1] / len(dev)
     right = accuracy(network, dev)
     report(train, *result)
     print(f"accuracy on other files: {right:.1%} (majority class: {baseline:.1%})")
