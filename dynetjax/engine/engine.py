@@ -50,7 +50,8 @@ class Engine:
 
     def values(self, graph: ComputationGraph, nodes: list[int]) -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node; computes every node made so far."""
-        self._before_read()
+        with phase("wait"):
+            self._before_read()
         state = self._state(graph)
         self._compute(graph, state, nodes)
         with phase("wait"):

@@ -1,12 +1,14 @@
 """Plans: a section of a graph, laid out for compiled components."""
 
+import math
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.body import Wiring, wiring
+from dynetjax.engine.body import Body, Wiring, wiring
 from dynetjax.engine.chains import shorten
 from dynetjax.engine.fused import Fusion, Part
 from dynetjax.engine.program import Program, program
@@ -24,6 +26,10 @@ from dynetjax.engine.tiling import MACROS, Tiling, tile
 KEPT = 256  # plans
 MOST_KEPT = 4096  # nodes of a plan that is kept
 
+LARGE_BYTES = 1 << 22  # of the kept results of one operation
+SMALL_ROOM = 64  # lanes, at the least
+
+_rooms: dict[Body, int] = {}
 _scopes: dict[frozenset[int], Scope] = {}
 _plans: dict[tuple, "Plan"] = {}
 _lock = threading.RLock()
@@ -184,38 +190,58 @@ def _hoist(scope: Scope) -> bool:
 
 def _step(scope: Scope, layout: Schedule, block: Block, full: bool) -> Step:
     wires = wiring(scope, block.component, full)
-    made = _program(wires, block.width, layout.level)
+    made = _program(wires, block.width, layout.level, block.trips)
     part = scope.component_of[block.component.macros[0]]
     return Step(block, wires, made, part)
 
 
-def _program(wires: Wiring, width: int, level: int) -> Program:
+def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:
     capacities = tuple(capacity(shape, level) for shape in wires.body.pools)
     lanes = min(capacities[cell.pool] for cell in wires.body.cells)
+    lanes = min(lanes, _room(wires.body, lanes, trips * width))
     return program(wires.body, width, -(-lanes // width) * width, capacities)
+
+
+def _room(body: Body, lanes: int, needed: int) -> int:
+    """Lanes for which results are kept: `lanes`, if they are not too large for that.
+
+    Else it is the largest number needed so far, as a power of two.
+    """
+    shapes = [step.shape for cell in body.cells for step in cell.steps]
+    widest = max((math.prod(shape) for shape in shapes), default=1)
+    if 4 * widest * lanes <= LARGE_BYTES:
+        return lanes
+    room = max(SMALL_ROOM, _rooms.get(body, 0))
+    while room < needed:
+        room *= 2
+    _rooms[body] = room
+    return room
 
 
 def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fusion:
     """The fused program for graphs of this scope and these sizes."""
-    widths = [0] * len(scope.components)
+    programs: list[Program | None] = [None] * len(scope.components)
     for step in steps:
-        widths[step.part] = step.block.width
+        programs[step.part] = step.program
     for k, component in enumerate(scope.components):
-        widths[k] = widths[k] or settled_width(scope, component)
-    key = layout.level, tuple(widths), full
+        if programs[k] is None:
+            width = settled_width(scope, component)
+            wires = wiring(scope, component, full)
+            programs[k] = _program(wires, width, layout.level, trips=0)
+    key = *programs, full
     found = scope.fusions.get(key)
     if found is None:
-        found = scope.fusions[key] = _fuse(scope, layout.level, widths, full)
+        found = scope.fusions[key] = _fuse(scope, programs, full)
     return found
 
 
-def _fuse(scope: Scope, level: int, widths: list[int], full: bool) -> Fusion:
+def _fuse(scope: Scope, programs: Sequence[Program | None], full: bool) -> Fusion:
     pools: dict[int, int] = {}
     uniforms: dict[int, int] = {}
     parts, start = [], 0
-    for component, width in zip(scope.components, widths, strict=True):
+    for component, made in zip(scope.components, programs, strict=True):
+        assert made is not None
         wires = wiring(scope, component, full)
-        made = _program(wires, width, level)
         part = Part(
             made,
             tuple(pools.setdefault(p, len(pools)) for p in wires.pools),

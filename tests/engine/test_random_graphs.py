@@ -117,7 +117,9 @@ def programs(draw):
     """(lookups, steps, nodes in the loss): steps name operations and operands."""
     lookups = draw(
         st.lists(st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=1), min_size=2)
-        | st.lists(st.lists(st.integers(0, ROWS - 1), min_size=2, max_size=2), min_size=2)
+        | st.lists(
+            st.lists(st.integers(0, ROWS - 1), min_size=2, max_size=2), min_size=2
+        )
     )
     lookups = lookups[:4]
     count = draw(st.integers(3, 25))
