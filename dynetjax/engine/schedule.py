@@ -107,7 +107,8 @@ def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
     unaligned: set[int] = set()
     if not scope.registers:
         return leader, unaligned
-    for macro, nodes in tiling.nodes.items():  # ascending: producers come first
+    for macro in sorted(tiling.nodes, key=scope.rank):  # producers come first
+        nodes = tiling.nodes[macro]
         slot = MACROS[macro].slot
         columns = tiling.columns.get(macro, ())
         linked = [k for k in range(len(columns)) if slot + k in scope.registers]

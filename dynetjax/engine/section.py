@@ -45,13 +45,14 @@ class SignatureTable:
         pins: its operands are never inlined into it.
         contraction: see `Op`.
         rows: REDUCE or GATHER.
+        telling: it has weights, which tell its readers' roles apart.
         summing: an addition of two rows of one shape, which long chains turn into sums.
     """
 
     def __init__(self) -> None:
         self._known = 0
         self._cut: set[int] = set()
-        self._flags = np.zeros((6, 0), bool)
+        self._flags = np.zeros((7, 0), bool)
         self.refresh()
 
     def refresh(self) -> None:
@@ -62,7 +63,7 @@ class SignatureTable:
             self._flags = np.hstack([self._flags, np.array(flags, bool).T])
             self._known += len(fresh)
             self.uniform, self.stored, self.pins = self._flags[:3]
-            self.contraction, self.rows, self.summing = self._flags[3:]
+            self.contraction, self.rows, self.telling, self.summing = self._flags[3:]
             self.code = scramble(
                 np.arange(1, self._known + 1, dtype=np.uint64) * GOLDEN
             )
@@ -85,7 +86,9 @@ class SignatureTable:
             )
         )
         pins = contraction or rows
-        return uniform, op.form != MAP, pins, contraction, rows, summing
+        weighted = op.form == MAP and any(k.uniform for k in signature.operands)
+        telling = (contraction or weighted) and not uniform
+        return uniform, op.form != MAP, pins, contraction, rows, telling, summing
 
 
 SIGNATURE_TABLE = SignatureTable()

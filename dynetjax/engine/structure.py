@@ -58,7 +58,7 @@ class Scope:
         self.hoisted = 0
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
-        self._macros: set[int] = set()
+        self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
         self._edges: set[int] = set()
         self._widened: set[int] = set()
@@ -76,12 +76,14 @@ class Scope:
         producer = tiling.macro_of[read]
         seen = np.unique(slot * 2**32 + producer).tolist()
         new = [edge for edge in seen if edge not in self._edges]
-        macros = [m for m in tiling.nodes if m not in self._macros]
+        macros = [m for m in tiling.nodes if m not in self._ranks]
         changed = bool(new or macros)
         for edge in new:
             self._edges.add(edge)
             self._sources.setdefault(edge >> 32, set()).add(edge & (2**32 - 1))
-        self._macros.update(macros)
+        macros.sort(key=lambda m: tiling.nodes[m][0])
+        for macro in macros:
+            self._ranks[macro] = len(self._ranks)
         changed |= self._observe_twins(tiling)
         if changed:
             self._rebuild()
@@ -90,6 +92,14 @@ class Scope:
         """Read these leaves from pools from now on."""
         self._widened.update(slots)
         self._rebuild()
+
+    def rank(self, macro: int) -> int:
+        """Where a macro stands in the order of the bodies.
+
+        It is that of the nodes in the first graph that showed the macro, so that
+        within a cell, what feeds comes before what is fed.
+        """
+        return self._ranks[macro]
 
     def source(self, slot: int) -> int:
         """A macro whose rows this leaf reads."""
@@ -128,13 +138,15 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
-        order = sorted(self._macros)
+        order = list(self._ranks)
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():
             for source in sources:
                 feeds[source].add(SLOT_OWNERS[slot])
         self.components = [
-            Component(tuple(sorted(c)), len(c) > 1 or c[0] in feeds[c[0]])
+            Component(
+                tuple(sorted(c, key=self.rank)), len(c) > 1 or c[0] in feeds[c[0]]
+            )
             for c in strongly_connected(order, feeds)
         ]
         self.component_of = {
@@ -146,7 +158,7 @@ class Scope:
 
     def _choose_registers(self) -> None:
         self.registers = {}
-        for macro in self._macros:
+        for macro in self._ranks:
             kind = MACROS[macro]
             if kind.form != MAP:
                 continue
@@ -156,7 +168,8 @@ class Scope:
                 if len(sources) == 1 and slot not in self._widened:
                     (source,) = sources
                     together = self.component_of[source] == self.component_of[macro]
-                    if together and source < macro and not leaf.stretched:
+                    earlier = self._ranks[source] < self._ranks[macro]
+                    if together and earlier and not leaf.stretched:
                         self.registers[slot] = source
         for component in self.components:
             union = Union(component.macros)
@@ -166,19 +179,17 @@ class Scope:
             component.group = {m: union.find(m) for m in component.macros}
 
     def _share_pools(self) -> None:
-        union = Union(sorted(self._macros))
+        union = Union(self._ranks)
         for slot, sources in self._sources.items():
             if slot not in self.registers:
                 first, *others = sorted(sources)
                 for other in others:
                     union.join(first, other)
-        self.pools = {m: union.find(m) for m in self._macros}
+        self.pools = {m: union.find(m) for m in self._ranks}
 
     def _find_differentiable(self) -> None:
         found = {
-            m
-            for m in self._macros
-            if any(not kind.constant for kind in MACROS[m].kinds)
+            m for m in self._ranks if any(not kind.constant for kind in MACROS[m].kinds)
         }
         grown = True
         while grown:

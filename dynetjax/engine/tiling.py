@@ -205,12 +205,13 @@ def _stored_elsewhere(
 def _hashes(section: Section, inlined: np.ndarray, readers: np.ndarray) -> np.ndarray:
     """64 bits per node for the structure below it, down to its boundaries.
 
-    A boundary counts as nothing in particular, but one that is a contraction counts
-    as that contraction: its weights tell, say, an input gate from an output gate.
+    A boundary counts as nothing in particular, but one that is a contraction, or has
+    a bias, counts as what it is: its weights tell, say, an input gate from an output
+    gate, and one LSTM from another.
     """
     table, sig, operands = SIGNATURE_TABLE, section.sig, section.operands
     code = table.code[sig]
-    boundary = np.where(table.contraction[sig], code ^ _CONTRACTION, _BOUNDARY)
+    boundary = np.where(table.telling[sig], code ^ _CONTRACTION, _BOUNDARY)
     boundary[table.uniform[sig]] = 0
     position = np.arange(len(operands)) - section.first[readers]
     slot = _SLOTS[position % len(_SLOTS)]
