@@ -166,7 +166,7 @@ class ComputationGraph:
             node = self.add(op, (x,))
             op.unary[kind] = self.sig[node], self.kind[node]
             return node
-        return self._append_known(known, (x,), self.batch[x])
+        return self.append_known(known, (x,), self.batch[x])
 
     def add_binary(self, op: Op, x: int, y: int) -> int:
         """`add` for two operands and nothing else: the same, and quicker."""
@@ -180,15 +180,16 @@ class ComputationGraph:
                 op.binary[key] = self.sig[node], self.kind[node]
             return node
         other = batches[y]
-        return self._append_known(known, (x, y), other if other > batch else batch)
+        return self.append_known(known, (x, y), other if other > batch else batch)
 
     def _one_is_uniform(self, x: int, y: int) -> bool:
         """Then the batch is that of the other, and nothing is stretched."""
         return KINDS[self.kind[x]].uniform or KINDS[self.kind[y]].uniform
 
-    def _append_known(
+    def append_known(
         self, known: tuple[int, int], operands: tuple[int, ...], batch: int
     ) -> int:
+        """Append a node whose signature and kind are known, with nothing checked."""
         sigs = self.sig
         node = len(sigs)
         sigs.append(known[0])

@@ -5,7 +5,7 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad, trim
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
+from dynetjax.graph import ComputationGraph, Expression, current_graph
 from dynetjax.ops.arguments import one_batch
 from dynetjax.ops.declare import op, operands
 from dynetjax.ops.registry import Op
@@ -96,7 +96,8 @@ def _bias_and_products(bias, *products):
 
 
 AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape)
-_checked_kinds: set[tuple[int, ...]] = set()
+# By the kinds of the operands: (signature, kind) of every product and of their sum.
+_recipes: dict[tuple[int, ...], list[tuple[int, int]]] = {}
 
 
 def affine_transform(exprs):
@@ -120,29 +121,35 @@ def affine_transform(exprs):
     if len(nodes) == 1:
         return exprs[0]
     kinds, batches = graph.kind, graph.batch
-    if (
-        tuple([kinds[n] for n in nodes]) not in _checked_kinds
-        or max([batches[n] for n in nodes]) > 1
-    ):
-        _check_affine(graph, nodes)
+    key = tuple([kinds[n] for n in nodes])
+    recipe = _recipes.get(key)
+    if recipe is None or graph.immediate or max([batches[n] for n in nodes]) > 1:
+        return Expression(_add_affine(graph, nodes, key), graph.stamp)
+    parts = [nodes[0]]
+    for known, w, x in zip(recipe, nodes[1::2], nodes[2::2], strict=False):
+        parts.append(graph.append_known(known, (w, x), 1))
+    return Expression(graph.append_known(recipe[-1], tuple(parts), 1), graph.stamp)
+
+
+def _add_affine(graph: ComputationGraph, nodes: list[int], key: tuple[int, ...]) -> int:
+    """The products and their sum, after all is checked; remembers how for next time."""
+    _check_affine(graph, nodes)
     pairs = zip(nodes[1::2], nodes[2::2], strict=True)
     products = [graph.add_binary(matmul.op, w, x) for w, x in pairs]
-    return Expression(graph.add(AFFINE_OP, (nodes[0], *products)), graph.stamp)
+    node = graph.add(AFFINE_OP, (nodes[0], *products))
+    if graph.batch[node] == 1:
+        _recipes[key] = [(graph.sig[n], graph.kind[n]) for n in (*products, node)]
+    return node
 
 
-def _check_affine(graph, nodes: list[int]) -> None:
-    """Raise before the first product is added; dims are looked at once per kinds."""
-    kinds = tuple([graph.kind[node] for node in nodes])
-    if kinds not in _checked_kinds:
-        name, dims = AFFINE_OP.name, [graph.dim(node) for node in nodes]
-        if len(dims) % 2 == 0:
-            raise _misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
-        pairs = zip(dims[1::2], dims[2::2], strict=True)
-        _sum_shape(name, dims[0], *[Dim(_product_shape(name, *p)) for p in pairs])
-        _checked_kinds.add(kinds)
-    batches = {graph.batch[node] for node in nodes}
-    if len(batches) > 2 or (len(batches) == 2 and 1 not in batches):
-        one_batch(AFFINE_OP.name, [graph.dim(node) for node in nodes])
+def _check_affine(graph: ComputationGraph, nodes: list[int]) -> None:
+    """Raise before the first product is added."""
+    name, dims = AFFINE_OP.name, [graph.dim(node) for node in nodes]
+    if len(dims) % 2 == 0:
+        raise _misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
+    pairs = zip(dims[1::2], dims[2::2], strict=True)
+    _sum_shape(name, dims[0], *[Dim(_product_shape(name, *p)) for p in pairs])
+    one_batch(name, dims)
 
 
 def _same_dims(name: str, x: Dim, y: Dim) -> Shape:
