@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.plan import make_plan
+from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.section import SIGNATURE_TABLE, Section, increment, whole
 from dynetjax.engine.stats import count, phase
@@ -13,6 +13,8 @@ from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph, Storage
 from dynetjax.ops.registry import KINDS
+
+TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
 
 class State:
@@ -84,7 +86,7 @@ class Engine:
         with phase("plan"):
             plan = make_plan(section, asked)
         run = Run(graph, plan, state.uniforms, state.seed, state.runs)
-        run.forward(keeping=plan.scope.trained)
+        run.forward(keeping=_will_train(graph, plan, asked))
         count(graphs=1)
         state.runs.append(run)
 
@@ -155,6 +157,21 @@ class Engine:
             rows = last.rows(node, dim.batch)
         assert rows is not None
         return rows
+
+
+def _will_train(graph: ComputationGraph, plan: Plan, asked: list[int]) -> bool:
+    """Whether to keep what backward needs.
+
+    Yes, once a backward has followed; and in a scope's first runs, if the value of one
+    number is asked for, as that of a loss. Else every component would be compiled
+    without first, and then with.
+    """
+    scope = plan.scope
+    if scope.trained or scope.tries >= TRIES or not plan.differentiable:
+        return scope.trained
+    scope.tries += 1
+    dims = [graph.dim(node) for node in asked]
+    return any(dim.size * dim.batch == 1 for dim in dims)
 
 
 def is_uniform(graph: ComputationGraph, node: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynetjax.engine.body import Body, Wiring, wiring
 from dynetjax.engine.chains import shorten
-from dynetjax.engine.fused import Fusion, Part
+from dynetjax.engine.fused import HOT, Fusion, Part
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.schedule import (
     Block,
@@ -231,7 +231,10 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
     key = *programs, full
     found = scope.fusions.get(key)
     if found is None:
+        another_size = len(scope.fusions) > 0
         found = scope.fusions[key] = _fuse(scope, programs, full)
+        if another_size:  # one program is quicker to compile than all components
+            found.runs = HOT
     return found
 
 

@@ -44,6 +44,7 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
+        tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
         components: in topological order; `component_of` tells each macro's index.
         registers: leaf slot -> producing macro.
@@ -55,6 +56,7 @@ class Scope:
     def __init__(self) -> None:
         self.version = 0
         self.trained = False
+        self.tries = 0
         self.hoisted = 0
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
