@@ -85,7 +85,6 @@ class ComputationGraph:
         operands, first: node k reads ``operands[first[k]:first[k + 1]]``.
         data: runtime data of the nodes that have any.
         storage: parameters and tables in use, by id.
-        epoch: raised when values are to be computed anew.
         state: the engine's notes on what it has computed.
     """
 
@@ -104,7 +103,6 @@ class ComputationGraph:
         self.data: dict[int, Any] = {}
         self.storage: dict[int, Storage] = {}
         self.parameter_nodes: dict[int, int] = {}
-        self.epoch = 0
         self.state: Any = None
 
     def __len__(self) -> int:
@@ -275,7 +273,6 @@ class ComputationGraph:
     def invalidate(self) -> None:
         """Forget every value; the next read computes them, with new random draws."""
         self.state = None
-        self.epoch += 1
 
     def user_number(self, node: int) -> int:
         """How many of the user's nodes come before `node`."""

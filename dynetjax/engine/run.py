@@ -74,17 +74,24 @@ class Run:
 
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
-        self._tape, again = self.plan.blank_tape()
+        tape, again = self.plan.blank_tape()
         for step in self.plan.steps:
-            self.tapes.write(step, self.tape(step), again)
+            self.tapes.write(step, self._part(tape, step), again)
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
+        if not again:  # and only now: a tape half written is no template
+            self.plan.template.append(tape)
+        self._tape = tape
+
+    def _part(self, tape: np.ndarray, step: Step) -> np.ndarray:
+        """The part of a tape that is one block's, a view."""
+        start = self.plan.fusion.parts[step.part].start
+        return tape[start : start + step.program.tape_size]
 
     def tape(self, step: Step) -> np.ndarray:
-        """The tape of one block, a view."""
+        """The written tape of one block."""
         assert self._tape is not None
-        start = self.plan.fusion.parts[step.part].start
-        return self._tape[start : start + step.program.tape_size]
+        return self._part(self._tape, step)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = [self.uniforms.value(k) for k in fusion.uniforms]

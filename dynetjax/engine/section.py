@@ -51,7 +51,6 @@ class SignatureTable:
 
     def __init__(self) -> None:
         self._known = 0
-        self._cut: set[int] = set()
         self._flags = np.zeros((7, 0), bool)
         self.refresh()
 

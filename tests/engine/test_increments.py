@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.tape import TapeWriter
 
 
 @pytest.fixture
@@ -95,6 +96,28 @@ def test_a_parameter_keeps_its_value_until_recalculated():
     p.set_value([5.0, 6.0])
     assert y.value() == [2, 4]
     assert y.value(recalculate=True) == [10, 12]
+
+
+def test_an_interrupted_run_leaves_nothing_behind(monkeypatch):
+    """A tape that was cut off is not taken for the next graph of the structure."""
+
+    def run(number):
+        dy.renew_cg()
+        x = dy.inputVector([number, 2.0, 3.0, 4.0, 5.0])
+        return dy.sum_elems(dy.square(dy.tanh(x)))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TapeWriter, "write", interrupt)
+        loss = run(1.0)
+        with pytest.raises(KeyboardInterrupt):
+            loss.value()
+    expected = np.tanh([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert loss.value() == pytest.approx(float(expected @ expected), rel=1e-5)
+    expected[0] = np.tanh(0.5)
+    assert run(0.5).value() == pytest.approx(float(expected @ expected), rel=1e-5)
 
 
 class TestGradient:
