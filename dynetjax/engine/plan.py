@@ -125,6 +125,16 @@ def _make(section: Section, asked: list[int], full: bool) -> Plan:
     section = shorten(section, np.searchsorted(section.ids, asked))
     wanted = np.searchsorted(section.ids, asked)
     key = frozenset(section.sig[_roots(section, wanted)].tolist())
+    try:
+        return _lay_out(section, wanted, key, full)
+    except BaseException:
+        _scopes.pop(key, None)  # its facts may be half taken in
+        raise
+
+
+def _lay_out(
+    section: Section, wanted: np.ndarray, key: frozenset[int], full: bool
+) -> Plan:
     while True:
         scope = _scopes.setdefault(key, Scope())
         tiling = tile(section, wanted)

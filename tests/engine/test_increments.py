@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 
 
@@ -98,19 +99,23 @@ def test_a_parameter_keeps_its_value_until_recalculated():
     assert y.value(recalculate=True) == [10, 12]
 
 
-def test_an_interrupted_run_leaves_nothing_behind(monkeypatch):
-    """A tape that was cut off is not taken for the next graph of the structure."""
+@pytest.mark.parametrize(
+    ("owner", "method"), [(TapeWriter, "write"), (Scope, "_rebuild")], ids=str
+)
+def test_an_interrupted_run_leaves_nothing_behind(monkeypatch, owner, method):
+    """What was cut off half way is not taken for the next graph of the structure."""
 
     def run(number):
         dy.renew_cg()
         x = dy.inputVector([number, 2.0, 3.0, 4.0, 5.0])
-        return dy.sum_elems(dy.square(dy.tanh(x)))
+        wrapped = dy.tanh(x) if owner is TapeWriter else dy.tanh(dy.atanh(dy.tanh(x)))
+        return dy.sum_elems(dy.square(wrapped))
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(TapeWriter, "write", interrupt)
+        patch.setattr(owner, method, interrupt)
         loss = run(1.0)
         with pytest.raises(KeyboardInterrupt):
             loss.value()
