@@ -5,16 +5,16 @@
 The names, arguments and meanings are DyNet's; docs/porting.md lists what differs.
 """
 
-from dynetjax import graph as _graph
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.dims import Dim, DimError
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.stats import reset_stats, stats
+from dynetjax.expression import Expression
+from dynetjax.expression import use_engine as _use_engine
 from dynetjax.graph import (
     ComputationGraph,
-    Expression,
     cg_version,
     forward,
     npvalues,
@@ -49,4 +49,4 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 
 __version__ = "0.1.0"
 
-_graph.use_engine(_Engine(_mask_seed, _check_pending))
+_use_engine(_Engine(_mask_seed, _check_pending))

@@ -1,27 +1,25 @@
-"""The computation graph: flat lists that grow, and Expression, a handle on a node.
+"""The computation graph: nodes as they are made, and those of them that have rows.
 
-Nothing here computes. Nodes are checked as they are added, so a mistake's
-traceback ends at the user's own line; values come from an `Engine` that the
-facade hands in with `use_engine`.
+Nothing here computes. Nodes are checked as they are added, so a mistake's traceback
+ends at the user's own line; values come from an `Engine` that the facade hands in.
 """
 
-import itertools
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError, Shape
+from dynetjax.dims import DimError, Shape
 from dynetjax.errors import explain
+from dynetjax.expression import Expression, engine, stale, to_numpy
 from dynetjax.ops.registry import (
-    KINDS,
-    PARAMETER,
+    FAN_IN,
     SIGNATURES,
-    Kind,
     Op,
     intern,
     lane_kind,
 )
+from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
 
 
 class Storage(Protocol):
@@ -45,89 +43,56 @@ class Storage(Protocol):
         """Note gradients for rows of a table; row ids past the end are padding."""
 
 
-class Engine(Protocol):
-    """What computes a graph."""
-
-    def values(self, graph: "ComputationGraph", nodes: list[int]) -> list[np.ndarray]:
-        """Rows ``[batch, *shape]`` of each node."""
-
-    def backward(self, graph: "ComputationGraph", node: int, full: bool) -> None:
-        """Add the gradients of a node of one number to the parameters."""
-
-    def gradient(self, graph: "ComputationGraph", node: int) -> np.ndarray:
-        """Rows of the node's gradient in the last backward."""
-
-
-_stamps = itertools.count()
-_engine: Engine | None = None
-
-
-def use_engine(engine: Engine) -> None:
-    """Let `engine` compute every graph of the process."""
-    global _engine
-    _engine = engine
-
-
-def engine() -> Engine:
-    """The engine in use."""
-    assert _engine is not None, "the facade hands in the engine on import"
-    return _engine
-
-
 class ComputationGraph:
     """Nodes in order of creation; operands always come before results.
 
     Attributes:
-        stamp: changes with every renewal and is never used twice in a process, so
-            that an expression knows whether it belongs here.
-        sig, kind, batch: per node, the ids of its signature and of its kind, and its
-            batch size.
-        operands, first: node k reads ``operands[first[k]:first[k + 1]]``.
-        data: runtime data of the nodes that have any.
-        storage: parameters and tables in use, by id.
+        version: how many times this thread's graph was renewed before.
+        live: it was not renewed yet.
+        nodes: what was built.
+        open: `nodes`, where more may simply be appended; None if the graph is not
+            live, or computes every node at once.
+        cells: the stored nodes; what they read always comes before them. An
+            expression's `args` count in this list.
+        sessions: what builders note of this graph, by builder.
+        changes: how many rules of the process had changed when this was built.
         state: the engine's notes on what it has computed.
     """
 
-    def __init__(self) -> None:
-        self.version = 0
-        self.immediate = self.check_validity = False
-        self._clear()
-
-    def _clear(self) -> None:
-        self.stamp = next(_stamps)
-        self.sig: list[int] = []
-        self.kind: list[int] = []
-        self.batch: list[int] = []
-        self.operands: list[int] = []
-        self.first: list[int] = [0]
-        self.data: dict[int, Any] = {}
-        self.storage: dict[int, Storage] = {}
-        self.parameter_nodes: dict[int, int] = {}
+    def __init__(
+        self, version: int = 0, immediate: bool = False, check_validity: bool = False
+    ):
+        self.version = version
+        self.immediate, self.check_validity = immediate, check_validity
+        self.live = True
+        self.nodes: list[Expression] = []
+        self.open = None if immediate else self.nodes
+        self.cells: list[Expression] = []
+        self.changes = len(CHANGED)
+        self.sessions: dict[Any, Any] = {}
         self.state: Any = None
 
     def __len__(self) -> int:
-        return len(self.sig)
+        return len(self.nodes)
 
     def renew(self, immediate_compute: bool = False, check_validity: bool = False):
-        """Drop every node. Expressions made before are stale from now on."""
-        self._clear()
-        self.version += 1
-        self.immediate = bool(immediate_compute)
-        self.check_validity = bool(check_validity)
-        return self
+        """The graph that takes this one's place, where it is the thread's."""
+        return renew_cg(immediate_compute, check_validity)
 
-    def dim(self, node: int) -> Dim:
-        return Dim(KINDS[self.kind[node]].shape, self.batch[node])
+    def close(self) -> None:
+        """Drop every node. Expressions made before are stale from now on."""
+        self.live, self.open = False, None
+        self.nodes, self.cells, self.sessions, self.state = [], [], {}, None
 
     def add(
         self,
         op: Op,
-        operands: tuple[int, ...],
+        operands: tuple[Expression, ...],
         static: tuple = (),
         data: Any = None,
         batch: int = 1,
-    ) -> int:
-        """Append a node of `op`, and return its number.
+    ) -> Expression:
+        """Append a node of `op`.
 
         `batch` is that of the runtime data; operands of one batch element are
         stretched to the largest batch.
@@ -135,148 +100,296 @@ class ComputationGraph:
         Raises:
             DimError: the operands do not fit the operation or one another.
         """
-        kinds, batches = self.kind, self.batch
-        for node in operands:
-            size = batches[node]
-            if size != 1 and size != batch:
+        for x in operands:
+            size = x.lanes
+            if size > 1 and size != batch:
                 if batch != 1:
-                    raise self._batch_mismatch(op, operands, batch)
+                    raise _batch_mismatch(op, operands, batch)
                 batch = size
+        rule = self._rule(op, operands, static, batch)
+        return self._append(rule, operands, data, batch)
+
+    def add_quick(
+        self, table: dict[Any, Rule], op: Op, operands: tuple[Expression, ...]
+    ) -> Expression:
+        """`add` of operands and nothing else; `table` is to know the rule next time."""
+        node = self.add(op, operands)
+        rule = node.rule
+        lanes = any(not view.kind.uniform for view in rule.operands)
+        plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
+        if plain and lanes:
+            views = rule.operands
+            table[views[0] if len(views) == 1 else views] = rule
+        return node
+
+    def _rule(
+        self, op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
+    ) -> Rule:
+        """The rule for operands that are stored as far as it asks for that."""
         stretched = 0
         if batch != 1:
-            for bit, node in enumerate(operands):
-                if batches[node] == 1 and KINDS[kinds[node]].source is None:
+            for bit, x in enumerate(operands):
+                if x.lanes == 1:
                     stretched |= 1 << bit
-        key = (static, stretched, *[kinds[node] for node in operands])
-        sig = op.signatures.get(key)
-        if sig is None or op.batch_matters:
-            dims = [self.dim(node) for node in operands]
-            assert op.dim is not None
-            shape = op.dim(op.name, *dims, *static)
-            sig = intern(op, key, shape) if sig is None else sig
-        return self._append(sig, operands, data, batch)
+        while True:
+            for x in operands:
+                if x.view is None:
+                    self.store(x)
+            views = tuple([x.view for x in operands])
+            rule = op.rules.get((static, stretched, *views))
+            if rule is None or op.batch_matters:
+                rule = _checked_rule(op, operands, static, stretched)
+            pins = rule.pins or (len(rule.eats) > 1 and _repeated(rule, operands))
+            if not pins:
+                return rule
+            for k in pins:
+                self.store(operands[k])
 
-    def add_unary(self, op: Op, x: int) -> int:
-        """`add` for one operand and nothing else: the same, and quicker."""
-        kind = self.kind[x]
-        known = op.unary.get(kind)
-        if known is None or self.immediate:
-            node = self.add(op, (x,))
-            op.unary[kind] = self.sig[node], self.kind[node]
-            return node
-        return self.append_known(known, (x,), self.batch[x])
+    def add_composed(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
+        """Append a node of an operation over parts that are made of `operands`."""
+        assert op.compose is not None
+        parts = op.compose(self, operands)
+        batch = max([1, *[x.lanes for x in parts]])
+        rule = self._rule(op, parts, (), batch)
+        lanes = 0 if rule.kind.uniform else batch
+        node = Expression(self, -1, rule, rule.view, lanes, (), operands)
+        self._enter(node, parts)
+        return node
 
-    def add_binary(self, op: Op, x: int, y: int) -> int:
-        """`add` for two operands and nothing else: the same, and quicker."""
-        kinds, batches = self.kind, self.batch
-        batch = batches[x]
-        key = kinds[x], kinds[y], batch == batches[y]
-        known = op.binary.get(key)
-        if known is None or self.immediate or op.batch_matters:
-            node = self.add(op, (x, y))
-            if key[2] or self._one_is_uniform(x, y):
-                op.binary[key] = self.sig[node], self.kind[node]
-            return node
-        other = batches[y]
-        return self.append_known(known, (x, y), other if other > batch else batch)
-
-    def _one_is_uniform(self, x: int, y: int) -> bool:
-        """Then the batch is that of the other, and nothing is stretched."""
-        return KINDS[self.kind[x]].uniform or KINDS[self.kind[y]].uniform
-
-    def append_known(
-        self, known: tuple[int, int], operands: tuple[int, ...], batch: int
-    ) -> int:
-        """Append a node whose signature and kind are known, with nothing checked."""
-        sigs = self.sig
-        node = len(sigs)
-        sigs.append(known[0])
-        self.kind.append(known[1])
-        self.batch.append(batch)
-        flat = self.operands
-        flat += operands
-        self.first.append(len(flat))
+    def part(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
+        """A node that is a part of another, and not one of the user's."""
+        batch = max([1, *[x.lanes for x in operands]])
+        rule = self._rule(op, operands, (), batch)
+        lanes = 0 if rule.kind.uniform else batch
+        node = Expression(self, len(self.nodes), rule, rule.view, lanes, (), operands)
+        self._settle(node, operands)
         return node
 
     def add_rows(
-        self, op: Op, operands: tuple[int, ...], shape: Shape, data: Any, batch: int
-    ) -> int:
+        self,
+        op: Op,
+        operands: tuple[Expression, ...],
+        shape: Shape,
+        data: Any,
+        batch: int,
+    ) -> Expression:
         """Append a node whose rows are not those of its operands one by one.
 
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
-        key = (shape, 0)
-        sig = op.signatures.get(key)
-        if sig is None:
-            sig = intern(op, key, shape, kind=lane_kind(shape))
-        return self._append(sig, operands, data, batch)
+        for x in operands:
+            self.store(x)
+        rule = op.rules.get(shape)
+        if rule is None:
+            sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+            rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+        return self._append(rule, operands, data, batch)
 
-    def add_source(
-        self, op: Op, storage: Storage, kind: Kind, result: Kind, data, batch
-    ):
-        """Append a node that reads a parameter or a table, `kind`, as `result`."""
-        self.storage[storage.ident] = storage
-        key = ((), 0, kind.id)
-        sig = op.signatures.get(key)
-        if sig is None:
-            sig = intern(op, key, result.shape, kind=result)
-        return self._append(sig, (), data, batch)
+    def add_source(self, source: Expression, rule: Rule, data: Any) -> None:
+        """Append a node that reads rows of a table; its slots are filled here."""
+        source.graph, source.rule, source.view = self, rule, rule.view
+        source.lanes = len(data) if isinstance(data, list) else 1
+        source.operands = source.inner = ()
+        source.data = data
+        self._enter(source)
 
-    def parameter(self, op: Op, storage: Storage, kind: Kind) -> int:
-        """The node of a parameter, made at its first use in this graph."""
-        node = self.parameter_nodes.get(kind.id)
-        if node is None:
-            assert op.form == PARAMETER
-            node = self.add_source(op, storage, kind, kind, None, 1)
-            self.parameter_nodes[kind.id] = node
-        return node
+    def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
+        """Append the sum of terms of one shape, to which more may be added."""
+        for x in terms:
+            if x.view is None:
+                self.store(x)
+        shape = terms[0].rule.kind.shape
+        rule = op.rules.get(shape)
+        if rule is None:
+            sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+            rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+            rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
+        return self._append(rule, terms, None, max([x.lanes for x in terms]))
 
     def _append(
-        self, sig: int, operands: tuple[int, ...], data: Any, batch: int
-    ) -> int:
-        node = len(self.sig)
-        self.sig.append(sig)
-        self.kind.append(SIGNATURES[sig].kind.id)
-        self.batch.append(batch)
-        self.operands.extend(operands)
-        self.first.append(len(self.operands))
-        if data is not None:
-            self.data[node] = data
-        if self.immediate:
-            self._compute_now(node)
+        self, rule: Rule, operands: tuple[Expression, ...], data: Any, batch: int
+    ) -> Expression:
+        lanes = 0 if rule.kind.uniform else batch
+        node = Expression(self, -1, rule, rule.view, lanes, (), operands)
+        node.data = data
+        self._enter(node)
         return node
 
-    def _compute_now(self, node: int) -> None:
+    def _enter(
+        self, node: Expression, operands: tuple[Expression, ...] | None = None
+    ) -> None:
+        if not self.live:
+            raise ValueError(stale("operand"))
+        node.index = len(self.nodes)
+        self._settle(node, node.operands if operands is None else operands)
+        self.nodes.append(node)
+        if self.immediate:
+            self._compute_now(node)
+
+    def _settle(self, node: Expression, operands: tuple[Expression, ...]) -> None:
+        """Give `node` its args, and a place among the cells if its rule says so."""
+        rule = node.rule
+        args: tuple = ()
+        for x in operands:
+            if rule.sums and not (x.view and x.view.sums):
+                self.store(x)
+            args += x.args
+        runtime = rule.signature.op.runtime
+        if runtime and operands:
+            args += _own_data(node, runtime)
+        if rule.sums:
+            for x in operands:
+                if x.view is not None and x.view.sums:
+                    x.view = None
+        else:
+            for k in rule.eats:
+                operands[k].view = None
+        node.view = rule.view
+        if rule.stored:
+            node.inner, node.args = args, (len(self.cells),)
+            self.cells.append(node)
+        else:
+            node.args = args
+
+    def store(self, node: Expression) -> None:
+        """See to it that a node has rows; nodes made like it will have them, too."""
+        view = node.view
+        if view is not None and not view.inlined:
+            return
+        rule = node.rule
+        if rule.sums:
+            node.inner = self._partial_sums(node)
+        else:
+            rule.store()
+            node.inner = node.args
+        node.view = rule.outer()
+        node.args = (len(self.cells),)
+        self.cells.append(node)
+
+    def _partial_sums(self, node: Expression) -> tuple:
+        """The rows of a sum, FAN_IN at most: the rest are summed in cells of their own.
+
+        A node whose `rule.sums` is among the cells stands for a sum of its `inner`.
+        """
+        rows = node.args
+        while len(rows) > FAN_IN:
+            rows = tuple(
+                [
+                    self._partial_sum(node, rows[k : k + FAN_IN])
+                    for k in range(0, len(rows), FAN_IN)
+                ]
+            )
+        return rows
+
+    def _partial_sum(self, node: Expression, rows: tuple) -> int:
+        if len(rows) == 1:
+            return rows[0]
+        batch = max([self.cells[k].lanes for k in rows])
+        part = Expression(self, node.index, node.rule, node.rule.outer(), batch, (), ())
+        part.inner, part.data = rows, None
+        self.cells.append(part)
+        return len(self.cells) - 1
+
+    def rebuild(self) -> None:
+        """Enter every node anew, after rules have changed; nothing may be computed."""
+        while True:
+            self.changes = len(CHANGED)
+            self.cells.clear()
+            for node in self.nodes:
+                self._enter_again(node)
+            if self.changes == len(CHANGED):
+                return
+
+    def _enter_again(self, node: Expression) -> None:
+        rule, operands = node.rule, node.operands
+        signature = rule.signature
+        if rule.operands:
+            if signature.op.compose is not None:
+                operands = signature.op.compose(self, operands)
+            batch = max(1, node.lanes)
+            node.rule = self._rule(signature.op, operands, signature.static, batch)
+        else:
+            for x in operands:
+                if x.view is None or not rule.sums:
+                    self.store(x)
+        self._settle(node, operands)
+
+    def _compute_now(self, node: Expression) -> None:
         (rows,) = engine().values(self, [node])
         if self.check_validity and not np.isfinite(rows).all():
             raise RuntimeError(
                 explain(
-                    f"{SIGNATURES[self.sig[node]].op.name}: NaN or Inf detected",
+                    f"{node.rule.signature.op.name}: NaN or Inf detected",
                     got=rows,
                     expected="finite numbers, as check_validity asks",
                     fix="look at the operands on this line",
                 )
             )
 
-    def _batch_mismatch(self, op: Op, operands, batch: int) -> DimError:
-        dims = ", ".join(str(self.dim(node)) for node in operands)
-        return DimError(
-            explain(
-                f"{op.name}: the operands have different batch sizes",
-                got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
-                expected="one batch size, or 1",
-                fix="bring the batches to one size",
-            )
-        )
-
     def invalidate(self) -> None:
         """Forget every value; the next read computes them, with new random draws."""
         self.state = None
 
-    def user_number(self, node: int) -> int:
-        """How many of the user's nodes come before `node`."""
-        return sum(not SIGNATURES[s].op.internal for s in self.sig[:node])
+    def user_number(self, node: Expression) -> int:
+        """How many of the user's nodes come before `node`, parameters included."""
+        before = self.nodes[: node.index]
+        made = sum(not x.rule.signature.op.internal for x in before)
+        parameters = {
+            id(x.rule)
+            for reader in [*before, node]
+            for x in reader.operands
+            if x.graph is None
+        }
+        return made + len(parameters)
+
+
+def _checked_rule(
+    op: Op, operands: tuple[Expression, ...], static: tuple, stretched: int
+) -> Rule:
+    """The rule for operands whose dims fit.
+
+    Raises:
+        DimError: they do not.
+    """
+    assert op.dim is not None
+    shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
+    key = (static, stretched, *[x.rule.kind.id for x in operands])
+    sig: int | None = op.signatures.get(key)
+    signature = SIGNATURES[intern(op, key, shape) if sig is None else sig]
+    views: Any = tuple([x.view for x in operands])
+    return rule_for(op, signature, views)
+
+
+def _repeated(rule: Rule, operands: tuple[Expression, ...]) -> tuple[int, ...]:
+    """Operands that would become part of the node twice."""
+    seen: set[int] = set()
+    found = []
+    for k in rule.eats:
+        if id(operands[k]) in seen:
+            found.append(k)
+        seen.add(id(operands[k]))
+    return tuple(found)
+
+
+def _own_data(node: Expression, runtime: str) -> tuple:
+    """The runtime data of a node, field by field; its number for a random key."""
+    given = node.data if isinstance(node.data, tuple) else (node.data,)
+    if "k" not in runtime:
+        return given
+    return (*given, node.index) if runtime != "k" else (node.index,)
+
+
+def _batch_mismatch(op: Op, operands, batch: int) -> DimError:
+    dims = ", ".join(str(x.full_dim) for x in operands)
+    return DimError(
+        explain(
+            f"{op.name}: the operands have different batch sizes",
+            got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
+            expected="one batch size, or 1",
+            fix="bring the batches to one size",
+        )
+    )
 
 
 class _Thread(threading.local):
@@ -305,191 +418,17 @@ def renew_cg(
         autobatching: accepted as DyNet's; nodes always run together here.
     """
     del autobatching
-    return _thread.graph.renew(immediate_compute, check_validity)
+    old = _thread.graph
+    old.close()
+    _thread.graph = ComputationGraph(
+        old.version + 1, bool(immediate_compute), bool(check_validity)
+    )
+    return _thread.graph
 
 
 def cg_version() -> int:
     """How many times this thread's graph was renewed."""
     return _thread.graph.version
-
-
-def to_numpy(rows: np.ndarray) -> np.ndarray:
-    """``[batch, *shape]`` in float32 as DyNet shows it: float64, the batch last."""
-    array = rows[0] if len(rows) == 1 else np.moveaxis(rows, 0, -1)
-    return np.array(array, dtype=np.float64, order="F")
-
-
-class Expression:
-    """A node of a graph. Two numbers: cheap to make, and it knows when it is stale."""
-
-    __slots__ = ("index", "stamp")
-
-    def __init__(self, index: int, stamp: int):
-        self.index = index
-        self.stamp = stamp
-
-    def enter(self, graph: ComputationGraph) -> int:
-        """The node's number in `graph`, where this is about to be an operand.
-
-        Raises:
-            ValueError: the expression belongs to a graph that was renewed.
-        """
-        if self.stamp != graph.stamp:
-            raise ValueError(stale("operand"))
-        return self.index
-
-    def locate(self) -> tuple[ComputationGraph, int]:
-        """The graph and the node's number, where this is about to be read.
-
-        Raises:
-            RuntimeError: the expression belongs to a graph that was renewed.
-        """
-        graph = _thread.graph
-        if self.stamp != graph.stamp:
-            raise RuntimeError(stale("read"))
-        return graph, self.index
-
-    def __repr__(self) -> str:
-        graph = _thread.graph
-        if self.stamp != graph.stamp:
-            return "expression (stale)"
-        return f"expression {graph.user_number(self.index)}/{graph.version}"
-
-    def dim(self) -> tuple[Shape, int]:
-        """``((d0, d1, ...), batch size)``."""
-        graph, node = self.locate()
-        dim = graph.dim(node)
-        return dim.shape, dim.batch
-
-    def _rows(self, recalculate: bool) -> np.ndarray:
-        graph, node = self.locate()
-        if recalculate:
-            graph.invalidate()
-        return engine().values(graph, [node])[0]
-
-    def npvalue(self, recalculate: bool = False) -> np.ndarray:
-        """float64 array of the dims, with the batch as last axis if there is one.
-
-        With `recalculate`, the graph is computed anew, with new random draws.
-        """
-        return to_numpy(self._rows(recalculate))
-
-    def vec_value(self, recalculate: bool = False) -> list[float]:
-        """Every number, first index fastest, batch elements one after the other."""
-        return self.npvalue(recalculate).ravel(order="F").tolist()
-
-    def value(self, recalculate: bool = False) -> float | list[float] | np.ndarray:
-        """A float for one number, a flat list for vectors, else an array."""
-        array = self.npvalue(recalculate)
-        if len(self.dim()[0]) > 1:
-            return array
-        flat = array.ravel(order="F").tolist()
-        return flat[0] if len(flat) == 1 else flat
-
-    def scalar_value(self, recalculate: bool = False) -> float:
-        """The number of an expression that has one.
-
-        Raises:
-            RuntimeError: it has more than one.
-        """
-        rows = self._rows(recalculate)
-        if rows.size != 1:
-            raise RuntimeError(
-                explain(
-                    "scalar_value: the expression has more than one number",
-                    got=Dim(*self.dim()),
-                    expected="{1}",
-                    fix="use value() or npvalue()",
-                )
-            )
-        return float(rows.reshape(()))
-
-    def forward(self, recalculate: bool = False) -> None:
-        """Compute the expression, and all made so far."""
-        self._rows(recalculate)
-
-    def backward(self, full: bool = False) -> None:
-        """Add the gradient of this number to every parameter it was made from.
-
-        With `full`, `gradient()` of constants is computed too.
-
-        Raises:
-            ValueError: the expression, batch included, is not one number.
-        """
-        graph, node = self.locate()
-        dim = graph.dim(node)
-        if dim.size * dim.batch != 1:
-            raise ValueError(
-                explain(
-                    "backward: the expression is not one number",
-                    got=dim,
-                    expected="{1}",
-                    fix="sum first, with sum_elems or sum_batches",
-                )
-            )
-        engine().backward(graph, node, full)
-
-    def gradient(self) -> np.ndarray:
-        """Gradient of the last `backward` at this node, shaped as `npvalue`.
-
-        Raises:
-            RuntimeError: no backward was run, or the node is newer than its root.
-        """
-        graph, node = self.locate()
-        return to_numpy(engine().gradient(graph, node))
-
-    def set(self, value: Any) -> None:
-        """Give an input or a lookup another value; the graph is computed anew.
-
-        Raises:
-            ValueError: the operation has no such value, or its length differs.
-        """
-        graph = _thread.graph
-        node = self.enter(graph)
-        op = SIGNATURES[graph.sig[node]].op
-        if op.reset is None:
-            raise ValueError(
-                explain(
-                    f"{op.name}: set() has nothing to set",
-                    got=op.name,
-                    expected="an input vector or scalar, or a lookup",
-                    fix="for inputTensor, pass reusable_expr=True",
-                )
-            )
-        first = graph.first[node : node + 2]
-        dims = [graph.dim(k) for k in graph.operands[slice(*first)]]
-        graph.data[node] = op.reset(graph.dim(node), graph.data[node], value, *dims)
-        graph.invalidate()
-
-    set_index = set
-
-    def __len__(self) -> int:
-        raise TypeError("an Expression has no len(); see dim()")
-
-    def __bool__(self) -> bool:
-        return True
-
-    if TYPE_CHECKING:  # attached by dynetjax.ops.operators
-
-        def __add__(self, other: Any) -> "Expression": ...
-        def __radd__(self, other: Any) -> "Expression": ...
-        def __sub__(self, other: Any) -> "Expression": ...
-        def __rsub__(self, other: Any) -> "Expression": ...
-        def __mul__(self, other: Any) -> "Expression": ...
-        def __rmul__(self, other: Any) -> "Expression": ...
-        def __truediv__(self, other: Any) -> "Expression": ...
-        def __neg__(self) -> "Expression": ...
-        def __getitem__(self, key: Any) -> "Expression": ...
-
-
-def stale(use: str) -> str:
-    """The message for an expression of an earlier graph."""
-    return explain(
-        "the expression is stale",
-        got=f"{use} of an expression made before renew_cg()",
-        expected="an expression of the current graph",
-        fix="build it again after renew_cg()",
-    )
 
 
 def forward(exprs: list[Expression], recalculate: bool = False) -> None:
@@ -503,9 +442,7 @@ def forward(exprs: list[Expression], recalculate: bool = False) -> None:
         raise TypeError(f"forward: expected a list, got {type(exprs).__name__}")
     if not exprs:
         raise IndexError("forward: the list of expressions is empty")
-    if recalculate:
-        current_graph().invalidate()
-    npvalues(exprs)
+    npvalues(exprs, recalculate)
 
 
 def npvalues(exprs: list[Expression], recalculate: bool = False) -> list[np.ndarray]:

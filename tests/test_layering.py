@@ -10,6 +10,8 @@ LAYERS = [
     ("errors",),
     ("dims",),
     ("ops.registry",),
+    ("ops.rules",),
+    ("expression",),
     ("graph",),
     ("ops",),
     ("engine",),

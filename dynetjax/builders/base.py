@@ -5,7 +5,6 @@ dropout masks) is a `Session`: one per graph, gone after ``renew_cg()``. Graphs
 belong to threads, so several threads may use one builder.
 """
 
-import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -14,7 +13,8 @@ import numpy as np
 
 from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.unique import Unique
@@ -29,15 +29,13 @@ class Session:
     """A builder in one graph.
 
     Attributes:
-        stamp: that of the graph.
         layers: per layer, its parameters as expressions; constant ones where the
             first ``initial_state`` had update=False.
         root: the state before any input.
         masks: dropout masks by batch size; per layer one for each rate.
     """
 
-    def __init__(self, builder: "RNNBuilder", graph: ComputationGraph, update: bool):
-        self.stamp = graph.stamp
+    def __init__(self, builder: "RNNBuilder", update: bool):
         self.layers = [
             tuple(p.expr(update) for p in layer) for layer in builder.all_parameters()
         ]
@@ -71,9 +69,6 @@ class RNNBuilder(Unique):
         self.hidden_dim = _unsigned(self.whoami(), "hidden_dim", hidden_dim)
         self._collection = model.add_subcollection(self.collection_name)
         self._rates = [0.0] * len(self.rate_names)
-        self._sessions: weakref.WeakKeyDictionary[ComputationGraph, Session] = (
-            weakref.WeakKeyDictionary()
-        )
         self._parameters: list[list[Parameters]] = []
         for layer in range(self.layers):
             self._parameters.append(self._add_layer(self._input_size(layer)))
@@ -160,10 +155,10 @@ class RNNBuilder(Unique):
         Raises:
             ValueError: the number of vectors does not fit, or one is stale.
         """
-        graph = current_graph()
-        session = self._sessions.get(graph)
-        if session is None or session.stamp != graph.stamp:
-            session = self._sessions[graph] = Session(self, graph, bool(update))
+        sessions = current_graph().sessions
+        session = sessions.get(self)
+        if session is None:
+            session = sessions[self] = Session(self, bool(update))
         return session.root if vecs is None else session.root.set_s(vecs)
 
     def initial_state_from_raw_vectors(
@@ -201,9 +196,8 @@ class RNNBuilder(Unique):
         session.masks = {size: self._draw_masks(size)}
 
     def _session(self, name: str) -> Session:
-        graph = current_graph()
-        session = self._sessions.get(graph)
-        if session is None or session.stamp != graph.stamp:
+        session = current_graph().sessions.get(self)
+        if session is None:
             raise stale_state(name)
         return session
 
@@ -212,8 +206,7 @@ class RNNBuilder(Unique):
 
     def _accept(self, x: Any) -> tuple[Session, Masks | None]:
         """What `advance` needs to read `x`: the session, and masks if any rate is."""
-        graph = current_graph()
-        require_operand("add_input", x, graph)
+        require_operand("add_input", x)
         session = self._session("add_input")
         if not self.layers:
             raise ValueError(
@@ -226,7 +219,7 @@ class RNNBuilder(Unique):
             )
         if not any(self._rates):
             return session, None
-        batch = graph.batch[x.enter(graph)]
+        batch = x.full_dim.batch
         masks = session.masks.get(batch) or session.masks.get(1)
         if masks is None:
             masks = session.masks[batch] = self._draw_masks(batch)

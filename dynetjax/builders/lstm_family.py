@@ -7,7 +7,7 @@ import numpy as np
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.errors import explain
-from dynetjax.graph import Expression
+from dynetjax.expression import Expression
 from dynetjax.ops.inputs import inputTensor
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression, stale
+from dynetjax.graph import current_graph
 from dynetjax.model.unique import Unique
 
 Vectors = tuple[Expression, ...]
@@ -45,12 +46,12 @@ class RNNState(Unique):
     All methods but `output`, `prev` and `b` raise ValueError after ``renew_cg()``.
     """
 
-    __slots__ = ("_builder", "_output", "_prev", "_stamp", "vectors")
+    __slots__ = ("_builder", "_graph", "_output", "_prev", "vectors")
 
     def __init__(self, builder: Builder, vectors: Vectors, prev: "RNNState | None"):
         self._builder = builder
         self._prev = prev
-        self._stamp = current_graph().stamp
+        self._graph = current_graph()
         self._output = vectors[-1] if vectors else None
         self.vectors = vectors
 
@@ -131,15 +132,14 @@ class RNNState(Unique):
         return RNNState(self._builder, vectors, self)
 
     def _require_current(self, name: str) -> None:
-        if self._stamp != current_graph().stamp:
+        if not self._graph.live:
             raise stale_state(name)
 
     def _current(self, name: str, es: Iterable[Any] | None) -> Vectors:
-        graph = current_graph()
-        return tuple(require_operand(name, e, graph) for e in es or ())
+        return tuple(require_operand(name, e) for e in es or ())
 
 
-def require_operand(name: str, x: Any, graph: ComputationGraph) -> Expression:
+def require_operand(name: str, x: Any) -> Expression:
     """`x`, if it is an expression of this graph."""
     if not isinstance(x, Expression):
         wrong = ValueError if x is None else TypeError
@@ -151,7 +151,8 @@ def require_operand(name: str, x: Any, graph: ComputationGraph) -> Expression:
                 fix="wrap arrays with inputTensor",
             )
         )
-    x.enter(graph)
+    if x.graph is not None and not x.graph.live:
+        raise ValueError(stale("operand"))
     return x
 
 

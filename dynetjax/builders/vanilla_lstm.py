@@ -1,18 +1,16 @@
 """The standard LSTM."""
 
 from dynetjax.builders.base import Masks
+from dynetjax.builders.gates import first_cell, gated_output, next_cell
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
-from dynetjax.graph import Expression
+from dynetjax.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.activations import logistic
 from dynetjax.ops.arithmetic import cdiv, cmult
-from dynetjax.ops.elementwise import tanh
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
-from dynetjax.ops.shaping import pick_range
 
 
 class VanillaLSTMBuilder(LSTMFamily):
@@ -62,6 +60,7 @@ class VanillaLSTMBuilder(LSTMFamily):
     ):
         self.ln_lstm, self.forget_bias = bool(ln_lstm), float(forget_bias)
         self._model = model
+        self._next_cell = next_cell(self.forget_bias)
         self._norms: list[list[Parameters]] = []
         super().__init__(layers, input_dim, hidden_dim, model)
 
@@ -107,17 +106,13 @@ class VanillaLSTMBuilder(LSTMFamily):
         x: Expression,
         previous: tuple[Expression, Expression] | None,
     ) -> tuple[Expression, Expression]:
-        size = self.hidden_dim
         x = self._drop(masks, layer, 0, x)
         old_c, old_h = previous or (None, None)
         if old_h is not None:
             old_h = self._drop(masks, layer, 1, old_h)
         gates = self._gates(parameters, x, old_h)
-        i, f, o, g = (pick_range(gates, k * size, (k + 1) * size) for k in range(4))
-        c = cmult(logistic(i), tanh(g))
-        if old_c is not None:
-            c = cmult(logistic(f + self.forget_bias), old_c) + c
-        return c, cmult(logistic(o), tanh(self._normalised_cell(parameters, c)))
+        c = first_cell(gates) if old_c is None else self._next_cell(gates, old_c)
+        return c, gated_output(gates, self._normalised_cell(parameters, c))
 
     def _gates(
         self, parameters: Vectors, x: Expression, h: Expression | None

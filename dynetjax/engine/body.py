@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from dynetjax.dims import Shape
+from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tiling import MACROS, Macro
 from dynetjax.ops.registry import (
     FAN_IN,
     GATHER,

@@ -1,18 +1,21 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
-from dynetjax.engine.section import SIGNATURE_TABLE, Section, increment, whole
 from dynetjax.engine.stats import count, phase
+from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Storage
-from dynetjax.ops.registry import KINDS
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
+from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind
+from dynetjax.ops.rules import CHANGED
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -21,21 +24,27 @@ class State:
     """What was computed of a graph.
 
     Attributes:
-        runs: in order; together they computed the nodes before `done`.
+        runs: in order; together they computed the stored nodes before `done`.
         last: the last backward.
     """
 
-    def __init__(self, graph: ComputationGraph, seed: int):
-        self.uniforms = Uniforms(graph)
+    def __init__(self, seed: int):
+        self.uniforms = Uniforms()
         self.seed = seed
         self.runs: list[Run] = []
-        self.done = 0
         self.last: Backward | None = None
 
-    def origin(self, node: int) -> int | None:
-        """The macro that stored a node in some run."""
-        found = (run.origin(node) for run in reversed(self.runs))
-        return next((macro for macro in found if macro is not None), None)
+    @property
+    def done(self) -> int:
+        return self.runs[-1].stop if self.runs else 0
+
+    def run_of(self, number: int) -> Run:
+        """The run that computed a stored node."""
+        return next(run for run in self.runs if run.computed(number))
+
+    def origin(self, number: int) -> int:
+        """The macro that computed it."""
+        return self.run_of(number).macro(number)
 
 
 class Engine:
@@ -50,88 +59,79 @@ class Engine:
         self._draw_seed = draw_seed
         self._before_read = before_read
 
-    def values(self, graph: ComputationGraph, nodes: list[int]) -> list[np.ndarray]:
-        """Rows ``[batch, *shape]`` of each node; computes every node made so far."""
-        with phase("wait"):
-            self._before_read()
+    def values(
+        self, graph: ComputationGraph, nodes: list[Expression]
+    ) -> list[np.ndarray]:
+        """Rows ``[batch, *shape]`` of each node; computes what was made so far."""
         state = self._state(graph)
         self._compute(graph, state, nodes)
-        with phase("wait"):
-            return [self._rows(graph, state, node) for node in nodes]
+        with phase("wait"):  # and not before: the device works on the last update still
+            self._before_read()
+            return [self._rows(state, node) for node in nodes]
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(graph, self._draw_seed())
+            graph.state = State(self._draw_seed())
         return graph.state
 
-    def _compute(self, graph: ComputationGraph, state: State, nodes: list[int]) -> None:
-        """Run what is new, and what of `nodes` was inlined before."""
-        lanes = [n for n in nodes if not is_uniform(graph, n)]
-        missing = [n for n in lanes if n < state.done and state.origin(n) is None]
-        if state.done == len(graph) and not missing:
-            return
-        if state.done == 0:
-            section = whole(graph)
-            asked = lanes
-        else:
-            asked = missing + [n for n in lanes if n >= state.done]
-            section = increment(graph, state.done, missing, state.origin)
-        if not SIGNATURE_TABLE.uniform[section.sig].all():
-            self._run(graph, state, section, asked)
-        state.done = len(graph)
-
-    def _run(
-        self, graph: ComputationGraph, state: State, section: Section, asked: list[int]
+    def _compute(
+        self, graph: ComputationGraph, state: State, nodes: list[Expression]
     ) -> None:
-        with phase("plan"):
-            plan = make_plan(section, asked)
-        run = Run(graph, plan, state.uniforms, state.seed, state.runs)
-        run.forward(keeping=_will_train(graph, plan, asked))
-        count(graphs=1)
-        state.runs.append(run)
+        """Run what is new, if any of `nodes` is."""
+        lanes = [node for node in nodes if node.lanes]
+        _settle(graph, state, lanes)
+        asked = [node for node in lanes if node.args[0] >= state.done]
+        if asked:
+            with phase("plan"):
+                tiling, plan = _plan(graph, state, state.done, asked)
+            run = Run(tiling, plan, state.uniforms, state.seed, state.runs)
+            run.forward(keeping=_will_train(plan, asked))
+            count(graphs=1)
+            state.runs.append(run)
 
-    def _rows(self, graph: ComputationGraph, state: State, node: int) -> np.ndarray:
-        if is_uniform(graph, node):
-            return np.asarray(state.uniforms.value(graph.kind[node]))[None]
-        found = (run.rows(node, graph.batch[node]) for run in reversed(state.runs))
-        return next(rows for rows in found if rows is not None)
+    def _rows(self, state: State, node: Expression) -> np.ndarray:
+        if not node.lanes:
+            return np.asarray(state.uniforms.value(node.rule.kind))[None]
+        number = node.args[0]
+        return state.run_of(number).rows(number, node.lanes)
 
-    def backward(self, graph: ComputationGraph, node: int, full: bool) -> None:
+    def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
         """Add the gradients of `node`, which is one number, to the parameters."""
         state = self._state(graph)
         state.last = None
-        if is_uniform(graph, node):
-            one = np.ones(KINDS[graph.kind[node]].shape, np.float32)
-            _accumulate(graph, {graph.kind[node]: [one]}, (), node)
+        if not node.lanes:
+            kind = node.rule.kind
+            one = np.ones(kind.shape, np.float32)
+            _accumulate({kind.id: [one]}, (), _parameters_of(kind))
             return
-        state.last = self._differentiate(graph, state, node, full, [])
-        found = state.uniforms.pull_back(state.last.weights)
-        state.last.weights = found
-        _accumulate(graph, found, state.last.touched(), node)
+        last = self._differentiate(graph, state, node, full)
+        last.weights = state.uniforms.pull_back(last.weights)
+        state.last = last
+        _accumulate(last.weights, last.touched(), _reached(graph, node))
 
     def _differentiate(
-        self, graph: ComputationGraph, state: State, node: int, full: bool, also: list
+        self, graph: ComputationGraph, state: State, node: Expression, full: bool
     ) -> Backward:
-        """Backward through the whole graph, with rows for the nodes `also`."""
-        run = state.runs[0] if len(state.runs) == 1 else None
-        reusable = run is not None and state.done == len(graph) and not (full or also)
-        if run is None or not reusable or run.place(node) is None:
+        """Backward through the whole graph, by the run that computed it if one did."""
+        _settle(graph, state, [node])
+        run = state.runs[0] if state.runs else None
+        if run is None or not run.computed(node.args[0]) or full:
             with phase("plan"):
-                plan = make_plan(whole(graph), [node, *also], full)
-            run = Run(graph, plan, state.uniforms, state.seed)
+                tiling, plan = _plan(graph, state, 0, [node], full)
+            run = Run(tiling, plan, state.uniforms, state.seed)
         if not run.keeping:
             run.forward(keeping=True)
         run.plan.scope.trained = True
-        if not state.runs or reusable:
-            state.runs, state.done = [run], len(graph)
+        state.runs = [run, *[r for r in state.runs if r.stop > run.stop]]
         count(graphs=1)
         with phase("run"):
             return Backward(run, node, full)
 
-    def gradient(self, graph: ComputationGraph, node: int) -> np.ndarray:
+    def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
-        last = self._state(graph).last
-        if last is None or node > last.node:
+        state = self._state(graph)
+        last = state.last
+        if last is None or (node.lanes and node.index > last.node.index):
             raise RuntimeError(
                 explain(
                     "gradient: there is none for this expression",
@@ -142,24 +142,54 @@ class Engine:
                     fix="call backward() on a later expression first",
                 )
             )
-        dim = graph.dim(node)
-        if is_uniform(graph, node):
-            found = last.weights.get(graph.kind[node])
+        if not node.lanes:
+            found = last.weights.get(node.rule.kind.id)
             if not found:
-                return np.zeros((1, *dim.shape), np.float32)
+                return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        rows = last.rows(node, dim.batch)
-        if rows is None:
-            state = graph.state
-            last = self._differentiate(graph, state, last.node, last.full, [node])
-            last.weights = state.last.weights
-            state.last = last
-            rows = last.rows(node, dim.batch)
-        assert rows is not None
-        return rows
+        if node.view is None or node.view.inlined:
+            state.last = last = self._with_rows(graph, state, last, node)
+        return last.rows(node.args[0], node.lanes)
+
+    def _with_rows(
+        self, graph: ComputationGraph, state: State, last: Backward, node: Expression
+    ) -> Backward:
+        """The last backward again, with rows for a node that had none."""
+        graph.store(node)
+        graph.rebuild()
+        state.runs = []
+        again = self._differentiate(graph, state, last.node, last.full)
+        again.weights = last.weights
+        return again
 
 
-def _will_train(graph: ComputationGraph, plan: Plan, asked: list[int]) -> bool:
+def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
+    """Store what is asked for, and build the graph by the rules as they are now."""
+    for node in asked:
+        graph.store(node)
+    if not state.runs and graph.changes != len(CHANGED):
+        graph.rebuild()
+        for node in asked:
+            graph.store(node)
+
+
+def _plan(
+    graph: ComputationGraph,
+    state: State,
+    start: int,
+    asked: list[Expression],
+    full: bool = False,
+) -> tuple[Tiling, Plan]:
+    """The stored nodes from `start` on, and their plan."""
+    while True:
+        tiling = tile(graph, start, len(graph.cells), state.origin)
+        plan = make_plan(tiling, [node.args[0] - start for node in asked], full)
+        if plan is not None:
+            return tiling, plan
+        _settle(graph, state, asked)
+
+
+def _will_train(plan: Plan, asked: list[Expression]) -> bool:
     """Whether to keep what backward needs.
 
     Yes, once a backward has followed; and in a scope's first runs, if the value of one
@@ -170,45 +200,48 @@ def _will_train(graph: ComputationGraph, plan: Plan, asked: list[int]) -> bool:
     if scope.trained or scope.tries >= TRIES or not plan.differentiable:
         return scope.trained
     scope.tries += 1
-    dims = [graph.dim(node) for node in asked]
-    return any(dim.size * dim.batch == 1 for dim in dims)
-
-
-def is_uniform(graph: ComputationGraph, node: int) -> bool:
-    """Whether a node is a parameter, or made of parameters alone, without rows."""
-    return KINDS[graph.kind[node]].uniform
+    return any(node.full_dim.size * node.lanes == 1 for node in asked)
 
 
 def _accumulate(
-    graph: ComputationGraph,
     found: dict[int, list[Any]],
     tables: Iterable[tuple[int, np.ndarray, Any]],
-    root: int,
+    reached: Iterable[Kind],
 ) -> None:
     """Add gradients to their parameters, and note which parameters were reached."""
-    storages, groups = [], []
+    several = []
     for number, gradients in found.items():
-        storage = _storage(graph, number)
-        if storage is not None and not KINDS[number].constant:
+        kind = KINDS[number]
+        storage = OWNERS.get(kind.source) if kind.is_parameter else None
+        if storage is None or kind.constant:
+            continue
+        if storage.gradient is None and len(gradients) == 1:
+            storage.gradient = gradients[0]
+        else:
             earlier = [] if storage.gradient is None else [storage.gradient]
-            storages.append(storage)
-            groups.append(earlier + gradients)
-    for storage, gradient in zip(storages, add_up(groups), strict=True):
-        storage.gradient = gradient
+            several.append((storage, earlier + gradients))
+    if several:
+        sums = add_up([gradients for _, gradients in several])
+        for (storage, _), total in zip(several, sums, strict=True):
+            storage.gradient = total
     for number, rows, values in tables:
-        table = _storage(graph, number)
-        assert table is not None
-        table.add_row_gradients(rows, values)
-    for number, node in graph.parameter_nodes.items():
-        if node <= root and not KINDS[number].constant:
-            parameter = _storage(graph, number)
-            assert parameter is not None
-            parameter.has_gradient = True
+        OWNERS[KINDS[number].source].add_row_gradients(rows, values)
+    for kind in reached:
+        OWNERS[kind.source].has_gradient = True
 
 
-def _storage(graph: ComputationGraph, number: int) -> Storage | None:
-    """What holds the parameter of this kind; None if the graph does not use it."""
-    kind = KINDS[number]
-    if not kind.is_parameter or kind.source is None:
-        return None
-    return graph.storage.get(kind.source)
+def _reached(graph: ComputationGraph, root: Expression) -> set[Kind]:
+    """The parameters that nodes up to `root` read, but for constant ones."""
+    rules = {node.rule for node in graph.nodes[: root.index + 1]}
+    uniforms = {v.kind for rule in rules for v in rule.operands if v.kind.uniform}
+    return {kind for uniform in uniforms for kind in _parameters_of(uniform)}
+
+
+@cache
+def _parameters_of(uniform: Kind) -> tuple[Kind, ...]:
+    """The parameters that a uniform is made of, but for constant ones."""
+    if uniform.is_parameter:
+        return () if uniform.constant else (uniform,)
+    assert uniform.source is not None
+    operands = SIGNATURES[uniform.source].operands
+    return tuple(kind for k in operands for kind in _parameters_of(k))

@@ -3,14 +3,14 @@
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dynetjax.engine.body import Body, Wiring, wiring
-from dynetjax.engine.chains import shorten
 from dynetjax.engine.fused import HOT, Fusion, Part
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.schedule import (
     Block,
@@ -19,9 +19,9 @@ from dynetjax.engine.schedule import (
     schedule,
     settled_width,
 )
-from dynetjax.engine.section import SIGNATURE_TABLE, Section
 from dynetjax.engine.structure import Scope
-from dynetjax.engine.tiling import MACROS, Tiling, tile
+from dynetjax.engine.tiling import Tiling
+from dynetjax.ops.rules import CHANGED
 
 KEPT = 256  # plans
 MOST_KEPT = 4096  # nodes of a plan that is kept
@@ -31,6 +31,7 @@ SMALL_ROOM = 64  # lanes, at the least
 
 _rooms: dict[Body, int] = {}
 _scopes: dict[frozenset[int], Scope] = {}
+_seen = 0  # of the rules that have changed
 _plans: dict[tuple, "Plan"] = {}
 _lock = threading.RLock()
 
@@ -47,7 +48,7 @@ class Step:
 
 @dataclass(slots=True)
 class Plan:
-    """A section, and everything decided about it.
+    """A structure of graphs, and everything decided about it.
 
     Attributes:
         scope: the facts it was made from.
@@ -61,8 +62,6 @@ class Plan:
         template: the tape of an earlier graph of this structure, in a list.
     """
 
-    section: Section
-    tiling: Tiling
     scope: Scope
     layout: Schedule
     steps: list[Step]
@@ -73,83 +72,64 @@ class Plan:
     lanes: dict[int, Any]
     template: list[np.ndarray]
 
-    def again(self, ids: np.ndarray) -> "Plan":
-        """The same plan for the nodes `ids` of another graph."""
-        positions = self.section.positions
-        section = replace(
-            self.section, ids=ids if positions is None else ids[positions]
-        )
-        tiling = replace(self.tiling, section=section)
-        return replace(self, section=section, tiling=tiling)
-
     def blank_tape(self) -> tuple[np.ndarray, bool]:
         """A tape to write, and whether all but its runtime data is there already."""
         if self.template:
             return self.template[0].copy(), True
         return np.zeros(self.fusion.size, np.int32), False
 
-    def stored(self, node: int) -> bool:
-        """Whether a local node has rows."""
-        return bool(self.tiling.macro_of[node] >= 0)
 
-    def pool(self, node: int) -> int:
-        """The pool in which a stored node's rows are."""
-        return self.pools[int(self.tiling.macro_of[node])]
-
-
-def make_plan(section: Section, asked: list[int], full: bool = False) -> Plan:
-    """Lay out `section`; the graph's nodes `asked`, all in it, get rows in any case.
+def make_plan(tiling: Tiling, asked: list[int], full: bool = False) -> Plan | None:
+    """Lay out `tiling` for a program that asks for its nodes `asked`.
 
     With `full`, gradients are to flow to constants too. Plans are kept for graphs of
-    the same structure.
+    the same structure. None if rules had to be changed: the graph must be built anew
+    to follow them, if it can be.
     """
-    if len(section) > MOST_KEPT:
-        return _make(section, asked, full)
-    arrays = section.sig, section.batch, section.first, section.operands
-    wanted = np.searchsorted(section.ids, asked)
-    elements = tuple((n, tuple(e)) for n, e in section.elements.items())
-    key = *(a.tobytes() for a in arrays), wanted.tobytes(), elements, full
+    roots = frozenset(tiling.macro_of[asked].tolist())
+    if len(tiling) > MOST_KEPT:
+        return _make(tiling, roots, full)
+    key = tiling.key(), roots, full
     with _lock:
         found = _plans.pop(key, None)
         if found is None or found.version != found.scope.version:
-            found = _make(section, asked, full)
-        else:
-            found = found.again(section.ids)
-        _plans[key] = found
-        if len(_plans) > KEPT:
-            del _plans[next(iter(_plans))]
+            found = _make(tiling, roots, full)
+        if found is not None:
+            _plans[key] = found
+            if len(_plans) > KEPT:
+                del _plans[next(iter(_plans))]
     return found
 
 
-def _make(section: Section, asked: list[int], full: bool) -> Plan:
-    section = shorten(section, np.searchsorted(section.ids, asked))
-    wanted = np.searchsorted(section.ids, asked)
-    key = frozenset(section.sig[_roots(section, wanted)].tolist())
+def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
+    _drop_outdated()
     try:
-        return _lay_out(section, wanted, key, full)
+        return _lay_out(tiling, roots, full)
     except BaseException:
-        _scopes.pop(key, None)  # its facts may be half taken in
+        _scopes.pop(roots, None)  # its facts may be half taken in
         raise
 
 
-def _lay_out(
-    section: Section, wanted: np.ndarray, key: frozenset[int], full: bool
-) -> Plan:
-    while True:
-        scope = _scopes.setdefault(key, Scope())
-        tiling = tile(section, wanted)
-        reads = tiling.reads()
-        scope.observe(tiling, reads)
-        if not _hoist(scope):
-            break
-        _scopes[key] = Scope()
+def _drop_outdated() -> None:
+    """Forget scopes with macros that no graph has any more."""
+    global _seen
+    fresh, _seen = CHANGED[_seen:], len(CHANGED)
+    for rule in fresh:
+        for key in [k for k, s in _scopes.items() if s.inlines(rule)]:
+            del _scopes[key]
+
+
+def _lay_out(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
+    scope = _scopes.setdefault(roots, Scope())
+    reads = tiling.reads()
+    scope.observe(tiling, reads)
+    if _hoist(scope):
+        return None
     layout = schedule(scope, tiling, reads)
     while layout is None:
         layout = schedule(scope, tiling, reads)
     steps = [_step(scope, layout, block, full) for block in layout.blocks]
     return Plan(
-        section,
-        tiling,
         scope,
         layout,
         steps,
@@ -162,18 +142,11 @@ def _lay_out(
     )
 
 
-def _roots(section: Section, asked: np.ndarray) -> np.ndarray:
-    uses = np.bincount(section.operands, minlength=len(section))
-    unused = (uses == 0) & ~SIGNATURE_TABLE.uniform[section.sig]
-    unused[asked] = True
-    return np.flatnonzero(unused)
-
-
 def _hoist(scope: Scope) -> bool:
     """Store contractions inlined in a loop that need nothing from the loop.
 
     They become components of their own, and run once for all iterations. True if any
-    was found; plans must then be made anew.
+    was found.
     """
     if scope.hoisted == scope.version:
         return False
@@ -185,15 +158,15 @@ def _hoist(scope: Scope) -> bool:
         for number in component.macros:
             macro = MACROS[number]
             for step in macro.steps[:-1]:
-                signature = step.signature
-                if signature.op.contraction and not any(
+                if step.signature.op.contraction and not any(
                     scope.component_of[source] == scope.component_of[number]
                     for what, k in step.operands
                     if what == "leaf"
                     for source in scope.sources(macro.slot + k)
                 ):
-                    SIGNATURE_TABLE.cut(signature.id)
-                    found = True
+                    assert step.rule is not None
+                    found = found or not step.rule.stored
+                    step.rule.store()
     return found
 
 

@@ -11,15 +11,16 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine.fused import HOT, Fusion, fused_backward, fused_forward
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import back_pools, backward, forward
 from dynetjax.engine.schedule import capacity
 from dynetjax.engine.stats import phase
 from dynetjax.engine.tape import TapeWriter
-from dynetjax.engine.tiling import MACROS
+from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
-from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import IMPORT, INPUT, KINDS, LOOKUP
 
 Array = Any
 
@@ -38,14 +39,14 @@ class Run:
 
     def __init__(
         self,
-        graph: ComputationGraph,
+        tiling: Tiling,
         plan: Plan,
         uniforms: Uniforms,
         seed: int,
         older: "Iterable[Run]" = (),
     ):
-        self.graph, self.plan, self.uniforms = graph, plan, uniforms
-        self.tapes = TapeWriter(graph, plan, seed)
+        self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
+        self.tapes = TapeWriter(tiling, plan, seed)
         self.older = list(older)
         self.pools: dict[int, Array] = {}
         self.keeping = False
@@ -94,7 +95,7 @@ class Run:
         return self._part(self._tape, step)
 
     def _forward_fused(self, fusion: Fusion) -> None:
-        uniforms = [self.uniforms.value(k) for k in fusion.uniforms]
+        uniforms = [self.uniforms.value(KINDS[k]) for k in fusion.uniforms]
         given = [
             self._given[k]
             if k in self._given
@@ -130,7 +131,7 @@ class Run:
         return empty(capacity, MACROS[name].shape) if found is None else found
 
     def _uniforms(self, step: Step) -> list[Array]:
-        return [self.uniforms.value(k) for k in step.wires.uniforms]
+        return [self.uniforms.value(KINDS[k]) for k in step.wires.uniforms]
 
     def _rows_given(self, step: Step) -> Array:
         macro, lanes = step.wires.macros[0], step.program.lanes
@@ -141,69 +142,66 @@ class Run:
     def _import(self, macro: int, lanes: int) -> Array:
         """Rows that older runs computed, lane by lane."""
         places = self.tapes.lanes(macro)
-        nodes = self.plan.section.ids[places.node]
+        first = len(self.tiling) - len(self.tiling.imports)
+        nodes = places.spread(places.nodes)
+        numbers = self.tiling.imports[nodes - first]
         rows: dict[tuple[int, int], np.ndarray] = {}
-        for node, element, at in zip(
-            nodes.tolist(), places.element.tolist(), places.at.tolist(), strict=True
+        element = np.zeros_like(nodes) if places.element is None else places.element
+        for number, shift, at in zip(
+            numbers.tolist(), element.tolist(), places.at.tolist(), strict=True
         ):
-            k, pool, row = self._where(node)
+            k, pool, row = self._where(number)
             if (k, pool) not in rows:
                 rows[k, pool] = np.zeros(lanes, np.int32)
-            rows[k, pool][at] = row + element
+            rows[k, pool][at] = row + shift
         total = None
         for (k, pool), chosen in rows.items():
             total = _add_rows(total, self.older[k].pools[pool], chosen)
         return total
 
-    def _where(self, node: int) -> tuple[int, int, int]:
-        """The older run that stored a node of the graph, its pool and first row."""
-        for k in reversed(range(len(self.older))):
-            place = self.older[k].place(node)
-            if place is not None:
-                return k, *place
-        raise AssertionError(f"node {node} is imported but was never stored")
+    def _where(self, number: int) -> tuple[int, int, int]:
+        """The older run that computed a node, its pool and first row."""
+        k = next(k for k, run in enumerate(self.older) if run.computed(number))
+        return k, *self.older[k].place(number)
 
-    def local(self, node: int) -> int | None:
-        """The plan's number of a node of the graph."""
-        section = self.plan.section
-        k = int(np.searchsorted(section.ids, node))
-        if k == len(section) or section.ids[k] != node or k in section.hidden:
-            return None
-        return k
+    def computed(self, number: int) -> bool:
+        """Whether the graph's stored node of this number was computed here."""
+        return self.tiling.start <= number < self.stop
 
-    def place(self, node: int) -> tuple[int, int] | None:
-        """Pool and first row of a node of the graph, if this run stored it."""
-        k = self.local(node)
-        if k is None or not self.plan.stored(k):
-            return None
-        if MACROS[int(self.plan.tiling.macro_of[k])].form == IMPORT:
-            return None
-        return self.plan.pool(k), int(self.plan.layout.row[k])
+    @property
+    def stop(self) -> int:
+        """One more than the number of the last node."""
+        tiling = self.tiling
+        return tiling.start + len(tiling) - len(tiling.imports)
 
-    def origin(self, node: int) -> int | None:
-        """The macro that stored a node of the graph."""
-        k = self.local(node)
-        if k is None or self.place(node) is None:
-            return None
-        return int(self.plan.tiling.macro_of[k])
+    def macro(self, number: int) -> int:
+        """The macro of a node that was computed here."""
+        return int(self.tiling.macro_of[number - self.tiling.start])
 
-    def rows(self, node: int, batch: int) -> np.ndarray | None:
-        """The values of a node of the graph, ``[batch, *shape]``."""
-        place = self.place(node)
-        return (
-            None if place is None else read_rows(self.pools[place[0]], place[1], batch)
-        )
+    def place(self, number: int) -> tuple[int, int]:
+        """Pool and first row of a node that was computed here."""
+        row = self.plan.layout.row[number - self.tiling.start]
+        return self.plan.pools[self.macro(number)], int(row)
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The values of a node that was computed here, ``[batch, *shape]``."""
+        pool, row = self.place(number)
+        return read_rows(self.pools[pool], row, batch)
 
 
 class Backward:
-    """The gradients of one node of one number, through one run."""
+    """The gradients of one node of one number, through one run.
 
-    def __init__(self, run: Run, node: int, full: bool):
+    Attributes:
+        number: of the node among the stored ones.
+    """
+
+    def __init__(self, run: Run, node: Expression, full: bool):
         self.run, self.node, self.full = run, node, full
         self.gradients: dict[int, Array] = {}
         self.weights: dict[int, list[Array]] = {}
-        place = run.place(node)
-        assert place is not None, "the root of a backward is stored"
+        self.number: int = node.args[0]
+        place = run.place(self.number)
         self.tables: list[tuple[Step, Array]] = []
         if run.fused:
             self._fused(*place)
@@ -218,7 +216,7 @@ class Backward:
             fusion.parts, fusion.pools.index(pool)
         )(
             np.int32(row),
-            [run.uniforms.value(k) for k in fusion.uniforms],
+            [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
             [run.pools[p] for p in fusion.pools],
             [run._kept[k] for k in range(parts)],
             run._tape,
@@ -278,16 +276,13 @@ class Backward:
             else found
         )
 
-    def rows(self, node: int, batch: int) -> np.ndarray | None:
-        """The gradient of a node of the graph; None if it was inlined."""
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The gradient of a stored node, ``[batch, *shape]``."""
         run = self.run
-        place = run.place(node)
-        if place is None:
-            return None
-        macro = int(run.plan.tiling.macro_of[run.local(node)])
-        pool, row = place
+        macro = run.macro(number)
+        pool, row = run.place(number)
         reached = self.full or macro in run.plan.differentiable
-        if node == self.node or (reached and pool in self.gradients):
+        if number == self.number or (reached and pool in self.gradients):
             return read_rows(self.gradients[pool], row, batch)
         return np.zeros((batch, *MACROS[macro].shape), np.float32)
 
@@ -299,9 +294,14 @@ class Backward:
             table = MACROS[macro].kinds[0]
             lanes = run.tapes.lanes(macro)
             ids = np.full(step.program.lanes, table.shape[0], np.int32)
-            found = run.tapes.values(lanes, lanes.nodes, 0, np.int32)
-            reached = run.plan.section.ids[lanes.node] <= self.node
-            ids[lanes.at[reached]] = found[reached]
+            cells, root = run.tiling.cells, self.node.index
+            reached = [cells[n].index <= root for n in lanes.nodes.tolist()]
+            found = run.tapes.row_ids(lanes)
+            if all(reached):
+                ids[lanes.at] = found
+            else:
+                chosen = lanes.spread(np.array(reached))
+                ids[lanes.at[chosen]] = found[chosen]
             yield table.id, ids, values
 
 

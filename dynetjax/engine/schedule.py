@@ -14,8 +14,9 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, wiring
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tiling import MACROS, Tiling
+from dynetjax.engine.tiling import Tiling
 
 LOOP_WIDTHS = (4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
@@ -74,17 +75,13 @@ def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
 def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]:
     """The iteration of each node, and register leaves that would need two."""
     reader, slot, read = reads
-    iteration = np.zeros(len(tiling.section), np.int64)
-    component = np.full(len(MACROS), -1)
-    for k, c in enumerate(scope.components):
-        if c.cyclic:
-            component[list(c.macros)] = k
-    of_reader = component[tiling.macro_of[reader]]
-    inside = (of_reader >= 0) & (of_reader == component[tiling.macro_of[read]])
+    iteration = np.zeros(len(tiling), np.int64)
+    of_reader = scope.loop_of[tiling.macro_of[reader]]
+    inside = (of_reader >= 0) & (of_reader == scope.loop_of[tiling.macro_of[read]])
     if not inside.any():
         return iteration, set()
     reader, slot, read = reader[inside], slot[inside], read[inside]
-    register = np.isin(slot, list(scope.registers))
+    register = scope.in_register[slot]
     order = np.argsort(reader, kind="stable")
     found = [0] * len(iteration)
     for r, s, step in zip(
@@ -103,7 +100,7 @@ def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[in
 
 def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
     """The node whose lane each node shares, and register leaves that do not align."""
-    leader = np.arange(len(tiling.section))
+    leader = np.arange(len(tiling))
     unaligned: set[int] = set()
     if not scope.registers:
         return leader, unaligned
@@ -157,7 +154,7 @@ def _lanes(
     lane: np.ndarray,
 ) -> Block:
     """Give the nodes of one component their lanes."""
-    batch = tiling.section.batch
+    batch = tiling.batch
     if not component.cyclic:
         return _lanes_once(
             scope, component, tiling.nodes[component.macros[0]], batch, lane

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.tiling import MACROS, SLOT_OWNERS, Tiling
+from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import MAP
+from dynetjax.ops.rules import Rule
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class Scope:
         twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
         pools: macro -> representative of the macros whose rows share its pool.
         differentiable: macros whose results depend on a parameter.
+        loop_of: per macro, the index of its component if that is cyclic, else -1.
+        in_register: per leaf slot, whether it is read from a register.
     """
 
     def __init__(self) -> None:
@@ -62,7 +66,6 @@ class Scope:
         self.fusions: dict[tuple, Any] = {}
         self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
-        self._edges: set[int] = set()
         self._widened: set[int] = set()
         self._twins_broken: set[int] = set()
         self.twins: dict[int, int] = {}
@@ -71,24 +74,37 @@ class Scope:
         self.registers: dict[int, int] = {}
         self.pools: dict[int, int] = {}
         self.differentiable: set[int] = set()
+        self.loop_of = np.zeros(0, np.int64)
+        self.in_register = np.zeros(0, bool)
+        self._number([])
 
     def observe(self, tiling: Tiling, reads) -> None:
         """Take in what a graph shows."""
         _, slot, read = reads
         producer = tiling.macro_of[read]
-        seen = np.unique(slot * 2**32 + producer).tolist()
-        new = [edge for edge in seen if edge not in self._edges]
         macros = [m for m in tiling.nodes if m not in self._ranks]
+        if macros:
+            self._number(macros)
+        new = self._new_edges(slot, producer)
         changed = bool(new or macros)
-        for edge in new:
-            self._edges.add(edge)
-            self._sources.setdefault(edge >> 32, set()).add(edge & (2**32 - 1))
+        for to, source in new:
+            self._sources.setdefault(to, set()).add(source)
         macros.sort(key=lambda m: tiling.nodes[m][0])
         for macro in macros:
             self._ranks[macro] = len(self._ranks)
         changed |= self._observe_twins(tiling)
         if changed:
             self._rebuild()
+
+    def _new_edges(
+        self, slot: np.ndarray, producer: np.ndarray
+    ) -> list[tuple[int, int]]:
+        """The pairs of leaf slot and producing macro not seen before."""
+        known = self._known[self._slot_number[slot], self._macro_number[producer]]
+        if known.all():
+            return []
+        pairs = zip(slot[~known].tolist(), producer[~known].tolist(), strict=True)
+        return sorted(set(pairs))
 
     def widen(self, slots: list[int]) -> None:
         """Read these leaves from pools from now on."""
@@ -102,6 +118,10 @@ class Scope:
         within a cell, what feeds comes before what is fed.
         """
         return self._ranks[macro]
+
+    def inlines(self, rule: Rule) -> bool:
+        """Whether a macro was seen that has nodes of this rule in it."""
+        return any(MACROS[macro].inlines(rule) for macro in self._ranks)
 
     def source(self, slot: int) -> int:
         """A macro whose rows this leaf reads."""
@@ -157,6 +177,31 @@ class Scope:
         self._choose_registers()
         self._share_pools()
         self._find_differentiable()
+        self._note_arrays()
+
+    def _number(self, macros: list[int]) -> None:
+        """Make room for macros in the table of known edges."""
+        several = [*self._ranks, *macros]
+        self._macro_number = np.zeros(len(MACROS), np.int64)
+        self._macro_number[several] = np.arange(len(several))
+        slots = [
+            MACROS[m].slot + k for m in several for k in range(len(MACROS[m].leaves))
+        ]
+        self._slot_number = np.zeros(len(SLOT_OWNERS), np.int64)
+        self._slot_number[slots] = np.arange(len(slots))
+        self._known = np.zeros((len(slots), len(several)), bool)
+
+    def _note_arrays(self) -> None:
+        """The facts of use in every graph, as arrays."""
+        for slot, sources in self._sources.items():
+            row = self._known[self._slot_number[slot]]
+            row[self._macro_number[list(sources)]] = True
+        self.loop_of = np.full(len(MACROS), -1)
+        for k, component in enumerate(self.components):
+            if component.cyclic:
+                self.loop_of[list(component.macros)] = k
+        self.in_register = np.zeros(len(SLOT_OWNERS), bool)
+        self.in_register[list(self.registers)] = True
 
     def _choose_registers(self) -> None:
         self.registers = {}
@@ -204,7 +249,7 @@ class Scope:
         self.differentiable = found
 
 
-def _first_equal(macro: int, columns: list[np.ndarray], k: int) -> int | None:
+def _first_equal(macro: int, columns: np.ndarray, k: int) -> int | None:
     """The first column that equals column k, of a leaf like leaf k."""
     leaves = MACROS[macro].leaves
     for j in range(k):

@@ -5,48 +5,54 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.schedule import Schedule
-from dynetjax.engine.section import GOLDEN, Section, scramble
-from dynetjax.engine.tiling import MACROS, follow
-from dynetjax.graph import ComputationGraph
+from dynetjax.engine.tiling import Tiling
+from dynetjax.ops.registry import GATHER
 
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 class Lanes:
     """The lanes of one macro's nodes in a block, one entry per batch element.
 
     Attributes:
-        node: the node of each entry.
-        element: its batch element.
-        at: its lane over all trips.
+        count: batch size of each node.
+        element: batch element of each entry; None where every node has one.
+        at: lane of each entry, over all trips.
     """
 
-    __slots__ = ("at", "count", "element", "node", "nodes")
+    __slots__ = ("at", "count", "element", "nodes")
 
-    def __init__(self, section: Section, plan: Schedule, nodes: np.ndarray):
+    def __init__(self, tiling: Tiling, plan: Schedule, nodes: np.ndarray):
         self.nodes = nodes
-        self.count = section.batch[nodes]
-        if (self.count == 1).all():
-            self.node, self.element = nodes, np.zeros(len(nodes), np.int64)
-        else:
-            self.node = np.repeat(nodes, self.count)
-            self.element = np.arange(len(self.node)) - np.repeat(
-                np.cumsum(self.count) - self.count, self.count
-            )
-        self.at = plan.lane[self.node] + self.element
+        self.count = tiling.batch[nodes]
+        self.element = None
+        self.at = plan.lane[nodes]
+        if not tiling.single and (self.count > 1).any():
+            self.element = _elements(self.count)
+            self.at = self.at.repeat(self.count) + self.element
+
+    def spread(self, each: np.ndarray) -> np.ndarray:
+        """What holds for each node, on the last axis, for each entry."""
+        return each if self.element is None else each.repeat(self.count, axis=-1)
 
 
 class TapeWriter:
     """Writes the tapes of one graph."""
 
-    def __init__(self, graph: ComputationGraph, plan: Plan, seed: int):
-        self.graph, self.plan = graph, plan.layout
-        self.tiling, self.section = plan.tiling, plan.section
+    def __init__(self, tiling: Tiling, plan: Plan, seed: int):
+        self.tiling, self.plan = tiling, plan.layout
         self.seed = scramble(np.array([seed], np.uint64))
         self._lanes = plan.lanes
 
@@ -55,7 +61,7 @@ class TapeWriter:
         found = self._lanes.get(macro)
         if found is None:
             nodes = self.tiling.nodes[macro]
-            found = self._lanes[macro] = Lanes(self.section, self.plan, nodes)
+            found = self._lanes[macro] = Lanes(self.tiling, self.plan, nodes)
         return found
 
     def write(self, step: Step, tape: np.ndarray, again: bool) -> None:
@@ -69,107 +75,124 @@ class TapeWriter:
         start = 0
         for macro, own in zip(wires.macros, wires.columns, strict=True):
             if macro in self.tiling.nodes:
-                lanes = self.lanes(macro)
-                for k, what in enumerate(own):
-                    if not again or what[0] not in STRUCTURE:
-                        self._fill(columns[start + k], macro, lanes, what)
+                block = columns[start : start + len(own)]
+                self._write(block, macro, own, again)
             start += len(own)
 
-    def _fill(self, column: np.ndarray, macro: int, lanes: Lanes, what: tuple) -> None:
-        match what:
-            case ("valid", _):
-                column[lanes.at] = 1
-            case ("leaf", k):
-                read = self.tiling.columns[macro][k]
-                column[lanes.at] = self._rows(lanes, read)
-            case ("operand", k):
-                self._fill_operand(column, macro, lanes, k)
-            case ("rows", _):
-                column[lanes.at] = self.values(lanes, lanes.nodes, 0, np.int32)
-            case (letter, step, field):
-                nodes = follow(
-                    self.section, lanes.nodes, MACROS[macro].steps[step].path
-                )
-                column[lanes.at] = self._runtime(lanes, nodes, letter, field)
+    def _write(self, block: np.ndarray, macro: int, own: list, again: bool) -> None:
+        """The columns of one macro: which lanes are real, the leaves, runtime data."""
+        lanes = self.lanes(macro)
+        leaves = [k for what, k, *_ in own if what == "leaf"]
+        if not again:
+            block[0, lanes.at] = 1
+            if macro in self.tiling.rows:
+                self._write_operands(block[1:], macro, lanes)
+            elif leaves:
+                read = self.tiling.columns[macro][leaves]
+                block[1 : 1 + len(leaves), lanes.at] = self._rows(lanes, read)
+        for k, (what, *where) in enumerate(own):
+            if what not in STRUCTURE:
+                block[k, lanes.at] = self._runtime(lanes, macro, what, where)
 
     def _rows(self, lanes: Lanes, read: np.ndarray) -> np.ndarray:
-        """Rows of the nodes `read`, one per node of `lanes`, for every lane."""
-        if len(lanes.node) != len(lanes.nodes):
-            read = np.repeat(read, lanes.count)
+        """Rows of the nodes `read`, one column per node of `lanes`, for every lane."""
+        read = lanes.spread(read)
         row = self.plan.row[read]
-        return row + np.where(self.section.batch[read] > 1, lanes.element, 0)
+        if lanes.element is None:
+            return row
+        return row + np.where(self.tiling.batch[read] > 1, lanes.element, 0)
 
-    def _fill_operand(self, column, macro: int, lanes: Lanes, k: int) -> None:
-        """The k-th operand of sums; of copies, the row for each lane."""
-        section, row, batch = self.section, self.plan.row, self.section.batch
-        reader, position, read = self.tiling.rows[macro]
-        if MACROS[macro].form == "gather":
-            column[lanes.at] = self._gathered(lanes.nodes)
+    def _write_operands(self, block: np.ndarray, macro: int, lanes: Lanes) -> None:
+        """The rows that nodes sum, operand by operand; or copy, lane by lane."""
+        if MACROS[macro].form == GATHER:
+            block[0, lanes.at] = self._gathered(macro, lanes.nodes)
             return
-        mine = position == k
-        reader, read = reader[mine], read[mine]
-        chosen = [n for n in reader.tolist() if n in section.elements]
-        if chosen:
-            shift = np.zeros(len(section), np.int64)
-            for n in chosen:
-                shift[n] = section.elements[n][k]
-            column[self.plan.lane[reader]] = row[read] + shift[reader]
-            plain = np.array([n not in section.elements for n in reader.tolist()])
-            reader, read = reader[plain], read[plain]
-        count = batch[reader]
-        element = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        at = np.repeat(self.plan.lane[reader], count) + element
-        read = np.repeat(read, count)
-        column[at] = row[read] + np.where(batch[read] > 1, element, 0)
+        plan, batch = self.plan, self.tiling.batch
+        reader, position, read = self.tiling.rows[macro]
+        row = plan.row[read] + self._chosen(reader, position)
+        at = plan.lane[reader]
+        if not self.tiling.single:
+            count = batch[reader]
+            element = _elements(count)
+            row, at, position = (a.repeat(count) for a in (row, at, position))
+            at += element
+            row += np.where(batch[read].repeat(count) > 1, element, 0)
+        block[position, at] = row
 
-    def _gathered(self, nodes: np.ndarray) -> np.ndarray:
+    def _chosen(self, reader: np.ndarray, position: np.ndarray) -> Any:
+        """Which batch element each operand is, for nodes that name theirs."""
+        elements = self.tiling.elements
+        if not elements:
+            return 0
+        entries = zip(reader.tolist(), position.tolist(), strict=True)
+        return np.array([elements[n][p] if n in elements else 0 for n, p in entries])
+
+    def _gathered(self, macro: int, nodes: np.ndarray) -> np.ndarray:
         """Rows copied by GATHER nodes, lane by lane."""
-        section, row = self.section, self.plan.row
+        row, batch = self.plan.row, self.tiling.batch
+        reader, _, read = self.tiling.rows[macro]
+        first = np.searchsorted(reader, nodes)
         parts = []
-        for n in nodes.tolist():
-            operands = section.operands[section.first[n] : section.first[n + 1]]
-            chosen = section.elements.get(n)
+        for n, operands in zip(nodes.tolist(), np.split(read, first[1:]), strict=True):
+            chosen = self.tiling.elements.get(n)
             if chosen is not None:
                 parts.append(row[operands[0]] + np.array(chosen, np.int64))
             else:
-                parts += [row[x] + np.arange(section.batch[x]) for x in operands]
+                parts += [row[x] + np.arange(batch[x]) for x in operands]
         return np.concatenate(parts)
 
-    def _runtime(self, lanes: Lanes, nodes: np.ndarray, letter: str, field: int):
-        if letter == "i":
-            return self.values(lanes, nodes, field, np.int32)
-        if letter == "f":
-            return self.values(lanes, nodes, field, np.float32).view(np.int32)
-        return self._keys(lanes, nodes, second=letter == "k2")
+    def _runtime(self, lanes: Lanes, macro: int, what: str, where: list) -> np.ndarray:
+        """A column of runtime data: rows of a table, or a field of a step's."""
+        if what == "rows":
+            return self.row_ids(lanes)
+        step, field = where
+        found = self.tiling.args[macro][MACROS[macro].fields[step, field]]
+        if what == "i":
+            return _spread(lanes, found, np.int32)
+        if what == "f":
+            return _spread(lanes, found, np.float32).view(np.int32)
+        return self._keys(lanes, found, second=what == "k2")
 
-    def values(self, lanes: Lanes, nodes: np.ndarray, field: int, dtype) -> np.ndarray:
-        """One field of the nodes' runtime data for every lane."""
-        data = self.graph.data
-        found = [data[n] for n in self.section.ids[nodes].tolist()]
-        if found and isinstance(found[0], tuple):
-            found = [values[field] for values in found]
-        flat: list = []
-        if any(isinstance(v, list) for v in found):
-            for value, count in zip(found, lanes.count.tolist(), strict=True):
-                flat += value if isinstance(value, list) else [value] * count
-            return np.array(flat, dtype)
-        array = np.array(found, dtype)
-        return array if len(lanes.node) == len(nodes) else array.repeat(lanes.count)
+    def row_ids(self, lanes: Lanes) -> np.ndarray:
+        """The rows of a table that LOOKUP nodes read, lane by lane."""
+        cells = self.tiling.cells
+        return _spread(lanes, [cells[n].data for n in lanes.nodes.tolist()], np.int32)
 
-    def _keys(self, lanes: Lanes, nodes: np.ndarray, second: bool) -> np.ndarray:
+    def _keys(self, lanes: Lanes, found: Sequence[int], second: bool) -> np.ndarray:
         """Half of a random key: of the seed, the node's number and the element."""
-        ids = self.section.ids[nodes].astype(np.uint64)
-        ids = ids if len(lanes.node) == len(nodes) else ids.repeat(lanes.count)
-        bits = scramble(ids * _NODE + lanes.element.astype(np.uint64) * GOLDEN)
-        bits = scramble(bits ^ self.seed)
+        bits = lanes.spread(np.array(found, np.uint64)) * _NODE
+        if lanes.element is not None:
+            bits = bits + lanes.element.astype(np.uint64) * _GOLDEN
+        bits = scramble(scramble(bits) ^ self.seed)
         half = bits >> np.uint64(32) if second else bits & np.uint64(0xFFFFFFFF)
         return half.astype(np.uint32).view(np.int32)
 
     def inputs(self, macro: int, capacity: int) -> np.ndarray:
         """Numbers given for the nodes of an INPUT macro: ``[capacity, *shape]``."""
         rows = np.zeros((capacity, *MACROS[macro].shape), np.float32)
-        lanes, data = self.lanes(macro), self.graph.data
-        given = [data[n] for n in self.section.ids[lanes.nodes].tolist()]
-        if given:
-            rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
+        lanes, cells = self.lanes(macro), self.tiling.cells
+        given = [cells[n].data for n in lanes.nodes.tolist()]
+        rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
+
+
+def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:
+    """Runtime data, one value a node or a list of them, for every lane."""
+    if any(type(v) is list for v in found):
+        flat: list = []
+        for value, count in zip(found, lanes.count.tolist(), strict=True):
+            flat += value if isinstance(value, list) else [value] * count
+        return np.array(flat, dtype)
+    return lanes.spread(np.array(found, dtype))
+
+
+def _elements(count: np.ndarray) -> np.ndarray:
+    """0, 1, ... as far as each count says, one after the other."""
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def scramble(x: np.ndarray) -> np.ndarray:
+    """64 well mixed bits of each number (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))

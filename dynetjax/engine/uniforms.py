@@ -8,8 +8,7 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import KINDS, SIGNATURES, Kind, Op
+from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op
 
 Array = Any
 
@@ -36,38 +35,36 @@ def _nothing(shape: Shape) -> np.ndarray:
 class Uniforms:
     """The values of a graph's uniforms, as they were when first read."""
 
-    def __init__(self, graph: ComputationGraph):
-        self._storage = graph.storage
-        self._values: dict[int, Array] = {}
+    def __init__(self) -> None:
+        self._values: dict[Kind, Array] = {}
 
-    def value(self, number: int) -> Array:
-        """The array of the uniform kind with this id.
+    def value(self, kind: Kind) -> Array:
+        """The array of a uniform.
 
-        One that this graph does not hold stands in a program it does not run, and
-        is zero.
+        One whose parameters are gone stands in a program that the graph does not run,
+        and is zero.
         """
-        found = self._values.get(number)
+        found = self._values.get(kind)
         if found is None:
-            kind = KINDS[number]
             if kind.is_parameter:
                 return self._parameter(kind)
-            found = self._values[number] = self._compute(kind)
+            found = self._values[kind] = self._compute(kind)
         return found
 
     def _parameter(self, kind: Kind) -> Array:
         """As it was when first read; a table as it is, for updates donate the old."""
         assert kind.source is not None
-        storage = self._storage.get(kind.source)
+        storage = OWNERS.get(kind.source)
         if storage is None:
             return _nothing(kind.shape)
         if not storage.is_table:
-            self._values[kind.id] = storage.values
+            self._values[kind] = storage.values
         return storage.values
 
     def _compute(self, kind: Kind) -> Array:
         assert kind.source is not None
         signature = SIGNATURES[kind.source]
-        operands = [self.value(k.id) for k in signature.operands]
+        operands = [self.value(k) for k in signature.operands]
         return _function(signature.op, signature.static)(*operands)
 
     def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
@@ -84,7 +81,7 @@ class Uniforms:
     ) -> None:
         assert kind.source is not None
         signature = SIGNATURES[kind.source]
-        operands = tuple(self.value(k.id) for k in signature.operands)
+        operands = tuple(self.value(k) for k in signature.operands)
         pulled = _pullback(signature.op, signature.static)(operands, cotangent)
         for operand, gradient in zip(signature.operands, pulled, strict=True):
             if not operand.constant:

@@ -9,12 +9,13 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
-from dynetjax.model.parameters import NO_GRAPH
+from dynetjax.expression import Expression, stale
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Unique
-from dynetjax.ops.registry import SIGNATURES, Op
-from dynetjax.ops.sources import lookup_node, parameter_node
+from dynetjax.ops.registry import SIGNATURES, Op, intern
+from dynetjax.ops.rules import Rule, rule_for
+from dynetjax.ops.sources import lookup_rule, parameter_rule
 
 _MAX_INDEX = 2**32 - 1
 
@@ -35,9 +36,10 @@ class RowExpression(Expression):
 
     __slots__ = ("_table",)
 
-    def __init__(self, index: int, stamp: int, table: "LookupParameters"):
-        super().__init__(index, stamp)
+    def __init__(self, table: "LookupParameters", rows: int | list[int], update: bool):
         self._table = table
+        graph, rule = current_graph(), table.row_rules[update]
+        graph.add_source(self, rule, rows)
 
     def set(self, value: Any) -> None:
         """Read another row, or as many other rows; the graph is computed anew.
@@ -45,9 +47,9 @@ class RowExpression(Expression):
         Raises:
             OverflowError, ValueError, TypeError: as the lookup itself would.
         """
-        graph = current_graph()
-        is_batch = isinstance(graph.data[self.enter(graph)], list)
-        check = _row_ids if is_batch else _row_id
+        if not self.graph.live:
+            raise ValueError(stale("operand"))
+        check = _row_ids if isinstance(self.data, list) else _row_id
         super().set(check("set", value, len(self._table)))
 
     set_index = set
@@ -60,14 +62,21 @@ class LookupParameters(Unique, Expression):
     that were looked up are touched by a trainer's ``update()``. Used itself as an
     expression, it is the whole table, rows last: ``(row dims..., N)``. Arrays come
     out as float64 copies with the rows first.
+
+    Attributes:
+        row_rules: those of nodes that read rows, without gradient and with.
     """
 
-    __slots__ = ("_whole", "storage")
-    index = stamp = NO_GRAPH
+    __slots__ = ("row_rules", "storage")
+    graph = None
+    lanes, args, operands = 0, (), ()
 
     def __init__(self, storage: TableStorage):
         self.storage = storage
-        self._whole = (NO_GRAPH, 0)  # the stamp of a graph, and the table's node there
+        of = storage.ident, storage.shape
+        self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
+        self.rule = _whole(parameter_rule(*of, False))
+        self.view = self.rule.view
 
     def __repr__(self) -> str:
         return f"LookupParameter {self.storage.name}"
@@ -85,18 +94,8 @@ class LookupParameters(Unique, Expression):
         """A batch of rows; see `lookup_batch`."""
         return lookup_batch(self, ids)
 
-    def enter(self, graph: ComputationGraph) -> int:
-        storage = self.storage
-        table = parameter_node(graph, storage, storage.shape, constant=False)
-        stamp, node = self._whole
-        if stamp != graph.stamp or not _is_whole(graph, node, table):
-            node = graph.add(WHOLE_TABLE, (table,))
-            self._whole = graph.stamp, node
-        return node
-
-    def locate(self) -> tuple[ComputationGraph, int]:
-        graph = current_graph()
-        return graph, self.enter(graph)
+    def locate(self) -> tuple[ComputationGraph, Expression]:
+        return current_graph(), self
 
     def dim(self) -> tuple[Shape, int]:
         rows, *row = self.storage.shape
@@ -245,9 +244,7 @@ def lookup(E: LookupParameters, index: int = 0, update: bool = True) -> Expressi
     shape = storage.shape
     if type(index) is not int or not 0 <= index < shape[0]:
         index = _row_id("lookup", index, shape[0])
-    graph = current_graph()
-    node = lookup_node(graph, storage, shape, index, not update)
-    return RowExpression(node, graph.stamp, E)
+    return RowExpression(E, index, bool(update))
 
 
 def lookup_batch(
@@ -264,18 +261,15 @@ def lookup_batch(
     """
     storage = _storage("lookup_batch", E)
     ids = _row_ids("lookup_batch", indices, storage.shape[0])
-    graph = current_graph()
-    node = lookup_node(graph, storage, storage.shape, ids, not update)
-    return RowExpression(node, graph.stamp, E)
+    return RowExpression(E, ids, bool(update))
 
 
-def _is_whole(graph: ComputationGraph, node: int, table: int) -> bool:
-    """Whether `node` is the whole of `table`; a revert may have taken it away."""
-    return (
-        node < len(graph)
-        and SIGNATURES[graph.sig[node]].op is WHOLE_TABLE
-        and graph.operands[graph.first[node]] == table
-    )
+def _whole(table: Rule) -> Rule:
+    """What stands for a whole table as an operand."""
+    rows, *row = table.kind.shape
+    shape = (*row, rows)
+    signature = intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
+    return rule_for(WHOLE_TABLE, SIGNATURES[signature], (table.view,))
 
 
 def _storage(name: str, table: Any) -> TableStorage:

@@ -7,40 +7,29 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.storage import DenseStorage, to_device, to_host
 from dynetjax.model.unique import Unique
 from dynetjax.ops.flow import nobackprop
-from dynetjax.ops.registry import parameter_kind
-from dynetjax.ops.sources import parameter_node
-
-NO_GRAPH = -1  # no graph has this stamp: the expression enters each one anew
+from dynetjax.ops.sources import parameter_rule
 
 
 class _Leaf(Expression):
     """A parameter seen as an expression of whichever graph it is used in."""
 
-    __slots__ = ("_kind", "storage")
-    index = stamp = NO_GRAPH
+    __slots__ = ("storage",)
     constant = False
+    graph = None
+    lanes, args, operands = 0, (), ()
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
-        self._kind = parameter_kind(storage.ident, storage.shape, self.constant).id
+        self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
+        self.view = self.rule.view
 
-    def enter(self, graph: ComputationGraph) -> int:
-        node = graph.parameter_nodes.get(self._kind)
-        if node is None:
-            storage = self.storage
-            node = parameter_node(graph, storage, storage.shape, self.constant)
-        return node
-
-    def locate(self) -> tuple[ComputationGraph, int]:
-        graph = current_graph()
-        return graph, self.enter(graph)
-
-    def dim(self) -> tuple[Shape, int]:
-        return self.storage.shape, 1
+    def locate(self) -> tuple[ComputationGraph, Expression]:
+        return current_graph(), self
 
 
 class ConstantParameters(_Leaf):

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.ops.registry import OWNERS
 
 
 class _Idents:
@@ -43,6 +44,7 @@ class _Idents:
                 ident = heapq.heappop(self._free[key])
             else:
                 ident, self._next = self._next, self._next + 1
+        OWNERS[ident] = owner
         weakref.finalize(owner, self._returned.append, (key, ident)).atexit = False
         return ident
 

@@ -17,26 +17,78 @@ from collections.abc import Callable
 from typing import Any
 
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression, stale
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.ops.registry import Op
 
-_TEMPLATE = """
-def {name}({signature}):
-    graph = current_graph()
-    stamp = graph.stamp
+# What users call for every node is written out, so that it costs no more than it must:
+# a rule that is known needs no check. Whatever is not as usual ends in `slowly`.
+_UNARY = """
+def {name}({x}, /):
     try:
-        {enter}
-    except AttributeError:
-        raise not_an_expression({name!r}, {inputs}) from None
-    {accept}
-    return Expression({add}, stamp)
+        rule = rules[{x}.view]
+        graph = {x}.graph
+        nodes = graph.open
+        if rule.stored:
+            cells = graph.cells
+            node = Expression(
+                graph, len(nodes), rule, rule.view, {x}.lanes, (len(cells),), ({x},)
+            )
+            node.inner = {x}.args
+            cells.append(node)
+        else:
+            node = Expression(
+                graph, len(nodes), rule, rule.view, {x}.lanes, {x}.args, ({x},)
+            )
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return slowly({x})
+    if rule.eats:
+        {x}.view = None
+    return node
 """
-_ADD = "graph.add(op, ({nodes},), static, data, batch)"
-_ADD_PLAIN = {
-    1: "graph.add_unary(op, {nodes})",
-    2: "graph.add_binary(op, {nodes})",
-    3: "graph.add(op, ({nodes}))",
-}
+_BINARY = """
+def {name}({x}, {y}, /):
+    try:
+        rule = rules[{x}.view, {y}.view]
+        batch, other, graph = {x}.lanes, {y}.lanes, {x}.graph
+        if graph is not {y}.graph or batch != other or {x} is {y}:
+            if (batch and other and batch != other) or {x} is {y}:
+                return slowly({x}, {y})
+            if graph is None:
+                graph = {y}.graph
+            elif {y}.graph is not None and {y}.graph is not graph:
+                return slowly({x}, {y})
+            batch = batch or other
+        nodes = graph.open
+        if rule.stored:
+            cells = graph.cells
+            node = Expression(
+                graph, len(nodes), rule, rule.view, batch, (len(cells),), ({x}, {y})
+            )
+            node.inner = {x}.args + {y}.args
+            cells.append(node)
+        else:
+            args = {x}.args + {y}.args
+            node = Expression(
+                graph, len(nodes), rule, rule.view, batch, args, ({x}, {y})
+            )
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return slowly({x}, {y})
+    for k in rule.eats:
+        if k:
+            {y}.view = None
+        else:
+            {x}.view = None
+    return node
+"""
+_ANY = """
+def {name}({signature}):
+    graph = graph_of({name!r}, {inputs})
+    {accept}
+    return graph.add(op, ({inputs},){rest})
+"""
 
 
 def op(
@@ -92,46 +144,51 @@ def op(
 
 
 def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
-    """The function users call, written out so that it costs no more than it must."""
+    """The function users call, as `_UNARY` and the others have it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
-    positional = "" if others else ", /"
-    values = {f"default_{p.name}": p.default for p in others}
-    source = _TEMPLATE.format(
-        name=operation.name,
-        signature=", ".join(
-            p.name
-            if p.default is inspect.Parameter.empty
-            else f"{p.name}=default_{p.name}"
-            for p in parameters
-        )
-        + positional,
-        enter="; ".join(
-            f"n_{x} = {x}.index if {x}.stamp == stamp else {x}.enter(graph)"
-            for x in names
-        ),
-        inputs=", ".join(names),
-        add=(_ADD if accept else _ADD_PLAIN[min(len(names), 3)]).format(
-            nodes=", ".join(f"n_{x}" for x in names)
-        ),
-        accept="static, data, batch = accept({!r}, [{}], {})".format(
-            operation.name,
-            ", ".join(f"graph.dim(n_{x})" for x in names),
-            ", ".join(p.name for p in others),
-        )
-        if accept
-        else "",
-    )
     scope: dict[str, Any] = {
         "op": operation,
         "accept": accept,
-        "current_graph": current_graph,
         "Expression": Expression,
-        "not_an_expression": not_an_expression,
-        **values,
+        "graph_of": graph_of,
+        **{f"default_{p.name}": p.default for p in others},
     }
+    if not others and not accept and not operation.runtime and len(names) <= 2:
+        rules = operation.unary if len(names) == 1 else operation.binary
+        scope |= {"rules": rules, "slowly": _slowly(operation, rules)}
+        source = (_UNARY if len(names) == 1 else _BINARY).format(
+            name=operation.name, x=names[0], y=names[-1]
+        )
+    else:
+        source = _general_source(operation.name, parameters, names, others, accept)
     exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
     return scope[operation.name]
+
+
+def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
+    def slowly(*xs: Any) -> Expression:
+        return graph_of(operation.name, *xs).add_quick(rules, operation, xs)
+
+    return slowly
+
+
+def _general_source(name: str, parameters, names, others, accept) -> str:
+    signature = ", ".join(
+        p.name if p.default is inspect.Parameter.empty else f"{p.name}=default_{p.name}"
+        for p in parameters
+    )
+    dims = ", ".join(f"{x}.full_dim" for x in names)
+    rest = ", ".join(p.name for p in others)
+    return _ANY.format(
+        name=name,
+        signature=signature + ("" if others else ", /"),
+        inputs=", ".join(names),
+        accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
+        if accept
+        else "",
+        rest=", static, data, batch" if accept else "",
+    )
 
 
 def _list_builder(operation: Op, others, accept) -> Any:
@@ -140,18 +197,16 @@ def _list_builder(operation: Op, others, accept) -> Any:
     defaults = {p.name: p.default for p in others}
 
     def build(xs, *args, **kwargs):
-        graph = current_graph()
-        nodes = operands(operation.name, xs, graph)
+        graph = operands(operation.name, xs)
         given = dict(zip(names, args, strict=False)) | kwargs
         if len(args) > len(names) or not set(given) <= set(names):
             raise TypeError(f"{operation.name}() takes a list and {names}")
         rest = [given.get(name, defaults[name]) for name in names]
         static, data, batch = (), None, 1
         if accept:
-            dims = [graph.dim(node) for node in nodes]
+            dims = [x.full_dim for x in xs]
             static, data, batch = accept(operation.name, dims, *rest)
-        node = graph.add(operation, tuple(nodes), static, data, batch)
-        return Expression(node, graph.stamp)
+        return graph.add(operation, tuple(xs), static, data, batch)
 
     build.__name__ = build.__qualname__ = operation.name
     return build
@@ -170,32 +225,33 @@ def not_an_expression(name: str, *values: Any) -> TypeError:
     )
 
 
-def operand(name: str, x: Any, graph: ComputationGraph) -> int:
-    """The node of one operand.
+def graph_of(name: str, *xs: Any) -> ComputationGraph:
+    """The graph that operands belong to; this thread's for parameters alone.
 
     Raises:
-        TypeError: `x` is not an Expression.
-        ValueError: it is stale.
+        TypeError: an operand is not an Expression.
+        ValueError: one is stale, or they belong to different graphs.
     """
-    if not isinstance(x, Expression):
-        raise not_an_expression(name, x)
-    return x.index if x.stamp == graph.stamp else x.enter(graph)
+    found = None
+    for x in xs:
+        if not isinstance(x, Expression):
+            raise not_an_expression(name, *xs)
+        graph = x.graph
+        if graph is not None and graph is not found:
+            if found is not None or not graph.live:
+                raise ValueError(stale("operand"))
+            found = graph
+    return current_graph() if found is None else found
 
 
-def operands(name: str, xs: Any, graph: ComputationGraph) -> list[int]:
-    """The nodes of a list of operands.
+def operands(name: str, xs: Any) -> ComputationGraph:
+    """The graph that a list of operands belongs to.
 
     Raises:
         TypeError: `xs` is not a list, or an element is not an Expression.
         AssertionError: the list is empty or has None in it, as in DyNet.
         ValueError: an element is stale.
     """
-    if type(xs) is list and xs:
-        stamp = graph.stamp
-        try:
-            return [x.index if x.stamp == stamp else x.enter(graph) for x in xs]
-        except AttributeError:
-            pass  # something is no expression; which, is told below
     if not isinstance(xs, list):
         raise TypeError(
             explain(
@@ -205,7 +261,7 @@ def operands(name: str, xs: Any, graph: ComputationGraph) -> list[int]:
                 fix="list(...)",
             )
         )
-    if not xs or any(x is None for x in xs):
+    if not xs or None in xs:
         raise AssertionError(
             explain(
                 f"{name}: the list of expressions is empty or has None in it",
@@ -214,4 +270,4 @@ def operands(name: str, xs: Any, graph: ComputationGraph) -> list[int]:
                 fix="leave None out, and check for an empty list before",
             )
         )
-    return [operand(name, x, graph) for x in xs]
+    return graph_of(name, *xs)

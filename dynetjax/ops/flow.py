@@ -3,9 +3,8 @@
 import jax
 from jax import lax
 
-from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import check_device, one_number
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
 
 __all__ = ["flip_gradient", "nobackprop", "scale_gradient", "to_device"]
@@ -77,6 +76,6 @@ def to_device(e, device_str):
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-to-device.cc``.
     """
-    operand("to_device", e, current_graph())
+    graph_of("to_device", e)
     check_device("to_device", device_str)
     return e

@@ -10,7 +10,8 @@ import numpy as np
 
 from dynetjax.dims import MAX_ORDER, Dim, DimError
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import check_device, number, unsigned
 from dynetjax.ops.registry import INPUT, Op
 
@@ -45,10 +46,8 @@ FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
 def _input(op: Op, data: np.ndarray) -> Expression:
     """A node of `data`, which has its batch first."""
-    graph = current_graph()
     batch, *shape = data.shape
-    node = graph.add_rows(op, (), tuple(shape), data, batch)
-    return Expression(node, graph.stamp)
+    return current_graph().add_rows(op, (), tuple(shape), data, batch)
 
 
 def scalarInput(s, device=""):

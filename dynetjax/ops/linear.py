@@ -1,14 +1,18 @@
 """Linear algebra: matrix products, affine maps, inner products."""
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad, trim
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import one_batch
 from dynetjax.ops.declare import op, operands
 from dynetjax.ops.registry import Op
+from dynetjax.ops.rules import CHANGED, Rule, View
 
 __all__ = [
     "affine_transform",
@@ -95,9 +99,26 @@ def _bias_and_products(bias, *products):
     return total.reshape(m) if n == 1 else total
 
 
-AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape)
-# By the kinds of the operands: (signature, kind) of every product and of their sum.
-_recipes: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+def _products(graph: ComputationGraph, exprs: tuple) -> tuple[Expression, ...]:
+    """The bias, and the products that are added to it."""
+    bias, *pairs = exprs
+    products = zip(pairs[::2], pairs[1::2], strict=True)
+    return (bias, *[graph.part(matmul.op, pair) for pair in products])
+
+
+AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape, compose=_products)
+
+
+class _Recipe(NamedTuple):
+    """How the sum over operands of certain views is made: its rule, and that of each
+    product, as long as no more than `changes` rules of the process have changed."""
+
+    rule: Rule
+    products: list[Rule]
+    changes: int
+
+
+_recipes: dict[tuple[View | None, ...], _Recipe] = {}
 
 
 def affine_transform(exprs):
@@ -116,35 +137,63 @@ def affine_transform(exprs):
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-affinetransform.cc``.
     """
-    graph = current_graph()
-    nodes = operands("affine_transform", exprs, graph)
-    if len(nodes) == 1:
-        return exprs[0]
-    kinds, batches = graph.kind, graph.batch
-    key = tuple([kinds[n] for n in nodes])
-    recipe = _recipes.get(key)
-    if recipe is None or graph.immediate or max([batches[n] for n in nodes]) > 1:
-        return Expression(_add_affine(graph, nodes, key), graph.stamp)
-    parts = [nodes[0]]
-    for known, w, x in zip(recipe, nodes[1::2], nodes[2::2], strict=False):
-        parts.append(graph.append_known(known, (w, x), 1))
-    return Expression(graph.append_known(recipe[-1], tuple(parts), 1), graph.stamp)
-
-
-def _add_affine(graph: ComputationGraph, nodes: list[int], key: tuple[int, ...]) -> int:
-    """The products and their sum, after all is checked; remembers how for next time."""
-    _check_affine(graph, nodes)
-    pairs = zip(nodes[1::2], nodes[2::2], strict=True)
-    products = [graph.add_binary(matmul.op, w, x) for w, x in pairs]
-    node = graph.add(AFFINE_OP, (nodes[0], *products))
-    if graph.batch[node] == 1:
-        _recipes[key] = [(graph.sig[n], graph.kind[n]) for n in (*products, node)]
+    try:
+        recipe = _recipes[tuple([x.view for x in exprs])]
+        graph: Any = None
+        batch = 0
+        for x in exprs:
+            if x.lanes and (x.lanes != batch or x.graph is not graph):
+                if batch:
+                    return _affine(exprs)
+                graph, batch = x.graph, x.lanes
+        if recipe.changes != len(CHANGED):
+            return _affine(exprs)
+        nodes, cells, rule = graph.open, graph.cells, recipe.rule
+        number = len(nodes)
+        args, k = exprs[0].args, 1
+        for product in recipe.products:
+            w, x = exprs[k], exprs[k + 1]
+            k += 2
+            read = w.args + x.args
+            if product.stored:
+                at = (len(cells),)
+                part = Expression(
+                    graph, number, product, product.view, batch, at, (w, x)
+                )
+                part.inner, read = read, at
+                cells.append(part)
+            args += read
+        node = Expression(graph, number, rule, rule.view, batch, args, tuple(exprs))
+        if rule.stored:
+            node.inner, node.args = args, (len(cells),)
+            cells.append(node)
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return _affine(exprs)
     return node
 
 
-def _check_affine(graph: ComputationGraph, nodes: list[int]) -> None:
-    """Raise before the first product is added."""
-    name, dims = AFFINE_OP.name, [graph.dim(node) for node in nodes]
+def _affine(exprs: Any) -> Expression:
+    """`affine_transform` with every check, which notes the recipe for next time."""
+    graph = operands("affine_transform", exprs)
+    if len(exprs) == 1:
+        return exprs[0]
+    _check_affine(exprs)
+    node = graph.add_composed(AFFINE_OP, tuple(exprs))
+    views = tuple([x.view for x in exprs])
+    if not node.rule.signature.stretched and not any(
+        v is None or v.inlined for v in views
+    ):
+        pairs = zip(views[1::2], views[2::2], strict=True)
+        products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
+        if None not in products:
+            _recipes[views] = _Recipe(node.rule, products, len(CHANGED))
+    return node
+
+
+def _check_affine(exprs: list[Expression]) -> None:
+    """Raise what is wrong with the list, and not with one of its products."""
+    name, dims = AFFINE_OP.name, [x.full_dim for x in exprs]
     if len(dims) % 2 == 0:
         raise _misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
     pairs = zip(dims[1::2], dims[2::2], strict=True)

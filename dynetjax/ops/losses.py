@@ -8,7 +8,6 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
 from dynetjax.ops.arguments import (
     index_below,
     indices_below,
@@ -18,7 +17,7 @@ from dynetjax.ops.arguments import (
     unsigned,
 )
 from dynetjax.ops.arithmetic import identical
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 
 __all__ = [
     "binary_log_loss",
@@ -110,11 +109,10 @@ def pickneglogsoftmax_batch(x, vs):
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-pickneglogsoftmax.cc``.
     """
-    name, graph = "pickneglogsoftmax_batch", current_graph()
-    node = operand(name, x, graph)
-    classes = _classes(name, graph.dim(node), vs)
-    loss = graph.add(pickneglogsoftmax.op, (node,), (), classes, len(classes))
-    return Expression(loss, graph.stamp)
+    name = "pickneglogsoftmax_batch"
+    graph = graph_of(name, x)
+    classes = _classes(name, x.full_dim, vs)
+    return graph.add(pickneglogsoftmax.op, (x,), (), classes, len(classes))
 
 
 def _classes(name: str, x: Dim, vs: Any) -> list[int]:
@@ -173,12 +171,11 @@ def hinge_batch(x, vs, m=1.0):
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-hinge.cc``.
     """
-    name, graph = "hinge_batch", current_graph()
-    node = operand(name, x, graph)
-    classes = _classes(name, graph.dim(node), vs)
+    name = "hinge_batch"
+    graph = graph_of(name, x)
+    classes = _classes(name, x.full_dim, vs)
     data = (classes, number_from(name, "m", m, 0))
-    loss = graph.add(hinge.op, (node,), (), data, len(classes))
-    return Expression(loss, graph.stamp)
+    return graph.add(hinge.op, (x,), (), data, len(classes))
 
 
 def _alike(name: str, x: Dim, y: Dim) -> Shape:

@@ -5,7 +5,7 @@ from jax import lax
 
 from dynetjax.dims import Dim, Shape
 from dynetjax.errors import explain
-from dynetjax.graph import Expression
+from dynetjax.expression import Expression
 from dynetjax.ops.arguments import unsigned
 from dynetjax.ops.arithmetic import scale, subtract
 from dynetjax.ops.declare import op

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
 from dynetjax.ops.arguments import axis_of, number, number_from
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
 from dynetjax.ops.registry import Op
 
@@ -135,11 +134,10 @@ def dropout_dim(x, d, p):
         ValueError: `p` is not in ``[0, 1)``.
     Source: clab/dynet, ``dynet/nodes-dropout.cc``.
     """
-    name, graph = "dropout_dim", current_graph()
-    node = operand(name, x, graph)
-    axis = axis_of(name, "d", d, graph.dim(node))
-    result = graph.add(DROPOUT_DIM_OP, (node,), (axis,), rate(name, p))
-    return Expression(result, graph.stamp)
+    name = "dropout_dim"
+    graph = graph_of(name, x)
+    axis = axis_of(name, "d", d, x.full_dim)
+    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), rate(name, p))
 
 
 @op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation)

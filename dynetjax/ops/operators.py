@@ -6,7 +6,7 @@
 import math
 
 from dynetjax.errors import explain
-from dynetjax.graph import Expression
+from dynetjax.expression import Expression
 from dynetjax.ops.arithmetic import (
     add,
     negate,

@@ -8,9 +8,9 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, trim
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
+from dynetjax.expression import Expression
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.rows import sum_batches
 from dynetjax.ops.shaping import without
 
@@ -241,8 +241,8 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
         DimError: `d` is empty without `b`, repeats itself, or names more than two
             dimensions or one that `x` has not; or `x` has more than three.
     """
-    graph = current_graph()
-    dim = graph.dim(operand(name, x, graph))
+    graph_of(name, x)
+    dim = x.full_dim
     if not isinstance(d, list):
         raise TypeError(
             explain(

@@ -12,6 +12,7 @@ parameter, or a matrix computed from parameters alone, that has no rows.
 """
 
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -39,7 +40,8 @@ class Op:
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: ids by (static arguments, stretched operands, *kinds).
-        unary, binary: ids of signature and result kind, for quick building.
+        rules: rules by (static arguments, stretched operands, *views).
+        unary, binary: rules by the views of one or two operands, for quick building.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         static: names of the static arguments.
@@ -51,6 +53,8 @@ class Op:
         lane: its result has rows even where every operand is uniform.
         internal: it stands for a part of an operation and has no number of its
             own among the user's nodes.
+        compose: ``(graph, operands) -> parts``: its function takes parts that are
+            nodes made of the operands.
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
     """
@@ -58,6 +62,7 @@ class Op:
     __slots__ = (
         "batch_matters",
         "binary",
+        "compose",
         "contraction",
         "dim",
         "fn",
@@ -66,6 +71,7 @@ class Op:
         "lane",
         "name",
         "reset",
+        "rules",
         "runtime",
         "signatures",
         "static",
@@ -86,14 +92,17 @@ class Op:
         lane: bool = False,
         reset: Callable[..., Any] | None = None,
         batch_matters: bool = False,
+        compose: Callable[..., Any] | None = None,
     ):
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
+        self.compose = compose
         self.signatures: dict[tuple, int] = {}
-        self.unary: dict[int, tuple[int, int]] = {}
-        self.binary: dict[tuple[int, int, bool], tuple[int, int]] = {}
+        self.rules: dict[Any, Any] = {}
+        self.unary: dict[Any, Any] = {}
+        self.binary: dict[tuple[Any, Any], Any] = {}
         OPS.setdefault(name, self)
 
     def __repr__(self) -> str:
@@ -159,6 +168,8 @@ class Signature:
 OPS: dict[str, Op] = {}
 KINDS: list[Kind] = []
 SIGNATURES: list[Signature] = []
+# What holds the numbers of parameters and tables that are alive, by their ids.
+OWNERS: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
 _lane_kinds: dict[Shape, Kind] = {}
 _parameter_kinds: dict[tuple, Kind] = {}
 _lock = threading.RLock()

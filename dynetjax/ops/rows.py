@@ -4,15 +4,14 @@ A sum of any number of operands is a tree of sums of at most eight, which all sh
 program. Nothing here depends on how many operands or elements there are.
 """
 
-from collections.abc import Iterator, Sequence
-
 from dynetjax.dims import Dim, DimError, Shape, trim
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
-from dynetjax.ops.declare import operand, operands
-from dynetjax.ops.registry import FAN_IN, GATHER, KINDS, REDUCE, Op
+from dynetjax.ops.declare import graph_of, operands
+from dynetjax.ops.registry import FAN_IN, GATHER, REDUCE, Op
 
 __all__ = [
     "average",
@@ -30,7 +29,8 @@ def _as_given(name: str, x: Dim, shape: Shape) -> Shape:
     return shape
 
 
-REDUCE_OP = Op("sum", form=REDUCE, internal=True)
+SUM_OP = Op("sum", form=REDUCE)
+REDUCE_OP = Op("sum of elements", form=REDUCE)
 GATHER_OP = Op("gather", form=GATHER)
 LIFT_OP = Op(
     "lift",
@@ -42,54 +42,39 @@ LIFT_OP = Op(
 )
 
 
-def lane(graph: ComputationGraph, node: int, shape: Shape) -> int:
-    """`node` with rows of `shape`, which differs by trailing ones at most."""
-    kind = KINDS[graph.kind[node]]
+def lane(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
+    """`x` with rows of `shape`, which differs by trailing ones at most."""
+    kind = x.rule.kind
     if kind.shape == shape and not kind.uniform:
-        return node
-    return graph.add(LIFT_OP, (node,), (shape,))
+        return x
+    return graph.add(LIFT_OP, (x,), (shape,))
 
 
-def element(graph: ComputationGraph, node: int, number: int) -> int:
-    """The node of one batch element of `node`."""
-    if graph.batch[node] == 1:
-        return node
-    shape = graph.dim(node).shape
-    return graph.add_rows(GATHER_OP, (node,), shape, [number], 1)
+def element(graph: ComputationGraph, x: Expression, number: int) -> Expression:
+    """One batch element of `x`."""
+    if x.lanes <= 1:
+        return x
+    return graph.add_rows(GATHER_OP, (x,), x.rule.kind.shape, [number], 1)
 
 
-def _groups(items: Sequence[int]) -> list[tuple[int, ...]]:
-    """`items` in order, FAN_IN at a time."""
-    return [tuple(items[k : k + FAN_IN]) for k in range(0, len(items), FAN_IN)]
+def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
+    """The sum of `terms`, which have the same dims but for trailing ones."""
+    if len(terms) == 1:
+        return terms[0]
+    shape = terms[0].rule.kind.shape
+    return graph.add_sum(SUM_OP, tuple([lane(graph, x, shape) for x in terms]))
 
 
-def _parts(rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """`rows` in groups that one REDUCE node takes."""
-    return (tuple(rows[k : k + FAN_IN]) for k in range(0, len(rows), FAN_IN))
-
-
-def _sum_tree(graph: ComputationGraph, nodes: list[int], shape: Shape) -> int:
-    """The sum of `nodes`, which have rows of `shape`."""
-    while len(nodes) > 1:
-        nodes = [
-            graph.add_rows(
-                REDUCE_OP, part, shape, None, max(graph.batch[n] for n in part)
-            )
-            for part in _groups(nodes)
-        ]
-    return nodes[0]
-
-
-def _sum_rows(graph: ComputationGraph, node: int) -> int:
-    """The sum of the batch elements of `node`."""
-    shape, batch = graph.dim(node)
-    if batch == 1:
-        return node
-    parts = [
-        graph.add_rows(REDUCE_OP, (node,) * len(rows), shape, list(rows), 1)
-        for rows in _groups(range(batch))
-    ]
-    return _sum_tree(graph, parts, shape)
+def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
+    """The sum of the batch elements of `x`."""
+    if x.lanes <= 1:
+        return x
+    shape = x.rule.kind.shape
+    parts = []
+    for start in range(0, x.lanes, FAN_IN):
+        rows = list(range(start, min(start + FAN_IN, x.lanes)))
+        parts.append(graph.add_rows(REDUCE_OP, (x,) * len(rows), shape, rows, 1))
+    return _sum(graph, parts)
 
 
 def _misfit(name: str, dims: list[Dim]) -> DimError:
@@ -116,20 +101,12 @@ def esum(xs):
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
     """
-    graph = current_graph()
-    nodes = operands("esum", xs, graph)
-    dims = [graph.dim(node) for node in nodes]
+    graph = operands("esum", xs)
+    dims = [x.full_dim for x in xs]
     if len({trim(dim.shape) for dim in dims}) > 1:
         raise _misfit("esum", dims)
     one_batch("esum", dims)
-    return Expression(_sum(graph, nodes), graph.stamp)
-
-
-def _sum(graph: ComputationGraph, nodes: list[int]) -> int:
-    if len(nodes) == 1:
-        return nodes[0]
-    shape = graph.dim(nodes[0]).shape
-    return _sum_tree(graph, [lane(graph, node, shape) for node in nodes], shape)
+    return _sum(graph, xs)
 
 
 def average(xs):
@@ -147,13 +124,12 @@ def average(xs):
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
     """
-    graph = current_graph()
-    nodes = operands("average", xs, graph)
-    dims = [graph.dim(node) for node in nodes]
+    graph = operands("average", xs)
+    dims = [x.full_dim for x in xs]
     if len({dim.shape for dim in dims}) > 1:
         raise _misfit("average", dims)
     one_batch("average", dims)
-    return scale(Expression(_sum(graph, nodes), graph.stamp), 1 / len(nodes))
+    return scale(_sum(graph, xs), 1 / len(xs))
 
 
 def sum_batches(x):
@@ -167,9 +143,7 @@ def sum_batches(x):
         TypeError: `x` is not an expression.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
     """
-    graph = current_graph()
-    node = operand("sum_batches", x, graph)
-    return Expression(_sum_rows(graph, node), graph.stamp)
+    return _sum_rows(graph_of("sum_batches", x), x)
 
 
 def mean_batches(x):
@@ -200,15 +174,14 @@ def concatenate_to_batch(xs):
         DimError: the dims differ.
     Source: clab/dynet, ``dynet/nodes-concat.cc``.
     """
-    graph = current_graph()
-    nodes = operands("concatenate_to_batch", xs, graph)
-    dims = [graph.dim(node) for node in nodes]
+    graph = operands("concatenate_to_batch", xs)
+    dims = [x.full_dim for x in xs]
     shape = dims[0].shape
     if any(dim.shape != shape for dim in dims):
         raise _misfit("concatenate_to_batch", dims)
-    lanes = tuple([lane(graph, node, shape) for node in nodes])
+    lanes = tuple([lane(graph, x, shape) for x in xs])
     batch = sum(dim.batch for dim in dims)
-    return Expression(graph.add_rows(GATHER_OP, lanes, shape, None, batch), graph.stamp)
+    return graph.add_rows(GATHER_OP, lanes, shape, None, batch)
 
 
 def pick_batch_elem(x, v):
@@ -225,10 +198,9 @@ def pick_batch_elem(x, v):
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    graph = current_graph()
-    node = operand("pick_batch_elem", x, graph)
-    row = index_below("pick_batch_elem", "v", v, graph.batch[node])
-    return _rows(graph, node, [row])
+    graph = graph_of("pick_batch_elem", x)
+    row = index_below("pick_batch_elem", "v", v, x.full_dim.batch)
+    return _rows(graph, x, [row])
 
 
 def pick_batch_elems(x, vs):
@@ -245,9 +217,8 @@ def pick_batch_elems(x, vs):
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    graph = current_graph()
-    node = operand("pick_batch_elems", x, graph)
-    rows = indices_below("pick_batch_elems", "vs", vs, graph.batch[node])
+    graph = graph_of("pick_batch_elems", x)
+    rows = indices_below("pick_batch_elems", "vs", vs, x.full_dim.batch)
     if not rows:
         raise ValueError(
             explain(
@@ -257,11 +228,9 @@ def pick_batch_elems(x, vs):
                 fix="leave the expression out",
             )
         )
-    return _rows(graph, node, rows)
+    return _rows(graph, x, rows)
 
 
-def _rows(graph: ComputationGraph, node: int, rows: list[int]) -> Expression:
-    shape = graph.dim(node).shape
-    source = lane(graph, node, shape)
-    picked = graph.add_rows(GATHER_OP, (source,), shape, rows, len(rows))
-    return Expression(picked, graph.stamp)
+def _rows(graph: ComputationGraph, x: Expression, rows: list[int]) -> Expression:
+    shape = x.rule.kind.shape
+    return graph.add_rows(GATHER_OP, (lane(graph, x, shape),), shape, rows, len(rows))

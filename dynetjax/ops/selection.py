@@ -7,9 +7,8 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
 from dynetjax.ops.arguments import indices_below
-from dynetjax.ops.declare import operand
+from dynetjax.ops.declare import graph_of
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rows import pick_batch_elems
 from dynetjax.ops.shaping import concatenate_cols, pick
@@ -44,12 +43,11 @@ def select_rows(x, rs):
         OverflowError: a number is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    graph = current_graph()
-    shape = graph.dim(operand("select_rows", x, graph)).shape
+    graph = graph_of("select_rows", x)
+    shape = x.full_dim.shape
     chosen = _not_empty("select_rows", "rs", rs, shape[0])
-    rows = tuple([pick(x, r).index for r in chosen])
-    node = graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
-    return Expression(node, graph.stamp)
+    rows = tuple([pick(x, r) for r in chosen])
+    return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
 
 
 def select_cols(x, cs):
@@ -67,8 +65,8 @@ def select_cols(x, cs):
         OverflowError: a number is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    graph = current_graph()
-    dim = graph.dim(operand("select_cols", x, graph))
+    graph_of("select_cols", x)
+    dim = x.full_dim
     if len(dim.shape) != 2:
         raise DimError(
             explain(
@@ -125,13 +123,11 @@ def strided_select(x, strides, range_from, range_to):
         ValueError: a step is below 1, a range is empty or outside `x`.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    graph = current_graph()
-    source = operand("strided_select", x, graph)
-    dim = graph.dim(source)
+    graph = graph_of("strided_select", x)
+    dim = x.full_dim
     given = [strides, range_from, range_to]
     *parts, rows = _strides(dim, [_ints(values) for values in given])
-    node = graph.add(STRIDED_OP, (source,), (tuple(parts),))
-    result = Expression(node, graph.stamp)
+    result = graph.add(STRIDED_OP, (x,), (tuple(parts),))
     if rows == (0, dim.batch, 1):
         return result
     return pick_batch_elems(result, list(range(*rows)))

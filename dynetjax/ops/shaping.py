@@ -10,7 +10,8 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad, to_shape, trim
 from dynetjax.errors import explain
-from dynetjax.graph import ComputationGraph, Expression, current_graph
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import (
     axis_of,
     index_below,
@@ -18,7 +19,7 @@ from dynetjax.ops.arguments import (
     one_per_element,
     unsigned,
 )
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rows import element
 
@@ -190,30 +191,26 @@ def reshape(x, d, batch_size=1):
         DimError: the number of numbers differs.
     Source: clab/dynet, ``dynet/nodes-flow.cc``.
     """
-    graph = current_graph()
-    node = operand("reshape", x, graph)
-    old, shape = graph.dim(node), _tuple_of_sizes(d)
+    graph = graph_of("reshape", x)
+    old, shape = x.full_dim, _tuple_of_sizes(d)
     new = Dim(shape, unsigned("reshape", "batch_size", batch_size) or 1)
     if new.size == old.size and new.batch in (1, old.batch):
-        result = graph.add(RESHAPE_OP, (node,), (shape,))
-    elif new.size * new.batch == old.size * old.batch:
-        result = _regroup(graph, node, new)
-    else:
-        raise _other_size(old, new)
-    return Expression(result, graph.stamp)
+        return graph.add(RESHAPE_OP, (x,), (shape,))
+    if new.size * new.batch == old.size * old.batch:
+        return _regroup(graph, x, new)
+    raise _other_size(old, new)
 
 
-def _regroup(graph: ComputationGraph, node: int, new: Dim) -> int:
-    """The numbers of all elements of `node` in a row, cut into those of `new`."""
+def _regroup(graph: ComputationGraph, x: Expression, new: Dim) -> Expression:
+    """The numbers of all elements of `x` in a row, cut into those of `new`."""
     shape, batch = new
-    old = graph.batch[node]
-    if old > 1:
+    if x.lanes > 1:
         flat = shape if batch == 1 else (new.size * batch,)
-        elements = [element(graph, node, k) for k in range(old)]
-        node = graph.add(JOIN_OP, tuple(elements), (flat,))
+        elements = [element(graph, x, k) for k in range(x.lanes)]
+        x = graph.add(JOIN_OP, tuple(elements), (flat,))
     if batch == 1:
-        return node
-    return graph.add(PIECE_OP, (node,), (shape,), list(range(batch)), batch)
+        return x
+    return graph.add(PIECE_OP, (x,), (shape,), list(range(batch)), batch)
 
 
 def _tuple_of_sizes(d: Any) -> Shape:
@@ -306,16 +303,13 @@ def pick_batch(e, indices, dim=0):
         OverflowError: an index is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
     """
-    name, graph = "pick_batch", current_graph()
-    node = operand(name, e, graph)
-    x = graph.dim(node)
+    name = "pick_batch"
+    graph, x = graph_of(name, e), e.full_dim
     axis = axis_of(name, "dim", dim, x)
     data = indices_below(name, "indices", indices, x.shape[axis])
     if x.batch != 1 or not data:
         one_per_element(name, "indices", data, x.batch)
-    return Expression(
-        graph.add(pick.op, (node,), (axis,), data, len(data)), graph.stamp
-    )
+    return graph.add(pick.op, (e,), (axis,), data, len(data))
 
 
 def _range_and_axis(name, dims, s, e, d):

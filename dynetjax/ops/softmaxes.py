@@ -8,9 +8,8 @@ import numpy as np
 
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
-from dynetjax.graph import Expression, current_graph
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
-from dynetjax.ops.declare import op, operand
+from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.registry import INPUT, Op
 
 __all__ = ["log_softmax", "softmax"]
@@ -91,15 +90,14 @@ def log_softmax(x, restrict=None):
         OverflowError: a row is negative.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
     """
-    graph = current_graph()
-    node = operand("log_softmax", x, graph)
+    graph = graph_of("log_softmax", x)
     if restrict is None:
-        return Expression(graph.add(LOG_SOFTMAX_OP, (node,)), graph.stamp)
-    shape = _vector("log_softmax", graph.dim(node), graph.dim(node))
+        return graph.add(LOG_SOFTMAX_OP, (x,))
+    shape = _vector("log_softmax", x.full_dim, x.full_dim)
     keep = np.zeros((1, shape[0]), np.float32)
     keep[0, _rows(restrict, shape[0])] = 1
     mask = graph.add_rows(MASK_OP, (), (shape[0],), keep, 1)
-    return Expression(graph.add(RESTRICTED_OP, (node, mask)), graph.stamp)
+    return graph.add(RESTRICTED_OP, (x, mask))
 
 
 def _rows(restrict: Any, size: int) -> list[int]:

@@ -1,10 +1,17 @@
 """Nodes that read a parameter or a table."""
 
-from typing import Any
-
 from dynetjax.dims import Shape
-from dynetjax.graph import ComputationGraph, Storage
-from dynetjax.ops.registry import LOOKUP, PARAMETER, Op, lane_kind, parameter_kind
+from dynetjax.ops.registry import (
+    LOOKUP,
+    PARAMETER,
+    SIGNATURES,
+    Kind,
+    Op,
+    intern,
+    lane_kind,
+    parameter_kind,
+)
+from dynetjax.ops.rules import Rule
 
 
 def _same_number_of_rows(dim, data, value):
@@ -18,28 +25,21 @@ PARAMETER_OP = Op("parameter", form=PARAMETER)
 LOOKUP_OP = Op("lookup", runtime="i", form=LOOKUP, reset=_same_number_of_rows)
 
 
-def parameter_node(
-    graph: ComputationGraph, storage: Storage, shape: Shape, constant: bool
-) -> int:
-    """The node of a parameter in `graph`; no gradient reaches a constant one."""
-    kind = parameter_kind(storage.ident, shape, constant)
-    return graph.parameter(PARAMETER_OP, storage, kind)
+def parameter_rule(ident: int, shape: Shape, constant: bool) -> Rule:
+    """What stands for a parameter; no gradient reaches a constant one."""
+    kind = parameter_kind(ident, shape, constant)
+    return _rule(PARAMETER_OP, kind, kind)
 
 
-def lookup_node(
-    graph: ComputationGraph,
-    storage: Storage,
-    shape: Shape,
-    rows: int | list[int],
-    constant: bool,
-) -> int:
-    """A node for one row of a table, or for a batch of them; `shape` is the table's.
+def lookup_rule(ident: int, shape: Shape, constant: bool) -> Rule:
+    """The rule of nodes that read rows of a table; `shape` is the table's."""
+    table = parameter_kind(ident, shape, constant)
+    return _rule(LOOKUP_OP, table, lane_kind(shape[1:]))
 
-    The rows are in range: the caller has checked.
-    """
-    table = parameter_kind(storage.ident, shape, constant)
-    batch = len(rows) if isinstance(rows, list) else 1
-    data: Any = rows
-    return graph.add_source(
-        LOOKUP_OP, storage, table, lane_kind(shape[1:]), data, batch
-    )
+
+def _rule(op: Op, source: Kind, result: Kind) -> Rule:
+    rule = op.rules.get(source)
+    if rule is None:
+        signature = intern(op, ((), 0, source.id), result.shape, kind=result)
+        rule = op.rules[source] = Rule(SIGNATURES[signature], ())
+    return rule

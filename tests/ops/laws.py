@@ -13,7 +13,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.graph import current_graph
-from dynetjax.ops.registry import MAP, SIGNATURES
+from dynetjax.ops.registry import MAP
 
 COVERED = set()
 STEP = 1e-6
@@ -155,14 +155,13 @@ def own_function(case, arrays):
     """JAX function of the case's node alone; None where it took several nodes."""
     dy.renew_cg()
     given = case.inputs(arrays)
-    graph, node = case.call(case.op, given).locate()
-    signature = SIGNATURES[graph.sig[node]]
-    read = graph.operands[graph.first[node] : graph.first[node + 1]]
+    node = case.call(case.op, given)
+    signature = node.rule.signature
     op = signature.op
-    if (op.form, read) != (MAP, [e.index for e in given]) or graph.batch[node] > 1:
+    if (op.form, node.operands) != (MAP, tuple(given)) or node.lanes > 1 or op.compose:
         return None
-    data = graph.data.get(node, ())
-    data = data if isinstance(data, tuple) else (data,)
+    data = getattr(node, "data", None)
+    data = () if data is None else data if isinstance(data, tuple) else (data,)
     static = dict(zip(op.static, signature.static, strict=True))
     return lambda *xs: op.fn(*xs, *data, **static)
 
@@ -236,5 +235,5 @@ def rejects(function, error, match):
     dy.renew_cg()
     with pytest.raises(error, match=match):
         function()
-    sources = [SIGNATURES[s] for s in current_graph().sig]
-    assert all(not s.operands for s in sources), [s.op for s in sources]
+    made = [node for node in current_graph().nodes if node.operands]
+    assert not made, [node.rule.signature.op for node in made]

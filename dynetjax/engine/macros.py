@@ -1,0 +1,152 @@
+"""Macro nodes: a stored node with all that is inlined into it, down to stored rows.
+
+What is stored, and what is part of what, was settled while the graph was built (see
+`dynetjax.ops.rules`). A `Macro` spells it out: the operations, operands first, and what
+is read from rows.
+"""
+
+import threading
+from dataclasses import dataclass
+
+from dynetjax.dims import Shape
+from dynetjax.ops.registry import (
+    GATHER,
+    IMPORT,
+    MAP,
+    REDUCE,
+    SIGNATURES,
+    Kind,
+    Op,
+    Signature,
+    intern,
+    lane_kind,
+)
+from dynetjax.ops.rules import Rule
+
+IMPORT_OP = Op("import", form=IMPORT, internal=True)
+SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation of a macro node.
+
+    `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
+    uniforms ``("uniform", kind)``. `rule` is that of the node, if there is one.
+    """
+
+    signature: Signature
+    operands: tuple[tuple[str, int], ...]
+    rule: Rule | None
+
+
+@dataclass(slots=True)
+class Leaf:
+    """A boundary operand: its shape, and whether one row serves all lanes."""
+
+    shape: Shape
+    stretched: bool
+
+
+class Macro:
+    """What macro nodes of one structure have in common.
+
+    Attributes:
+        id: order of first appearance in the process.
+        form: MAP, or that of its only operation.
+        steps: operations, operands first; the last gives the result.
+        leaves: the boundaries it reads; REDUCE and GATHER have one, which stands
+            for all the rows they sum or copy.
+        slot: number of its first leaf among the leaves of all macros.
+        places: where a node's args name what each leaf reads.
+        fields: where they have runtime data, by (step, field).
+    """
+
+    __slots__ = ("fields", "form", "id", "leaves", "places", "shape", "slot", "steps")
+
+    def __init__(self, signature: Signature, rule: Rule | None = None):
+        self.steps: list[Step] = []
+        self.leaves: list[Leaf] = []
+        self.places: list[int] = []
+        self.fields: dict[tuple[int, int], int] = {}
+        self.form, self.shape = signature.op.form, signature.shape
+        if self.form == MAP:
+            assert rule is not None
+            self._walk(rule, 0)
+        else:
+            self.steps.append(Step(signature, (), rule))
+            if self.form in (REDUCE, GATHER):
+                self.leaves.append(Leaf(self.shape, True))
+        self.id = len(MACROS)
+        self.slot = len(SLOT_OWNERS)
+        MACROS.append(self)
+        SLOT_OWNERS.extend([self.id] * len(self.leaves))
+
+    def _walk(self, rule: Rule, at: int) -> int:
+        """Take in the steps of `rule`, whose args begin at `at`; where they end."""
+        found: list[tuple[str, int]] = []
+        stretched = rule.signature.stretched
+        for k, view in enumerate(rule.operands):
+            if view.kind.uniform:
+                found.append(("uniform", view.kind.id))
+            elif view.rule is not None:
+                at = self._walk(view.rule, at)
+                found.append(("step", len(self.steps) - 1))
+            else:
+                found.append(("leaf", len(self.leaves)))
+                self.leaves.append(Leaf(view.kind.shape, bool(stretched >> k & 1)))
+                self.places.append(at)
+                at += 1
+        for field in range(len(rule.signature.op.runtime)):
+            self.fields[len(self.steps), field] = at
+            at += 1
+        self.steps.append(Step(rule.signature, tuple(found), rule))
+        return at
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The uniforms among its operands, in order of use."""
+        return [k for s in self.steps for k in s.signature.operands if k.uniform]
+
+    def inlines(self, rule: Rule) -> bool:
+        """Whether nodes of this rule are part of its nodes."""
+        return any(step.rule is rule for step in self.steps[:-1])
+
+
+MACROS: list[Macro] = []
+SLOT_OWNERS: list[int] = []
+_sums: dict[int, Macro] = {}
+_imports: dict[int, Macro] = {}
+_lock = threading.RLock()
+
+
+def macro_of_rule(rule: Rule) -> int:
+    """The number of the macro whose nodes follow this rule."""
+    with _lock:
+        if rule.macro < 0:
+            if rule.sums or rule.signature.op.form == REDUCE:
+                rule.macro = _sum_of(rule.kind).id
+            else:
+                rule.macro = Macro(rule.signature, rule).id
+    return rule.macro
+
+
+def _sum_of(kind: Kind) -> Macro:
+    """All sums of rows of one shape are one macro."""
+    macro = _sums.get(kind.id)
+    if macro is None:
+        sig = intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind)
+        macro = _sums[kind.id] = Macro(SIGNATURES[sig])
+    return macro
+
+
+def import_of(origin: int) -> int:
+    """The number of the macro that stands for rows which `origin` computed earlier."""
+    with _lock:
+        macro = _imports.get(origin)
+        if macro is None:
+            shape = MACROS[origin].shape
+            key = ((origin, *shape), 0)
+            sig = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
+            macro = _imports[origin] = Macro(SIGNATURES[sig])
+        return macro.id

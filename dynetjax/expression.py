@@ -1,0 +1,253 @@
+"""Expression: a node of a graph, and what users do with it."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dynetjax.dims import Dim, Shape
+from dynetjax.errors import explain
+from dynetjax.ops.rules import Rule, View
+
+
+class Engine(Protocol):
+    """What computes a graph."""
+
+    def values(self, graph: Any, nodes: "list[Expression]") -> list[np.ndarray]:
+        """Rows ``[batch, *shape]`` of each node."""
+
+    def backward(self, graph: Any, node: "Expression", full: bool) -> None:
+        """Add the gradients of a node of one number to the parameters."""
+
+    def gradient(self, graph: Any, node: "Expression") -> np.ndarray:
+        """Rows of the node's gradient in the last backward."""
+
+
+_engine: Engine | None = None
+
+
+def use_engine(engine: Engine) -> None:
+    """Let `engine` compute every graph of the process."""
+    global _engine
+    _engine = engine
+
+
+def engine() -> Engine:
+    """The engine in use."""
+    assert _engine is not None, "the facade hands in the engine on import"
+    return _engine
+
+
+def to_numpy(rows: np.ndarray) -> np.ndarray:
+    """``[batch, *shape]`` in float32 as DyNet shows it: float64, the batch last."""
+    array = rows[0] if len(rows) == 1 else np.moveaxis(rows, 0, -1)
+    return np.array(array, dtype=np.float64, order="F")
+
+
+class Expression:
+    """A node of a graph.
+
+    What follows is for the engine; users call the methods.
+
+    Attributes:
+        graph: that it belongs to; None for a parameter, which belongs to all.
+        index: its number among the graph's nodes.
+        rule: what nodes like it have in common.
+        view: what a consumer sees of it; None once it has become part of one.
+        lanes: batch size; 0 for a uniform, which has no rows.
+        args: of a stored node, its number among the stored ones; of an inlined one,
+            the numbers of the stored nodes it reads and its runtime data, in the
+            order in which its rule mentions them.
+        inner: of a stored node, what `args` would be if it were inlined.
+        operands: expressions.
+        data: runtime data of its own.
+    """
+
+    __slots__ = (
+        "args",
+        "data",
+        "graph",
+        "index",
+        "inner",
+        "lanes",
+        "operands",
+        "rule",
+        "view",
+    )
+    args: tuple
+    inner: tuple
+    data: Any
+    view: View | None
+
+    def __init__(
+        self,
+        graph: Any,
+        index: int,
+        rule: Rule,
+        view: View,
+        lanes: int,
+        args: tuple,
+        operands: tuple,
+    ):
+        self.graph = graph
+        self.index = index
+        self.rule = rule
+        self.view = view
+        self.lanes = lanes
+        self.args = args
+        self.operands = operands
+
+    @property
+    def full_dim(self) -> Dim:
+        """Sizes and batch size, unchecked."""
+        return Dim(self.rule.kind.shape, self.lanes or 1)
+
+    def locate(self) -> "tuple[Any, Expression]":
+        """The graph and the node, where this is about to be read.
+
+        Raises:
+            RuntimeError: the expression belongs to a graph that was renewed.
+        """
+        if not self.graph.live:
+            raise RuntimeError(stale("read"))
+        return self.graph, self
+
+    def __repr__(self) -> str:
+        if not self.graph.live:
+            return "expression (stale)"
+        return f"expression {self.graph.user_number(self)}/{self.graph.version}"
+
+    def dim(self) -> tuple[Shape, int]:
+        """``((d0, d1, ...), batch size)``."""
+        dim = self.locate()[1].full_dim
+        return dim.shape, dim.batch
+
+    def _rows(self, recalculate: bool) -> np.ndarray:
+        graph, node = self.locate()
+        if recalculate:
+            graph.invalidate()
+        return engine().values(graph, [node])[0]
+
+    def npvalue(self, recalculate: bool = False) -> np.ndarray:
+        """float64 array of the dims, with the batch as last axis if there is one.
+
+        With `recalculate`, the graph is computed anew, with new random draws.
+        """
+        return to_numpy(self._rows(recalculate))
+
+    def vec_value(self, recalculate: bool = False) -> list[float]:
+        """Every number, first index fastest, batch elements one after the other."""
+        return self.npvalue(recalculate).ravel(order="F").tolist()
+
+    def value(self, recalculate: bool = False) -> float | list[float] | np.ndarray:
+        """A float for one number, a flat list for vectors, else an array."""
+        rows = self._rows(recalculate)
+        if rows.size == 1 and rows.ndim == 2:
+            return float(rows[0, 0])
+        array = to_numpy(rows)
+        return array if rows.ndim > 2 else array.ravel(order="F").tolist()
+
+    def scalar_value(self, recalculate: bool = False) -> float:
+        """The number of an expression that has one.
+
+        Raises:
+            RuntimeError: it has more than one.
+        """
+        rows = self._rows(recalculate)
+        if rows.size != 1:
+            raise RuntimeError(
+                explain(
+                    "scalar_value: the expression has more than one number",
+                    got=Dim(*self.dim()),
+                    expected="{1}",
+                    fix="use value() or npvalue()",
+                )
+            )
+        return float(rows.reshape(()))
+
+    def forward(self, recalculate: bool = False) -> None:
+        """Compute the expression, and all made so far."""
+        self._rows(recalculate)
+
+    def backward(self, full: bool = False) -> None:
+        """Add the gradient of this number to every parameter it was made from.
+
+        With `full`, `gradient()` of constants is computed too.
+
+        Raises:
+            ValueError: the expression, batch included, is not one number.
+        """
+        graph, node = self.locate()
+        dim = node.full_dim
+        if dim.size * dim.batch != 1:
+            raise ValueError(
+                explain(
+                    "backward: the expression is not one number",
+                    got=dim,
+                    expected="{1}",
+                    fix="sum first, with sum_elems or sum_batches",
+                )
+            )
+        engine().backward(graph, node, full)
+
+    def gradient(self) -> np.ndarray:
+        """Gradient of the last `backward` at this node, shaped as `npvalue`.
+
+        Raises:
+            RuntimeError: no backward was run, or the node is newer than its root.
+        """
+        graph, node = self.locate()
+        return to_numpy(engine().gradient(graph, node))
+
+    def set(self, value: Any) -> None:
+        """Give an input or a lookup another value; the graph is computed anew.
+
+        Raises:
+            ValueError: the operation has no such value, or its length differs.
+        """
+        if not self.graph.live:
+            raise ValueError(stale("operand"))
+        op = self.rule.signature.op
+        if op.reset is None:
+            raise ValueError(
+                explain(
+                    f"{op.name}: set() has nothing to set",
+                    got=op.name,
+                    expected="an input vector or scalar, or a lookup",
+                    fix="for inputTensor, pass reusable_expr=True",
+                )
+            )
+        dims = [x.full_dim for x in self.operands]
+        self.data = op.reset(self.full_dim, self.data, value, *dims)
+        self.graph.invalidate()
+        if self.operands:  # the old value is part of what its consumers were given
+            self.graph.rebuild()
+
+    set_index = set
+
+    def __len__(self) -> int:
+        raise TypeError("an Expression has no len(); see dim()")
+
+    def __bool__(self) -> bool:
+        return True
+
+    if TYPE_CHECKING:  # attached by dynetjax.ops.operators
+
+        def __add__(self, other: Any) -> "Expression": ...
+        def __radd__(self, other: Any) -> "Expression": ...
+        def __sub__(self, other: Any) -> "Expression": ...
+        def __rsub__(self, other: Any) -> "Expression": ...
+        def __mul__(self, other: Any) -> "Expression": ...
+        def __rmul__(self, other: Any) -> "Expression": ...
+        def __truediv__(self, other: Any) -> "Expression": ...
+        def __neg__(self) -> "Expression": ...
+        def __getitem__(self, key: Any) -> "Expression": ...
+
+
+def stale(use: str) -> str:
+    """The message for an expression of an earlier graph."""
+    return explain(
+        "the expression is stale",
+        got=f"{use} of an expression made before renew_cg()",
+        expected="an expression of the current graph",
+        fix="build it again after renew_cg()",
+    )

@@ -1,0 +1,224 @@
+"""Rules: what becomes of a node, given what its operands are.
+
+A node that one other node uses is computed inside that node, so it needs no rows of
+its own: it is *inlined*. Whether it will be is not known when it is made, but nodes
+made in the same way by the same program share their fate. So a `Rule`, shared by all
+nodes of one signature over operands of the same views, remembers it: a rule starts out
+inlined, and once one of its nodes was used twice, read, or needed in rows, it is
+*stored* for good. After the first graphs of a program, all its rules are settled.
+
+A `View` is what a consumer sees of an operand: of an inlined one, how it was computed;
+of a stored one, that it has rows of a shape (and what computed them, if that had
+weights: it tells one gate from another, and one LSTM from the next); of a uniform,
+which it is.
+"""
+
+import threading
+
+from dynetjax.ops.registry import MAP, Kind, Op, Signature
+
+MAX_LEVELS = 8  # of inlined nodes
+MAX_STEPS = 32
+ADDITIONS = 3  # nested in one another, before they count as a long sum
+
+_lock = threading.RLock()
+
+
+class View:
+    """What a consumer sees of an operand; see the module.
+
+    Attributes:
+        kind: its kind.
+        rule: of an inlined node, else None.
+        sums: a sum that goes on: whatever is added to it becomes part of it.
+    """
+
+    __slots__ = ("kind", "rule", "sums")
+
+    def __init__(self, kind: Kind, rule: "Rule | None" = None, sums: bool = False):
+        self.kind, self.rule, self.sums = kind, rule, sums
+
+    @property
+    def inlined(self) -> bool:
+        return self.rule is not None or self.sums
+
+
+class Rule:
+    """What nodes of one signature over operands of certain views have in common.
+
+    Attributes:
+        signature: of the nodes.
+        operands: views.
+        kind: of the result.
+        view: what consumers see.
+        stored: the nodes have rows.
+        pins: positions of operands that must be stored before; no node follows this
+            rule then.
+        eats: positions of operands that become part of the node.
+        sums: the node is a sum that goes on.
+        steps, levels, path: operations inlined, itself included; how deep; and the
+            ids of their signatures.
+        additions: how many additions are nested in one another.
+        macro: number of the macro node made of it, -1 before there is one.
+    """
+
+    __slots__ = (
+        "additions",
+        "eats",
+        "kind",
+        "levels",
+        "macro",
+        "operands",
+        "path",
+        "pins",
+        "signature",
+        "steps",
+        "stored",
+        "sums",
+        "view",
+    )
+
+    def __init__(self, signature: Signature, operands: tuple[View, ...]):
+        self.signature, self.operands = signature, operands
+        self.steps: int
+        self.levels: int
+        self.path: frozenset[int]
+        self.kind = signature.kind
+        self.stored = signature.op.form != MAP and not self.kind.uniform
+        self.sums = _goes_on(signature, operands)
+        inner = [v.rule for v in operands if v.rule is not None]
+        self.steps = 1 + sum(rule.steps for rule in inner)
+        self.levels = 1 + max((rule.levels for rule in inner), default=0)
+        self.path = frozenset([signature.id]).union(*[rule.path for rule in inner])
+        self.additions = _additions(signature, inner)
+        self.pins = self._find_pins()
+        self.eats = tuple(k for k, v in enumerate(operands) if v.inlined)
+        self.macro = -1
+        self.view = self.outer() if self.stored or self.kind.uniform else self._inner()
+
+    def _find_pins(self) -> tuple[int, ...]:
+        op, stretched = self.signature.op, self.signature.stretched
+        inlined = [k for k, v in enumerate(self.operands) if v.inlined]
+        if not inlined:
+            return ()
+        if self.sums:
+            return tuple(k for k in inlined if not self.operands[k].sums)
+        if op.form != MAP or op.contraction:
+            return tuple(inlined)
+        return tuple(
+            k
+            for k in inlined
+            if stretched >> k & 1 or self._too_much(self.operands[k].rule)
+        )
+
+    def _too_much(self, inner: "Rule | None") -> bool:
+        """Whether an operand cannot become part of this: it recurs, or is large."""
+        if inner is None:  # a sum
+            return True
+        nested = self.additions and inner.signature is self.signature
+        recurs = self.signature.id in inner.path and not nested
+        large = inner.levels >= MAX_LEVELS or self.steps > MAX_STEPS
+        return recurs or (large and inner.steps > 1)
+
+    def _inner(self) -> View:
+        if self.sums:
+            return sum_view(self.kind)
+        return View(self.kind, self)
+
+    def outer(self) -> View:
+        """The view of a node that is stored."""
+        if self.kind.uniform:
+            return uniform_view(self.kind)
+        return stored_view(self.kind, self.signature if self._tells() else None)
+
+    def _tells(self) -> bool:
+        op = self.signature.op
+        weighted = any(k.uniform for k in self.signature.operands)
+        return op.form == MAP and (op.contraction or weighted)
+
+    def store(self) -> None:
+        """Give the nodes rows from now on."""
+        if not self.stored and not self.kind.uniform and not self.sums:
+            with _lock:
+                self.view, self.stored = self.outer(), True
+                CHANGED.append(self)
+
+
+CHANGED: list[Rule] = []  # what was inlined once and is not any more, in order
+_long_sums: set[tuple[int, View]] = set()
+_stored_views: dict[tuple[int, int], View] = {}
+_uniform_views: dict[int, View] = {}
+_sum_views: dict[int, View] = {}
+
+
+def stored_view(kind: Kind, telling: Signature | None = None) -> View:
+    """The view of rows of `kind`, computed by `telling` if that matters."""
+    key = kind.id, -1 if telling is None else telling.id
+    with _lock:
+        return _stored_views.setdefault(key, View(kind))
+
+
+def uniform_view(kind: Kind) -> View:
+    """The view of a uniform."""
+    with _lock:
+        return _uniform_views.setdefault(kind.id, View(kind))
+
+
+def sum_view(kind: Kind) -> View:
+    """The view of a sum of `kind` that goes on."""
+    with _lock:
+        return _sum_views.setdefault(kind.id, View(kind, sums=True))
+
+
+def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
+    """The rule for these operands, made when it is new."""
+    key = (signature.static, signature.stretched, *operands)
+    with _lock:
+        known = op.rules.get(key)
+        if known is None:
+            known = Rule(signature, operands)
+            if known.additions > ADDITIONS:
+                _note_long_sum(signature, operands[1])
+                known = Rule(signature, operands)
+            op.rules[key] = known
+        return known
+
+
+def known_long_sum(signature: Signature, term: View) -> bool:
+    """Whether adding such a term was once part of a long chain of additions."""
+    return (signature.id, term) in _long_sums
+
+
+def _note_long_sum(signature: Signature, term: View) -> None:
+    """Additions of such terms are sums from now on: rules made before are void."""
+    _long_sums.add((signature.id, term))
+    if term.rule is not None:
+        _long_sums.add((signature.id, term.rule.outer()))
+    op = signature.op
+    CHANGED.extend(r for r in op.rules.values() if r.signature is signature)
+    for known in [op.rules, op.binary]:
+        known.clear()
+
+
+def _goes_on(signature: Signature, operands: tuple[View, ...]) -> bool:
+    if not is_summing(signature):
+        return False
+    return any(v.sums for v in operands) or known_long_sum(signature, operands[1])
+
+
+def is_summing(signature: Signature) -> bool:
+    """An addition of two rows of one shape."""
+    return (
+        signature.op.name == "add"
+        and not signature.stretched
+        and all(
+            not k.uniform and k.shape == signature.shape for k in signature.operands
+        )
+    )
+
+
+def _additions(signature: Signature, inner: list[Rule]) -> int:
+    if not is_summing(signature):
+        return 0
+    nested = [r.additions for r in inner if r.signature is signature]
+    return 1 + max(nested, default=0)
