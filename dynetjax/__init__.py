@@ -5,12 +5,18 @@
 The names, arguments and meanings are DyNet's; docs/porting.md lists what differs.
 """
 
+import sys as _sys
+
+from dynetjax import config as _config
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
+from dynetjax.config import init
 from dynetjax.dims import Dim, DimError
 from dynetjax.engine.engine import Engine as _Engine
+from dynetjax.engine.explain import explain
 from dynetjax.engine.stats import reset_stats, stats
+from dynetjax.errors import CompilationWarning
 from dynetjax.expression import Expression
 from dynetjax.expression import use_engine as _use_engine
 from dynetjax.graph import (
@@ -50,3 +56,4 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending))
+_config.read_command_line(_sys.argv)

@@ -10,3 +10,7 @@ def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
       fix:      reshape x to a vector
     """
     return f"{problem}\n  got:      {got}\n  expected: {expected}\n  fix:      {fix}"
+
+
+class CompilationWarning(UserWarning):
+    """A program is compiled again and again, because one of its sizes varies."""

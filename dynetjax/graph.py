@@ -4,6 +4,8 @@ Nothing here computes. Nodes are checked as they are added, so a mistake's trace
 ends at the user's own line; values come from an `Engine` that the facade hands in.
 """
 
+import os
+import sys
 import threading
 from typing import Any, Protocol
 
@@ -20,6 +22,8 @@ from dynetjax.ops.registry import (
     lane_kind,
 )
 from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
+
+_noting_lines = False
 
 
 class Storage(Protocol):
@@ -56,6 +60,7 @@ class ComputationGraph:
             expression's `args` count in this list.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
+        lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
     """
 
@@ -66,7 +71,8 @@ class ComputationGraph:
         self.immediate, self.check_validity = immediate, check_validity
         self.live = True
         self.nodes: list[Expression] = []
-        self.open = None if immediate else self.nodes
+        self.lines: dict[int, str] | None = {} if _noting_lines else None
+        self.open = None if immediate or _noting_lines else self.nodes
         self.cells: list[Expression] = []
         self.changes = len(CHANGED)
         self.sessions: dict[Any, Any] = {}
@@ -224,6 +230,8 @@ class ComputationGraph:
         node.index = len(self.nodes)
         self._settle(node, node.operands if operands is None else operands)
         self.nodes.append(node)
+        if self.lines is not None:
+            self.lines[node.index] = _line_of_user()
         if self.immediate:
             self._compute_now(node)
 
@@ -342,6 +350,21 @@ class ComputationGraph:
             if x.graph is None
         }
         return made + len(parameters)
+
+
+def _line_of_user() -> str:
+    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dynetjax"):
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"
+
+
+def note_lines(on: bool) -> None:
+    """Note the user's line of every node, in graphs renewed from now on."""
+    global _noting_lines
+    _noting_lines = bool(on)
 
 
 def _checked_rule(

@@ -17,6 +17,7 @@ LAYERS = [
     ("engine",),
     ("model",),
     ("builders", "trainers"),
+    ("config",),
     ("",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))

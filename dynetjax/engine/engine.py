@@ -189,6 +189,17 @@ def _plan(
         _settle(graph, state, asked)
 
 
+def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan]]:
+    """The plans by which a graph was computed, or would be if its last node is read."""
+    state = graph.state
+    if state is not None and state.runs:
+        return [(run.tiling, run.plan) for run in state.runs]
+    last = [node for node in graph.nodes[-1:] if node.lanes]
+    state = State(seed=0)
+    _settle(graph, state, last)
+    return [_plan(graph, state, 0, last)] if last else []
+
+
 def _will_train(plan: Plan, asked: list[Expression]) -> bool:
     """Whether to keep what backward needs.
 

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dynetjax.engine.causes import made_fused
 from dynetjax.engine.program import (
     Program,
     back_pools,
@@ -20,7 +21,6 @@ from dynetjax.engine.program import (
     forward_rows,
     zeros,
 )
-from dynetjax.engine.stats import count
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
@@ -63,12 +63,14 @@ class Fusion:
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape.
         runs: how often it was asked for.
+        pool_bytes: of the rows of all pools.
     """
 
     parts: tuple[Part, ...]
     pools: list[int]
     uniforms: list[int]
     size: int
+    pool_bytes: int
     runs: int = field(default=0)
 
 
@@ -78,7 +80,7 @@ def fused_forward(parts: tuple[Part, ...], keeping: bool) -> Callable:
 
     `given` has an array for each part whose rows are given; `kept` is a list per part.
     """
-    count(programs=1)
+    made_fused("forward", len(parts))
 
     def run(uniforms, given, tape):
         pools: dict[int, Array] = {}
@@ -122,7 +124,7 @@ def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
     Gradients of the number at `row` of the pool `root`: of pools by number, of uniforms
     by number, and of the rows of each part that looks rows up.
     """
-    count(programs=1)
+    made_fused("backward", len(parts))
 
     def run(row, uniforms, pools, kept, tape):
         seed = jnp.zeros_like(pools[root]).at[row].set(1.0)

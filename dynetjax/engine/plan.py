@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.body import Body, Wiring, wiring
+from dynetjax.engine.causes import label, variants_of
 from dynetjax.engine.fused import HOT, Fusion, Part
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import Program, program
@@ -38,12 +39,23 @@ _lock = threading.RLock()
 
 @dataclass(slots=True)
 class Step:
-    """A block with what it runs, and its part in a fused program."""
+    """A block with what it runs, its part in a fused program, and its nodes' rows."""
 
     block: Block
     wires: Wiring
     program: Program
     part: int
+    rows: int
+
+    @property
+    def room(self) -> int:
+        """Lanes of all cells, over all trips."""
+        return self.block.trips * self.block.width * len(self.wires.macros)
+
+    @property
+    def label(self) -> str:
+        """The component in a few words."""
+        return label(self.wires.body)
 
 
 @dataclass(slots=True)
@@ -128,7 +140,10 @@ def _lay_out(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
     layout = schedule(scope, tiling, reads)
     while layout is None:
         layout = schedule(scope, tiling, reads)
-    steps = [_step(scope, layout, block, full) for block in layout.blocks]
+    steps = [_step(scope, tiling, layout, block, full) for block in layout.blocks]
+    variants = variants_of(MACROS[m].steps[-1].signature.op for m in roots)
+    for step in steps:
+        variants.watch(step.wires.body)
     return Plan(
         scope,
         layout,
@@ -170,11 +185,18 @@ def _hoist(scope: Scope) -> bool:
     return found
 
 
-def _step(scope: Scope, layout: Schedule, block: Block, full: bool) -> Step:
+def _step(
+    scope: Scope, tiling: Tiling, layout: Schedule, block: Block, full: bool
+) -> Step:
     wires = wiring(scope, block.component, full)
     made = _program(wires, block.width, layout.level, block.trips)
     part = scope.component_of[block.component.macros[0]]
-    return Step(block, wires, made, part)
+    present = [tiling.nodes[m] for m in wires.macros if m in tiling.nodes]
+    if tiling.single:
+        rows = sum(map(len, present))
+    else:
+        rows = sum(int(tiling.batch[nodes].sum()) for nodes in present)
+    return Step(block, wires, made, part, rows)
 
 
 def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:
@@ -235,4 +257,13 @@ def _fuse(scope: Scope, programs: Sequence[Program | None], full: bool) -> Fusio
         )
         start += made.tape_size
         parts.append(part)
-    return Fusion(tuple(parts), list(pools), list(uniforms), start)
+    capacities = {
+        number: part.program.capacities[p]
+        for part in parts
+        for p, number in enumerate(part.pools)
+    }
+    size = sum(
+        4 * capacities[number] * math.prod(MACROS[pool].shape)
+        for pool, number in pools.items()
+    )
+    return Fusion(tuple(parts), list(pools), list(uniforms), start, size)

@@ -16,8 +16,8 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Read
+from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, lane_function, take, weights
-from dynetjax.engine.stats import count
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
@@ -92,7 +92,7 @@ def zeros(capacity: int, shape: Shape) -> Array:
 @cache
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
-    count(programs=1)
+    made("forward", program.body, program.width, program.capacities)
     run = forward_rows(program, fresh, keeping)
     return jax.jit(run, donate_argnames="shared_pools")
 
@@ -181,7 +181,7 @@ def _scatters(read: Read) -> bool:
 @cache
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """`backward_rows`, compiled; gradients that it adds to are donated."""
-    count(programs=1)
+    made("backward", program.body, program.width, program.capacities)
     return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
 
 

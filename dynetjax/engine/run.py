@@ -1,7 +1,9 @@
 """Runs: a plan carried out, with its values and, after backward, its gradients."""
 
-from collections.abc import Iterable
-from functools import lru_cache, partial
+import time
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial, wraps
+from itertools import chain
 from typing import Any
 
 import jax
@@ -15,7 +17,7 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import back_pools, backward, forward
 from dynetjax.engine.schedule import capacity
-from dynetjax.engine.stats import phase
+from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
@@ -26,6 +28,22 @@ Array = Any
 
 
 MOST_PARTS = 96  # components that are worth compiling as one
+
+
+def timed(method: Callable[[Any, Step], Any]) -> Callable[[Any, Step], Any]:
+    """A method that runs a component; where components are timed, it waits for it."""
+
+    @wraps(method)
+    def run(self: Any, step: Step) -> Any:
+        if not timing():
+            return method(self, step)
+        start = time.perf_counter()
+        result = method(self, step)
+        jax.block_until_ready([*self.arrays()])
+        note_time(step.label, time.perf_counter() - start)
+        return result
+
+    return run
 
 
 class Run:
@@ -64,14 +82,20 @@ class Run:
         fusion = self.plan.fusion
         fusion.runs += 1
         self.fused = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
+        self.fused = self.fused and not timing()
         with phase("run"):
             if self.fused:
                 self._forward_fused(fusion)
             else:
                 self.pools = {}
-                self._kept = {
-                    s.part: self._forward(s, self.tape(s)) for s in self.plan.steps
-                }
+                self._kept = {s.part: self._forward(s) for s in self.plan.steps}
+        self._note()
+
+    def _note(self) -> None:
+        """Tell the counters what was done."""
+        for step in self.plan.steps:
+            note_work(step.label, step.block.trips, step.rows, step.room)
+        note_pools(self.plan.fusion.pool_bytes)
 
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
@@ -108,7 +132,8 @@ class Run:
         self.pools = dict(zip(fusion.pools, pools, strict=True))
         self._kept = dict(enumerate(kept))
 
-    def _forward(self, step: Step, tape: np.ndarray) -> list[Array]:
+    @timed
+    def _forward(self, step: Step) -> list[Array]:
         program, names = step.program, step.wires.pools
         written = program.written
         fresh = tuple(p for p in written if names[p] not in self.pools)
@@ -120,7 +145,7 @@ class Run:
                 shared.append(self.pools[name])
         run = forward(program, fresh, self.keeping)
         given = self._given.get(step.part)
-        arrays, kept = run(self._uniforms(step), read, shared, given, tape)
+        arrays, kept = run(self._uniforms(step), read, shared, given, self.tape(step))
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array
         return kept
@@ -132,6 +157,10 @@ class Run:
 
     def _uniforms(self, step: Step) -> list[Array]:
         return [self.uniforms.value(KINDS[k]) for k in step.wires.uniforms]
+
+    def arrays(self) -> Iterable[Array]:
+        """What was computed so far."""
+        return self.pools.values()
 
     def _rows_given(self, step: Step) -> Array:
         macro, lanes = step.wires.macros[0], step.program.lanes
@@ -235,6 +264,7 @@ class Backward:
         for step in reversed(steps):
             self._step(step)
 
+    @timed
     def _step(self, step: Step) -> None:
         run = self.run
         body = step.wires.body
@@ -275,6 +305,10 @@ class Backward:
             if (found is None)
             else found
         )
+
+    def arrays(self) -> Iterable[Array]:
+        """What was computed so far."""
+        return [*self.gradients.values(), *chain(*self.weights.values())]
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node, ``[batch, *shape]``."""

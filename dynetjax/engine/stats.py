@@ -14,40 +14,86 @@ _lock = threading.Lock()
 
 
 @dataclass(slots=True)
+class Work:
+    """What one component did: its runs, the trips of its loop, rows, and time.
+
+    Attributes:
+        rows: computed for nodes; `room` counts empty lanes, too.
+        seconds: only where components are timed, see `dynetjax.init`.
+    """
+
+    runs: int = 0
+    trips: int = 0
+    rows: int = 0
+    room: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
 class Stats:
     """What the process has done since it started, or since `reset_stats`.
 
     Attributes:
         graphs: runs of the engine, forward or backward.
-        programs: component programs made, of any direction and size.
+        programs: programs made, of any component, direction and size.
+        causes: why each of them was made, in order.
         compilations: XLA compilations, of this process as a whole.
         loads: programs that XLA read from its persistent cache instead.
         compile_seconds: spent in compilations, loads and tracing included.
         seconds: wall-clock time by phase: plan, tape, run, wait.
+        work: by component.
+        pool_bytes: of the rows that one graph's values take, at most so far.
     """
 
     graphs: int = 0
     programs: int = 0
+    causes: list[str] = field(default_factory=list)
     compilations: int = 0
     loads: int = 0
     compile_seconds: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
+    work: dict[str, Work] = field(default_factory=dict)
+    pool_bytes: int = 0
+
+    @property
+    def waste(self) -> float:
+        """The share of lanes that were computed for nothing."""
+        room = sum(w.room for w in self.work.values())
+        return 1 - sum(w.rows for w in self.work.values()) / room if room else 0.0
 
     def __str__(self) -> str:
         phases = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
-        return (
+        lines = [
             f"{self.graphs} graphs, {self.programs} programs, "
             f"{self.compilations} XLA compilations and {self.loads} loads in "
-            f"{self.compile_seconds:.1f} s; {phases or 'nothing run'}"
-        )
+            f"{self.compile_seconds:.1f} s; {phases or 'nothing run'}",
+            f"rows of one graph: at most {self.pool_bytes / 2**20:.1f} MB; "
+            f"empty lanes: {100 * self.waste:.0f} %",
+        ]
+        lines += ["components:"] if self.work else []
+        by_time = sorted(self.work.items(), key=lambda i: (-i[1].seconds, -i[1].room))
+        for label, work in by_time:
+            spent = f"{work.seconds:8.2f} s" if work.seconds else ""
+            lines.append(
+                f"  {work.runs:7} runs {work.trips:8} trips {work.rows:9} rows "
+                f"of {work.room:9}{spent}  {label}"
+            )
+        lines += ["programs were made for:"] if self.causes else []
+        return "\n".join([*lines, *[f"  {cause}" for cause in self.causes]])
 
 
 _stats = Stats()
 
 
 def stats() -> Stats:
-    """A copy of the counters as they are now."""
-    return replace(_stats, seconds=dict(_stats.seconds))
+    """A copy of the counters as they are now; printed, it is a readable account."""
+    with _lock:
+        return replace(
+            _stats,
+            causes=list(_stats.causes),
+            seconds=dict(_stats.seconds),
+            work={label: replace(work) for label, work in _stats.work.items()},
+        )
 
 
 def reset_stats() -> None:
@@ -61,6 +107,48 @@ def count(**changes: int) -> None:
     with _lock:
         for name, change in changes.items():
             setattr(_stats, name, getattr(_stats, name) + change)
+
+
+def note_program(cause: str) -> None:
+    """A program is made, and why."""
+    with _lock:
+        _stats.programs += 1
+        _stats.causes.append(cause)
+
+
+def note_work(label: str, trips: int, rows: int, room: int) -> None:
+    """A component ran."""
+    work = _stats.work.get(label)
+    if work is None:
+        work = _stats.work[label] = Work()
+    work.runs += 1
+    work.trips += trips
+    work.rows += rows
+    work.room += room
+
+
+_timing = False
+
+
+def time_components(on: bool) -> None:
+    """Run components one by one, wait for each, and note how long it took."""
+    global _timing
+    _timing = on
+
+
+def timing() -> bool:
+    """Whether components are timed."""
+    return _timing
+
+
+def note_time(label: str, seconds: float) -> None:
+    """A component was timed."""
+    _stats.work.setdefault(label, Work()).seconds += seconds
+
+
+def note_pools(size: int) -> None:
+    """The rows of a graph take this many bytes."""
+    _stats.pool_bytes = max(_stats.pool_bytes, size)
 
 
 @contextmanager

@@ -148,6 +148,7 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
     scope: dict[str, Any] = {
+        "__name__": __name__,
         "op": operation,
         "accept": accept,
         "Expression": Expression,

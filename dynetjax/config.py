@@ -1,0 +1,97 @@
+"""Settings of the process: `init`, and ``--dynet-profiling`` on the command line."""
+
+import atexit
+import os
+import sys
+from typing import Any
+
+import jax
+
+from dynetjax.engine.stats import stats, time_components
+from dynetjax.errors import explain
+from dynetjax.graph import note_lines
+from dynetjax.ops.registry import OWNERS
+from dynetjax.trainers.base import set_async_checks
+
+_GPU_FLAG = "--xla_gpu_deterministic_ops=true"
+
+
+def init(
+    shared_parameters: Any = None,
+    *,
+    deterministic: bool | None = None,
+    async_checks: bool | None = None,
+    debug: bool | None = None,
+    profiling: int | None = None,
+) -> None:
+    """Change settings; what is not given stays as it is.
+
+    Args:
+        shared_parameters: accepted as DyNet's, without effect.
+        deterministic: bitwise the same numbers for the same program and seed on the
+            same machine. On a CPU they are anyway; on a GPU this must come before the
+            first use of JAX, and costs speed.
+        async_checks: with False, every ``update()`` waits for the device and raises
+            for its own gradients. With True, the default, that comes out when a value
+            is next read.
+        debug: note the user's line that makes each node, for `explain`. Building is
+            slower.
+        profiling: from 1 on, print `stats` at exit; with 2, run components one by one
+            and time each.
+    Raises:
+        RuntimeError: `deterministic` comes too late.
+    """
+    del shared_parameters
+    if deterministic:
+        _make_deterministic()
+    if async_checks is not None:
+        set_async_checks(async_checks)
+    if debug is not None:
+        note_lines(debug)
+    if profiling is not None:
+        _profile(profiling)
+
+
+def _make_deterministic() -> None:
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _GPU_FLAG in flags:
+        return
+    if (OWNERS or stats().graphs) and jax.default_backend() != "cpu":
+        raise RuntimeError(
+            explain(
+                "init: deterministic comes too late",
+                got="JAX is in use already",
+                expected="init() before the first parameter",
+                fix=f"call it first, or set XLA_FLAGS={_GPU_FLAG}",
+            )
+        )
+    os.environ["XLA_FLAGS"] = f"{flags} {_GPU_FLAG}".strip()
+
+
+def _profile(level: int) -> None:
+    time_components(level >= 2)
+    atexit.unregister(_print_stats)
+    if level >= 1:
+        atexit.register(_print_stats)
+
+
+def _print_stats() -> None:
+    print(stats(), file=sys.stderr)
+
+
+def read_command_line(words: list[str]) -> None:
+    """Heed ``--dynet-profiling N``, in any of the forms that DyNet takes."""
+    for k, word in enumerate(words):
+        name, equals, value = word.replace("_", "-").partition("=")
+        if name == "--dynet-profiling":
+            value = value if equals else "".join(words[k + 1 : k + 2])
+            if not value.isdigit():
+                raise ValueError(
+                    explain(
+                        "--dynet-profiling: not a number",
+                        got=repr(value),
+                        expected="0, 1 or 2",
+                        fix="--dynet-profiling 1",
+                    )
+                )
+            init(profiling=int(value))

@@ -1,0 +1,111 @@
+"""Why programs are made, and a warning where that does not end."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cache
+
+from dynetjax.engine.body import Body, Cell, CellStep
+from dynetjax.engine.stats import note_program
+from dynetjax.errors import CompilationWarning, explain
+from dynetjax.ops.registry import Op
+
+MOST_VARIANTS = 32  # of one operation in one program, before that is called endless
+
+_made: dict[Body, list[tuple[str, int, tuple[int, ...]]]] = {}
+
+
+@cache
+def label(body: Body) -> str:
+    """The operations of a component: of each cell the last, and how many others."""
+    return ", ".join(map(_cell_label, body.cells))
+
+
+def _cell_label(cell: Cell) -> str:
+    name = cell.steps[-1].op.name if cell.steps else cell.form
+    inlined = f"+{len(cell.steps) - 1}" if len(cell.steps) > 1 else ""
+    return f"{name}{inlined} {{{','.join(map(str, cell.shape))}}}"
+
+
+def made(direction: str, body: Body, width: int, capacities: tuple[int, ...]) -> None:
+    """Note that a program of one component is made, and what is new about it."""
+    known = _made.setdefault(body, [])
+    same_size = [d for d, w, c in known if (w, c) == (width, capacities)]
+    if not known:
+        why = "new operations or dims"
+    elif width not in [w for _, w, _ in known]:
+        why = f"trips of {width} lanes"
+    elif not same_size:
+        why = f"room for {max(capacities)} rows"
+    elif direction not in same_size:
+        why = f"the first {direction} of this size"
+    else:
+        why = "other components share its rows"
+    known.append((direction, width, capacities))
+    note_program(f"{direction} of {label(body)}: {why}")
+
+
+def made_fused(direction: str, count: int) -> None:
+    """Note that a program of all components of a scope is made."""
+    note_program(f"{direction} of {count} components as one: they have become hot")
+
+
+class Variants:
+    """The variants of each operation that were met in one of the user's programs."""
+
+    def __init__(self) -> None:
+        self._bodies: set[Body] = set()
+        self._found: dict[tuple[Op, int], list[tuple]] = defaultdict(list)
+        self._warned = False
+
+    def watch(self, body: Body) -> None:
+        """Take in a body; warn, once, if there is no end of them."""
+        if body in self._bodies:
+            return
+        self._bodies.add(body)
+        for cell in body.cells:
+            for step in cell.steps:
+                variant = _variant(body, cell, step)
+                found = self._found[step.op, len(step.operands)]
+                if variant not in found:
+                    found.append(variant)
+                    if len(found) >= MOST_VARIANTS and not self._warned:
+                        self._warned = True
+                        _warn(step.op, found)
+
+
+def variants_of(roots: Iterable[Op]) -> Variants:
+    """Those of programs that ask for results of these operations."""
+    return _variants.setdefault(frozenset(roots), Variants())
+
+
+_variants: dict[frozenset[Op], Variants] = {}
+
+
+def _variant(body: Body, cell: Cell, step: CellStep) -> tuple:
+    """Static arguments, then the shapes of the operands."""
+    shapes = {
+        "uniform": lambda n: body.uniforms[n][0],
+        "step": lambda n: cell.steps[n].shape,
+        "leaf": lambda n: body.pools[cell.reads[n].pool],
+    }
+    return (*step.static, *[shapes[what](n) for what, n in step.operands])
+
+
+def _warn(op: Op, found: list[tuple]) -> None:
+    """Say which attribute of an operation varies most."""
+    names = [*op.static]
+    names += [f"the dims of operand {k + 1}" for k in range(len(found[0]) - len(names))]
+    counts = [len({variant[k] for variant in found}) for k in range(len(names))]
+    most = counts.index(max(counts))
+    some = ", ".join(str(variant[most]) for variant in found[:4])
+    warnings.warn(
+        explain(
+            f"{op.name}: a program keeps compiling",
+            got=f"{counts[most]} values of {names[most]}: {some}, ...",
+            expected="few: each is compiled anew",
+            fix="pad to a few sizes, or compute row by row: how many is no matter",
+        ),
+        CompilationWarning,
+        stacklevel=2,
+    )

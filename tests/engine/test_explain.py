@@ -1,0 +1,167 @@
+"""What users are told: stats, explain, and the warning about endless compilations."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine.explain import describe
+
+
+@pytest.fixture
+def settings():
+    """Settings as they were, afterwards."""
+    yield
+    dy.init(debug=False, profiling=0, async_checks=True)
+
+
+def chain(length, size=7):
+    """The last output of a recurrence of one cell."""
+    rng = np.random.default_rng(0)
+    pc = dy.ParameterCollection()
+    w = pc.parameters_from_numpy(rng.normal(size=(size, size)))
+    dy.renew_cg()
+    h = dy.inputVector([0.5] * size)
+    for _ in range(length):
+        h = dy.tanh(w * h)
+    return dy.sum_elems(h)
+
+
+class TestExplain:
+    def test_components(self, capsys):
+        chain(5)
+        dy.explain()
+        told = capsys.readouterr().out
+        assert "loop, 5 trips of 4 lanes" in told
+        assert "5 x tanh(matmul(W{7,7}, {7}))" in told
+        assert "1 x input {7}" in told
+
+    def test_of_a_graph_that_was_computed(self):
+        loss = chain(3)
+        before = describe(loss.graph)
+        loss.value()
+        assert describe(loss.graph) == before
+
+    def test_of_increments(self):
+        h = chain(3)
+        h.value()
+        (h * 2).value()
+        assert describe(h.graph).count("size class") == 2
+
+    def test_lines_of_the_user(self, settings):
+        dy.init(debug=True)
+        chain(3)
+        assert "test_explain.py:" in describe(dy.renew_cg.__globals__["_thread"].graph)
+
+    def test_an_empty_graph(self):
+        assert describe(dy.renew_cg()) == "an empty graph"
+
+
+class TestStats:
+    def test_work_and_waste(self):
+        dy.reset_stats()
+        chain(5).value()
+        loop = next(w for label, w in dy.stats().work.items() if "tanh" in label)
+        assert (loop.runs, loop.trips, loop.rows, loop.room) == (1, 5, 5, 20)
+        assert 0 < dy.stats().waste < 1
+        assert dy.stats().pool_bytes > 0
+
+    def test_causes(self):
+        chain(4, size=23).value()
+        dy.reset_stats()
+        chain(4, size=29).value()
+        chain(3000, size=29).value()
+        causes = dy.stats().causes
+        assert any("tanh+1 {29}: new operations or dims" in c for c in causes)
+        assert any("tanh+1 {29}: room for" in c for c in causes)
+        assert len(causes) == dy.stats().programs
+
+    def test_readable(self):
+        chain(3).value()
+        told = str(dy.stats())
+        assert "XLA compilations" in told
+        assert "empty lanes" in told
+
+    def test_timed_components(self, settings):
+        dy.reset_stats()
+        dy.init(profiling=2)
+        loss = chain(3)
+        loss.backward()
+        dy.init(profiling=0)
+        assert all(work.seconds > 0 for work in dy.stats().work.values())
+        assert " s  tanh" in str(dy.stats())
+
+
+def test_a_program_that_keeps_compiling():
+    def run():
+        for size in range(2, 50):
+            dy.renew_cg()
+            x = dy.inputVector(np.ones(100))
+            total = dy.l2_norm(dy.square(dy.pick_range(x, 0, size)))
+            assert total.value() == pytest.approx(size**0.5)
+
+    with pytest.warns(dy.CompilationWarning, match="values of e: ") as caught:
+        run()
+    assert len(caught) == 1
+    assert "pick_range: a program keeps compiling" in str(caught[0].message)
+
+
+class TestInit:
+    PROGRAM = """
+import sys
+import numpy as np
+import dynetjax as dy
+dy.init(deterministic=True)
+dy.reset_random_seed(3)
+pc = dy.ParameterCollection()
+w, table = pc.add_parameters((8, 8)), pc.add_lookup_parameters((5, 8))
+trainer = dy.AdamTrainer(pc)
+for k in range(30):
+    dy.renew_cg()
+    h = table[0]
+    for i in range(k % 4 + 1):
+        h = dy.dropout(dy.tanh(w * h + table[i]), 0.3)
+    loss = dy.dot_product(h, h)
+    loss.backward()
+    trainer.update()
+sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex())
+"""
+
+    def test_deterministic(self):
+        """Two processes end with the same bits."""
+        command = [sys.executable, "-c", self.PROGRAM]
+        first, second = (
+            subprocess.run(command, capture_output=True, check=True).stdout
+            for _ in range(2)
+        )
+        assert first == second
+        assert len(first) > 1000
+
+    def test_async_checks(self, settings):
+        """With False, an update raises at its own line."""
+        pc = dy.ParameterCollection()
+        w = pc.parameters_from_numpy(np.array([0.0]))
+        trainer = dy.SimpleSGDTrainer(pc)
+        dy.init(async_checks=False)
+        dy.renew_cg()
+        dy.log(w * 0).backward()
+        with pytest.raises(RuntimeError, match="the norm of the gradients"):
+            trainer.update()
+
+    @pytest.mark.parametrize("flag", ["--dynet-profiling=1", "--dynet_profiling=1"])
+    def test_command_line(self, flag):
+        program = "import dynetjax as dy; dy.scalarInput(2.0).value()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, flag], capture_output=True, text=True
+        )
+        assert "1 graphs" in done.stderr
+
+    def test_command_line_without_a_number(self):
+        done = subprocess.run(
+            [sys.executable, "-c", "import dynetjax", "--dynet-profiling", "x"],
+            capture_output=True,
+            text=True,
+        )
+        assert "--dynet-profiling: not a number" in done.stderr
