@@ -99,7 +99,8 @@ class Expression:
     @property
     def full_dim(self) -> Dim:
         """Sizes and batch size, unchecked."""
-        return Dim(self.rule.kind.shape, self.lanes or 1)
+        lanes = self.lanes
+        return Dim(self.rule.kind.shape, lanes) if lanes > 1 else self.rule.kind.dim
 
     def locate(self) -> "tuple[Any, Expression]":
         """The graph and the node, where this is about to be read.

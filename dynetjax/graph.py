@@ -116,16 +116,23 @@ class ComputationGraph:
         return self._append(rule, operands, data, batch)
 
     def add_quick(
-        self, table: dict[Any, Rule], op: Op, operands: tuple[Expression, ...]
+        self,
+        table: dict[Any, Rule],
+        op: Op,
+        operands: tuple[Expression, ...],
+        static: tuple | None = None,
+        data: Any = None,
+        batch: int = 1,
     ) -> Expression:
-        """`add` of operands and nothing else; `table` is to know the rule next time."""
-        node = self.add(op, operands)
+        """`add`; `table` is to know the rule next time, by static arguments if any."""
+        node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
         lanes = any(not view.kind.uniform for view in rule.operands)
         plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
         if plain and lanes:
-            views = rule.operands
-            table[views[0] if len(views) == 1 else views] = rule
+            views: Any = rule.operands
+            views = views[0] if len(views) == 1 else views
+            table[views if static is None else (static, views)] = rule
         return node
 
     def _rule(
@@ -198,7 +205,13 @@ class ComputationGraph:
         source.lanes = len(data) if isinstance(data, list) else 1
         source.operands = source.inner = ()
         source.data = data
-        self._enter(source)
+        nodes, cells = self.open, self.cells
+        if nodes is None:
+            self._enter(source)
+            return
+        source.index, source.args = len(nodes), (len(cells),)
+        cells.append(source)
+        nodes.append(source)
 
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""

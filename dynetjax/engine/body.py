@@ -5,8 +5,9 @@ graph and no size. Two components with equal bodies share compiled functions, wh
 model they belong to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from dynetjax.dims import Shape
 from dynetjax.engine.macros import MACROS, Macro
@@ -104,6 +105,7 @@ class Wiring:
         columns: per macro, what each of its columns holds, as ``(what, detail)``:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
+        programs: that run it, by width and size class.
     """
 
     body: Body
@@ -111,6 +113,7 @@ class Wiring:
     uniforms: list[int]
     pools: list[int]
     columns: list[list[tuple]]
+    programs: dict[tuple[int, int], Any] = field(default_factory=dict)
 
 
 class _Names:
@@ -226,10 +229,10 @@ def _step(macro: Macro, j: int, uniforms: _Names, column) -> CellStep:
         for what, number in step.operands
     )
     columns = []
-    for field, letter in enumerate(op.runtime):
-        columns.append(column(letter, j, field))
+    for number, letter in enumerate(op.runtime):
+        columns.append(column(letter, j, number))
         if letter == "k":
-            columns.append(column("k2", j, field))
+            columns.append(column("k2", j, number))
     return CellStep(
         op, step.signature.static, operands, step.signature.shape, tuple(columns)
     )

@@ -189,7 +189,7 @@ def _step(
     scope: Scope, tiling: Tiling, layout: Schedule, block: Block, full: bool
 ) -> Step:
     wires = wiring(scope, block.component, full)
-    made = _program(wires, block.width, layout.level, block.trips)
+    made = _program_for(wires, block, layout.level)
     part = scope.component_of[block.component.macros[0]]
     present = [tiling.nodes[m] for m in wires.macros if m in tiling.nodes]
     if tiling.single:
@@ -197,6 +197,16 @@ def _step(
     else:
         rows = sum(int(tiling.batch[nodes].sum()) for nodes in present)
     return Step(block, wires, made, part, rows)
+
+
+def _program_for(wires: Wiring, block: Block, level: int) -> Program:
+    """The program that runs a block."""
+    key = block.width, level
+    known = wires.programs.get(key)
+    if known is None or known.lanes < block.trips * block.width:
+        known = _program(wires, block.width, level, block.trips)
+        wires.programs[key] = known
+    return known
 
 
 def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:

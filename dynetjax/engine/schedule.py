@@ -154,11 +154,9 @@ def _lanes(
     lane: np.ndarray,
 ) -> Block:
     """Give the nodes of one component their lanes."""
-    batch = tiling.batch
     if not component.cyclic:
-        return _lanes_once(
-            scope, component, tiling.nodes[component.macros[0]], batch, lane
-        )
+        return _lanes_once(scope, tiling, component, lane)
+    batch = tiling.batch
     groups: dict[int, list[np.ndarray]] = {}
     for macro in component.macros:
         if macro in tiling.nodes:
@@ -186,17 +184,18 @@ def _lanes(
 
 
 def _lanes_once(
-    scope: Scope,
-    component: Component,
-    nodes: np.ndarray,
-    batch: np.ndarray,
-    lane: np.ndarray,
+    scope: Scope, tiling: Tiling, component: Component, lane: np.ndarray
 ) -> Block:
     """The same where all nodes run together: one after the other."""
-    size = batch[nodes]
-    ends = size.cumsum()
-    lane[nodes] = ends - size
-    lanes = int(ends[-1])
+    nodes = tiling.nodes[component.macros[0]]
+    if tiling.single:
+        lanes = len(nodes)
+        lane[nodes] = np.arange(lanes)
+    else:
+        size = tiling.batch[nodes]
+        ends = size.cumsum()
+        lane[nodes] = ends - size
+        lanes = int(ends[-1])
     width = _width(scope, component, [lanes])
     return Block(component, width, -(-lanes // width))
 

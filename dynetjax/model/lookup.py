@@ -38,8 +38,7 @@ class RowExpression(Expression):
 
     def __init__(self, table: "LookupParameters", rows: int | list[int], update: bool):
         self._table = table
-        graph, rule = current_graph(), table.row_rules[update]
-        graph.add_source(self, rule, rows)
+        current_graph().add_source(self, table.row_rules[update], rows)
 
     def set(self, value: Any) -> None:
         """Read another row, or as many other rows; the graph is computed anew.

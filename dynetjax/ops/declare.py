@@ -20,6 +20,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.ops.registry import Op
+from dynetjax.ops.rules import Rule
 
 # What users call for every node is written out, so that it costs no more than it must:
 # a rule that is known needs no check. Whatever is not as usual ends in `slowly`.
@@ -83,11 +84,42 @@ def {name}({x}, {y}, /):
             {x}.view = None
     return node
 """
+_UNARY_WITH = """
+def {name}({signature}):
+    try:
+        graph = {x}.graph
+        nodes = graph.open
+        if not {x}.lanes:
+            return slowly({inputs}, {rest})
+        static, data, batch = accept({name!r}, [{x}.full_dim], {rest})
+        if batch != 1:
+            return slowly({inputs}, {rest})
+        rule = rules[static, {x}.view]
+        args = {x}.args{data}
+        if rule.stored:
+            cells = graph.cells
+            node = Expression(
+                graph, len(nodes), rule, rule.view, {x}.lanes, (len(cells),), ({x},)
+            )
+            node.inner = args
+            cells.append(node)
+        else:
+            node = Expression(
+                graph, len(nodes), rule, rule.view, {x}.lanes, args, ({x},)
+            )
+        node.data = data
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return slowly({inputs}, {rest})
+    if rule.eats:
+        {x}.view = None
+    return node
+"""
 _ANY = """
 def {name}({signature}):
     graph = graph_of({name!r}, {inputs})
     {accept}
-    return graph.add(op, ({inputs},){rest})
+    return graph.add_quick(rules, op, ({inputs},){rest})
 """
 
 
@@ -153,6 +185,7 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         "accept": accept,
         "Expression": Expression,
         "graph_of": graph_of,
+        "rules": operation.unary,
         **{f"default_{p.name}": p.default for p in others},
     }
     if not others and not accept and not operation.runtime and len(names) <= 2:
@@ -163,8 +196,32 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         )
     else:
         source = _general_source(operation.name, parameters, names, others, accept)
+        if others and len(names) == 1 and "k" not in operation.runtime:
+            exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
+            scope |= {"rules": operation.unary, "slowly": scope[operation.name]}
+            source = _source_with(operation, parameters, names[0], others)
     exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
     return scope[operation.name]
+
+
+def _source_with(operation: Op, parameters, x: str, others) -> str:
+    """The source of a function of one operand and other arguments."""
+    fields = {0: "", 1: " + (data,)"}.get(len(operation.runtime), " + data")
+    return _UNARY_WITH.format(
+        name=operation.name,
+        signature=_signature(parameters),
+        inputs=x,
+        rest=", ".join(p.name for p in others),
+        x=x,
+        data=fields,
+    )
+
+
+def _signature(parameters) -> str:
+    return ", ".join(
+        p.name if p.default is inspect.Parameter.empty else f"{p.name}=default_{p.name}"
+        for p in parameters
+    )
 
 
 def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
@@ -175,15 +232,11 @@ def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
 
 
 def _general_source(name: str, parameters, names, others, accept) -> str:
-    signature = ", ".join(
-        p.name if p.default is inspect.Parameter.empty else f"{p.name}=default_{p.name}"
-        for p in parameters
-    )
     dims = ", ".join(f"{x}.full_dim" for x in names)
     rest = ", ".join(p.name for p in others)
     return _ANY.format(
         name=name,
-        signature=signature + ("" if others else ", /"),
+        signature=_signature(parameters) + ("" if others else ", /"),
         inputs=", ".join(names),
         accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
         if accept
@@ -197,7 +250,32 @@ def _list_builder(operation: Op, others, accept) -> Any:
     names = [p.name for p in others]
     defaults = {p.name: p.default for p in others}
 
+    known: dict[tuple, Rule] = {}
+
     def build(xs, *args, **kwargs):
+        try:
+            rule = known[args, *[x.view for x in xs]]
+            graph: Any = None
+            lanes, read = 0, ()
+            for x in xs:
+                if x.lanes:
+                    if x.lanes != lanes or x.graph is not graph:
+                        if lanes or kwargs:
+                            return carefully(xs, args, kwargs)
+                        graph, lanes = x.graph, x.lanes
+                    read += x.args
+            nodes, cells, operands = graph.open, graph.cells, tuple(xs)
+            node = Expression(graph, len(nodes), rule, rule.view, lanes, read, operands)
+            node.data = None
+            if rule.stored:
+                node.inner, node.args = read, (len(cells),)
+                cells.append(node)
+            nodes.append(node)
+        except (KeyError, AttributeError, TypeError):
+            return carefully(xs, args, kwargs)
+        return node
+
+    def carefully(xs, args, kwargs):
         graph = operands(operation.name, xs)
         given = dict(zip(names, args, strict=False)) | kwargs
         if len(args) > len(names) or not set(given) <= set(names):
@@ -207,7 +285,12 @@ def _list_builder(operation: Op, others, accept) -> Any:
         if accept:
             dims = [x.full_dim for x in xs]
             static, data, batch = accept(operation.name, dims, *rest)
-        return graph.add(operation, tuple(xs), static, data, batch)
+        node = graph.add(operation, tuple(xs), static, data, batch)
+        rule = node.rule
+        plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)
+        if plain and data is None and not kwargs:
+            known[args, *rule.operands] = rule
+        return node
 
     build.__name__ = build.__qualname__ = operation.name
     return build

@@ -110,8 +110,11 @@ AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape, compose=_prod
 
 
 class _Recipe(NamedTuple):
-    """How the sum over operands of certain views is made: its rule, and that of each
-    product, as long as no more than `changes` rules of the process have changed."""
+    """How a sum is made whose bias and weights are uniform and all else has rows.
+
+    By the views of the operands: its rule, and that of each product, as long as no
+    more than `changes` rules of the process have changed.
+    """
 
     rule: Rule
     products: list[Rule]
@@ -139,27 +142,19 @@ def affine_transform(exprs):
     """
     try:
         recipe = _recipes[tuple([x.view for x in exprs])]
-        graph: Any = None
-        batch = 0
-        for x in exprs:
-            if x.lanes and (x.lanes != batch or x.graph is not graph):
-                if batch:
-                    return _affine(exprs)
-                graph, batch = x.graph, x.lanes
+        graph, batch = exprs[2].graph, exprs[2].lanes
+        nodes, cells, rule = graph.open, graph.cells, recipe.rule
+        number, args = len(nodes), ()
         if recipe.changes != len(CHANGED):
             return _affine(exprs)
-        nodes, cells, rule = graph.open, graph.cells, recipe.rule
-        number = len(nodes)
-        args, k = exprs[0].args, 1
-        for product in recipe.products:
-            w, x = exprs[k], exprs[k + 1]
-            k += 2
-            read = w.args + x.args
+        for x in exprs[4::2]:
+            if x.graph is not graph or x.lanes != batch:
+                return _affine(exprs)
+        for x, product in zip(exprs[2::2], recipe.products, strict=True):
+            read = x.args
             if product.stored:
                 at = (len(cells),)
-                part = Expression(
-                    graph, number, product, product.view, batch, at, (w, x)
-                )
+                part = Expression(graph, number, product, product.view, batch, at, ())
                 part.inner, read = read, at
                 cells.append(part)
             args += read
@@ -168,7 +163,7 @@ def affine_transform(exprs):
             node.inner, node.args = args, (len(cells),)
             cells.append(node)
         nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
+    except (KeyError, AttributeError, TypeError, IndexError):
         return _affine(exprs)
     return node
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dynetjax.dims import Shape
+from dynetjax.dims import Dim, Shape
 
 MAP = "map"  # one row per batch element, each from the same element of the operands
 INPUT = "input"  # rows given by the user
@@ -41,7 +41,8 @@ class Op:
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: ids by (static arguments, stretched operands, *kinds).
         rules: rules by (static arguments, stretched operands, *views).
-        unary, binary: rules by the views of one or two operands, for quick building.
+        unary, binary: rules by the views of one or two operands, for quick building;
+            with static arguments before, where there are any.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         static: names of the static arguments.
@@ -118,17 +119,18 @@ class Kind:
     """What a consumer knows of an operand; see the module.
 
     Attributes:
-        shape: sizes of one row, or of the uniform.
+        shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
         source: None for lanes; the parameter's id, or the id of the signature that
             computes the uniform.
         level: operations between the uniform and its parameters.
         constant: no gradient flows to it.
     """
 
-    __slots__ = ("constant", "id", "is_parameter", "level", "shape", "source")
+    __slots__ = ("constant", "dim", "id", "is_parameter", "level", "shape", "source")
 
     def __init__(self, shape, source=None, is_parameter=False, level=0, constant=True):
         self.shape: Shape = shape
+        self.dim = Dim(shape, 1)
         self.source: int | None = source
         self.is_parameter: bool = is_parameter
         self.level: int = level

