@@ -6,6 +6,7 @@ finite is read later: by the trainer's next update, by `Trainer.check`, or by
 trainer holds on to the gradients, to give them back if the update was refused.
 """
 
+import itertools
 import math
 import sys
 import weakref
@@ -16,10 +17,10 @@ import optax
 
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.storage import TableStorage
+from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.model.unique import Unique
 from dynetjax.trainers.blocks import States
-from dynetjax.trainers.gather import Census, Gatherer, with_gradient
+from dynetjax.trainers.gather import Census, Gatherer, Members, with_gradient
 from dynetjax.trainers.update import Targets, compiled_update, knobs
 
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
@@ -135,20 +136,23 @@ class Trainer(Unique):
             dense=tuple([self._goes_to_all_rows(s) for s in tables]),
             frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
         )
-        # The old tables and states are gone: the new ones come first.
-        for table, new in zip(tables, targets.tables, strict=True):
-            table.values = new
-        states.put(members.blocks, targets.states, tables, targets.table_states)
+        self._store(members, values, targets)
+        self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._updates += 1
-        taken: list[tuple[Any, Any]] = [(s, s.take_gradient()) for s in tables]
-        for block, new_values in zip(members.blocks, values, strict=True):
-            for parameter, new in zip(block, new_values, strict=True):
-                parameter.values = new
-                taken.append((parameter, parameter.take_gradient()))
-        self._sent = _Sent(norm, self._threshold, taken)
         _unread.add(self)
         if not _asynchronous:
             self.check()
+
+    def _store(self, members: Members, values: list[Any], targets: Targets) -> None:
+        # The old tables and states are gone: the new ones come first.
+        for table, new in zip(members.tables, targets.tables, strict=True):
+            table.values = new
+        self._states.put(
+            members.blocks, targets.states, members.tables, targets.table_states
+        )
+        for block, new_values in zip(members.blocks, values, strict=True):
+            for parameter, new in zip(block, new_values, strict=True):
+                parameter.values = new
 
     def check(self) -> None:
         """Wait for the last update, and raise if it was refused.
@@ -230,6 +234,13 @@ class Trainer(Unique):
     def _goes_to_all_rows(self, table: TableStorage) -> bool:
         everywhere = not self.sparse_updates_enabled and not self._states.is_empty
         return everywhere or table.gradient is not None
+
+
+def _take_gradients(members: Members) -> list[tuple[Any, Any]]:
+    """The gradients of all that is updated, and whose they are; cleared there."""
+    owners: list[DenseStorage | TableStorage] = [*members.tables]
+    owners += itertools.chain(*members.blocks)
+    return [(owner, owner.take_gradient()) for owner in owners]
 
 
 _unread: weakref.WeakSet[Trainer] = weakref.WeakSet()
