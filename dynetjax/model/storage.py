@@ -221,8 +221,8 @@ class TableStorage:
         """Ids of the rows with a gradient of their own, in order, each once."""
         if self._touched is None:
             rows = [part.rows for part in self._parts] or [np.zeros(0, np.int32)]
-            ids = np.unique(np.concatenate(rows))
-            self._touched = ids[ids < self.shape[0]]
+            all_rows = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            self._touched = _unique(all_rows[all_rows < self.shape[0]])
         return self._touched
 
     def row_capacity(self) -> int:
@@ -230,6 +230,22 @@ class TableStorage:
         if self._is_merged():
             return len(self._parts[0].rows)
         return capacity_for(len(self.touched()))
+
+    def has_rows(self) -> bool:
+        """Rows were noted since the gradient was last cleared."""
+        return bool(self._parts)
+
+    def part_size(self) -> int:
+        """A number of rows, one of a few sizes, that `part` has room in."""
+        if len(self._parts) == 1:
+            return len(self._parts[0].rows)
+        return self.row_capacity()
+
+    def part(self, size: int) -> RowGradient:
+        """All parts as one of `size` rows, in which a row may come repeatedly."""
+        if len(self._parts) == 1 and len(self._parts[0].rows) == size:
+            return self._parts[0]
+        return self.row_gradient(size)
 
     def row_gradient(self, capacity: int) -> RowGradient:
         """The sum of the parts, each row once, padded to `capacity` rows."""
@@ -291,6 +307,14 @@ class TableStorage:
         self._parts[:0] = gradient.parts
         self._touched = None
         self.has_gradient = self.gradient is not None or bool(self._parts)
+
+
+def _unique(ids: np.ndarray) -> np.ndarray:
+    """The ids in order, each once; `numpy.unique` takes longer for a few."""
+    ids = np.sort(ids)
+    first = np.ones(len(ids), bool)
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    return ids[first]
 
 
 def _sum(a: Any, b: Any) -> Any:

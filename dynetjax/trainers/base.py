@@ -6,22 +6,22 @@ finite is read later: by the trainer's next update, by `Trainer.check`, or by
 trainer holds on to the gradients, to give them back if the update was refused.
 """
 
+import itertools
 import math
 import sys
 import weakref
 from typing import Any, NamedTuple, NoReturn
 
-import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.model.unique import Unique
-from dynetjax.trainers.sparse import Gradient
-from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
+from dynetjax.trainers.blocks import States
+from dynetjax.trainers.gather import Census, Gatherer, Members, with_gradient
+from dynetjax.trainers.update import Targets, compiled_update, knobs
 
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
@@ -38,7 +38,8 @@ class Trainer(Unique):
     """Changes the parameters of a collection by their gradients.
 
     Use one of the subclasses. Sub-collections are trained with their collection, and
-    parameters made after the trainer are trained too.
+    parameters made after the trainer are trained too. `dynetjax.trainers.apply` says
+    what may be a rule.
 
     Attributes:
         learning_rate: factor on every step; rounded to float32. Never decays by
@@ -64,11 +65,11 @@ class Trainer(Unique):
                     fix="pass the collection that add_parameters was called on",
                 )
             )
-        self._collection = m
         self._rule = rule
-        self._states: dict[DenseStorage | TableStorage, Any] = {}
-        self._zeros: dict[Shape, Any] = {}
-        self._capacities: list[tuple[int, ...]] = []
+        self._compiled = compiled_update(rule)
+        self._states = States(rule)
+        self._census = Census(m, self._states)
+        self._gatherer = Gatherer()
         self._sent: _Sent | None = None
         self._updates = self._clips = self._updates_seen = self._clips_seen = 0
         self._threshold = 5.0
@@ -120,45 +121,38 @@ class Trainer(Unique):
                 later; see `check`.
         """
         self.check()
-        parameters, tables = self._storages()
-        updated = [s for s in parameters if s.updated]
-        updated_tables = [s for s in tables if s.updated]
+        members = self._census.members()
         step = min(self._updates + 1, _LAST_COUNT)
-        values, targets, norm = compiled_update(self._rule)(
+        states, tables = self._states, members.tables
+        values, targets, norm = self._compiled(
             knobs(self._learning_rate, self._threshold, step),
-            [s.values for s in updated],
+            [[s.values for s in block] for block in members.blocks],
             Targets(
-                [self._state(s) for s in updated],
-                [s.values for s in updated_tables],
-                [self._state(s) for s in updated_tables],
+                states.of_blocks(members.blocks),
+                [s.values for s in tables],
+                states.of_tables(tables),
             ),
-            self._gradients(parameters, tables),
-            dense=tuple(self._goes_to_all_rows(s) for s in updated_tables),
-            frozen_sizes=tuple(s.shape[0] for s in _frozen(tables)),
+            self._gatherer.gather(members),
+            dense=tuple([self._goes_to_all_rows(s) for s in tables]),
+            frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
         )
-        self._store(updated, updated_tables, values, targets)
+        self._store(members, values, targets)
+        self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._updates += 1
-        owners: list[DenseStorage | TableStorage] = [*updated, *updated_tables]
-        taken = [(s, s.take_gradient()) for s in owners]
-        self._sent = _Sent(norm, self._threshold, taken)
         _unread.add(self)
         if not _asynchronous:
             self.check()
 
-    def _store(
-        self,
-        updated: list[DenseStorage],
-        updated_tables: list[TableStorage],
-        values: list[Any],
-        targets: Targets,
-    ) -> None:
+    def _store(self, members: Members, values: list[Any], targets: Targets) -> None:
         # The old tables and states are gone: the new ones come first.
-        for table, new in zip(updated_tables, targets.tables, strict=True):
+        for table, new in zip(members.tables, targets.tables, strict=True):
             table.values = new
-        self._states.update(zip(updated_tables, targets.table_states, strict=True))
-        self._states.update(zip(updated, targets.states, strict=True))
-        for parameter, new in zip(updated, values, strict=True):
-            parameter.values = new
+        self._states.put(
+            members.blocks, targets.states, members.tables, targets.table_states
+        )
+        for block, new_values in zip(members.blocks, values, strict=True):
+            for parameter, new in zip(block, new_values, strict=True):
+                parameter.values = new
 
     def check(self) -> None:
         """Wait for the last update, and raise if it was refused.
@@ -169,7 +163,7 @@ class Trainer(Unique):
         if self._sent is None:
             return
         norm, threshold, gradients = self._sent
-        length = float(norm)
+        length = float(np.asarray(norm))  # float(norm) takes four times as long
         self._sent = None
         _unread.discard(self)
         if threshold > 0 and not math.isfinite(length):
@@ -237,86 +231,16 @@ class Trainer(Unique):
             )
         )
 
-    def _storages(self) -> tuple[list[DenseStorage], list[TableStorage]]:
-        collection = self._collection
-        return (
-            [p.storage for p in collection.parameters_list()],
-            [t.storage for t in collection.lookup_parameters_list()],
-        )
-
     def _goes_to_all_rows(self, table: TableStorage) -> bool:
-        return not self.sparse_updates_enabled or table.gradient is not None
-
-    def _state(self, storage: DenseStorage | TableStorage) -> Any:
-        state = self._states.get(storage)
-        if state is None:
-            state = self._states[storage] = self._rule.init(storage.values)
-        return state
-
-    def _zeros_of(self, shape: Shape) -> Any:
-        zeros = self._zeros.get(shape)
-        if zeros is None:
-            zeros = self._zeros[shape] = jnp.zeros(shape, jnp.float32)
-        return zeros
-
-    def _gradients(
-        self, parameters: list[DenseStorage], tables: list[TableStorage]
-    ) -> Gradients:
-        frozen_tables = _frozen(tables)
-        frozen = [s for s in parameters if not s.updated and s.gradient is not None]
-        updated_tables = [s for s in tables if s.updated]
-        capacities = self._capacities_for(updated_tables)
-        return Gradients(
-            [self._dense_gradient(s) for s in parameters if s.updated],
-            [
-                self._table_gradient(s, n)
-                for s, n in zip(updated_tables, capacities, strict=True)
-            ],
-            [s.gradient for s in frozen],
-            [self._table_gradient(s, s.row_capacity()) for s in frozen_tables],
-        )
-
-    def _dense_gradient(self, parameter: DenseStorage) -> Any:
-        gradient = parameter.gradient
-        return self._zeros_of(parameter.shape) if gradient is None else gradient
-
-    def _table_gradient(self, table: TableStorage, capacity: int) -> Gradient:
-        if len(table.touched()):
-            rows, values = table.row_gradient(capacity)
-        else:
-            rows = np.full(capacity, table.shape[0], np.int32)
-            values = self._zeros_of((capacity, *table.shape[1:]))
-        return Gradient(rows, values, table.gradient)
-
-    def _capacities_for(self, tables: list[TableStorage]) -> tuple[int, ...]:
-        """How many rows of each table the compiled update has room for.
-
-        Sizes that were compiled before are used again where they are not much too
-        large, or every mixture of sizes would be compiled.
-        """
-        needed = tuple(s.row_capacity() for s in tables)
-        widths = [math.prod(s.shape[1:]) for s in tables]
-
-        def cost(capacities: tuple[int, ...]) -> int:
-            return sum(n * w for n, w in zip(capacities, widths, strict=True))
-
-        limit = 4 * cost(needed) + 4096
-        fitting = [
-            known
-            for known in self._capacities
-            if len(known) == len(needed)
-            and all(k >= n for k, n in zip(known, needed, strict=True))
-            and cost(known) <= limit
-        ]
-        if fitting:
-            return min(fitting, key=cost)
-        self._capacities.append(needed)
-        return needed
+        everywhere = not self.sparse_updates_enabled and not self._states.is_empty
+        return everywhere or table.gradient is not None
 
 
-def _frozen(tables: list[TableStorage]) -> list[TableStorage]:
-    """Tables that count in the norm, and stay as they are."""
-    return [s for s in tables if not s.updated and s.has_gradient]
+def _take_gradients(members: Members) -> list[tuple[Any, Any]]:
+    """The gradients of all that is updated, and whose they are; cleared there."""
+    owners: list[DenseStorage | TableStorage] = [*members.tables]
+    owners += itertools.chain(*members.blocks)
+    return [(owner, owner.take_gradient()) for owner in owners]
 
 
 _unread: weakref.WeakSet[Trainer] = weakref.WeakSet()

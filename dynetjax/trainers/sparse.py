@@ -1,23 +1,18 @@
-"""Applying a rule to whole arrays, and to the touched rows of tables only.
-
-Rows are read from the table and from the rule's state, changed by the same rule as
-whole arrays, and written back. Row ids past the end of the table are padding: they
-read zeros and write nothing.
-"""
+"""Gradients of tables inside a compiled update: a few rows, seldom a whole array."""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 
 class Gradient(NamedTuple):
-    """The gradient of a table inside a compiled update.
+    """The gradient of a table as an update gets it.
 
     Attributes:
-        rows: int32 ids ``[K]``, each once, then padding.
-        values: ``[K, *row]``, the gradients of those rows.
+        rows: int32 ids ``[L]``, in any order, also repeatedly; those past the last
+            row of the table are padding.
+        values: ``[L, *row]``; what stands at the padding has no meaning.
         whole: ``[N, *row]``, to be added, or None.
     """
 
@@ -26,75 +21,55 @@ class Gradient(NamedTuple):
     whole: Any
 
 
-class Step(NamedTuple):
-    """What one update is about, as traced numbers.
+class Rows(NamedTuple):
+    """Gradients of some rows, each row once.
 
     Attributes:
-        learning_rate: factor on the rule's direction.
-        factor: factor on every gradient, from clipping.
-        step: counts updates, from 1.
-        accepted: False leaves every parameter and state as it was.
+        ids: int32 ``[K]``, padding in between.
+        values: ``[K, *row]``, zeros at the padding.
     """
 
-    learning_rate: Any
-    factor: Any
-    step: Any
-    accepted: Any
+    ids: Any
+    values: Any
 
 
-def squared_norm(gradient: Gradient, size: int) -> jax.Array:
-    """Sum of squares of the gradient of a table of `size` rows."""
-    if gradient.whole is not None:
-        return jnp.sum(jnp.square(densify(gradient, size)))
-    return jnp.sum(jnp.square(_without_padding(gradient, size)))
-
-
-def densify(gradient: Gradient, size: int) -> jax.Array:
-    """The gradient as ``[N, *row]``."""
+def add_up(gradient: Gradient, size: int) -> Rows | jax.Array:
+    """What a table of `size` rows gets: rows, or an array as large as the table."""
     rows, values, whole = gradient
-    if whole is None:
-        whole = jnp.zeros((size, *values.shape[1:]), values.dtype)
-    return whole.at[rows].add(values, mode="drop")
+    few = len(rows) <= size
+    ids, slots = _sorted_slots(rows, size) if few else _own_slots(rows, size)
+    zeros = jnp.zeros((len(ids), *values.shape[1:]), values.dtype)
+    summed = Rows(ids, zeros.at[slots].add(values, mode="drop"))
+    return summed if whole is None else whole + densify(summed, size)
 
 
-def _without_padding(gradient: Gradient, size: int) -> jax.Array:
-    values = gradient.values
-    real = (gradient.rows < size).reshape(-1, *(1,) * (values.ndim - 1))
-    return jnp.where(real, values, 0)
+def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
+    """(ids, for each of `rows` its place in them): ids stand where sorting puts them.
+
+    The second of two equal ones leaves its place to padding.
+    """
+    ordered = jnp.sort(rows)
+    first = jnp.append(True, ordered[1:] != ordered[:-1])
+    slots = jnp.searchsorted(ordered, rows)
+    return jnp.where(first, ordered, size), jnp.where(rows < size, slots, len(rows))
 
 
-def apply_whole(
-    rule: optax.GradientTransformationExtraArgs,
-    step: Step,
-    values: Any,
-    state: Any,
-    gradient: Any,
-) -> tuple[Any, Any]:
-    """The values and the state after the rule was applied to all of them."""
-    clipped = gradient * step.factor
-    direction, new_state = rule.update(clipped, state, values, step=step.step)
-    new_values = values - step.learning_rate * direction
-    return _choose(step.accepted, (new_values, new_state), (values, state))
+def _own_slots(rows: Any, size: int) -> tuple[Any, Any]:
+    """The same with a place for every row of the table."""
+    touched = jnp.zeros(size, bool).at[rows].set(True, mode="drop")
+    return jnp.where(touched, jnp.arange(size, dtype=jnp.int32), size), rows
 
 
-def apply_rows(
-    rule: optax.GradientTransformationExtraArgs,
-    step: Step,
-    table: Any,
-    state: Any,
-    gradient: Gradient,
-) -> tuple[Any, Any]:
-    """The table and the state after the rule was applied to the touched rows."""
-    rows = gradient.rows
-    old, old_state = jax.tree.map(
-        lambda x: x.at[rows].get(mode="fill", fill_value=0), (table, state)
-    )
-    values = _without_padding(gradient, len(table))
-    new = apply_whole(rule, step, old, old_state, values)
-    return jax.tree.map(
-        lambda x, changed: x.at[rows].set(changed, mode="drop"), (table, state), new
-    )
+def densify(gradient: Rows | jax.Array, size: int) -> jax.Array:
+    """The gradient as ``[N, *row]``."""
+    if not isinstance(gradient, Rows):
+        return gradient
+    ids, values = gradient
+    zeros = jnp.zeros((size, *values.shape[1:]), values.dtype)
+    return zeros.at[ids].set(values, mode="drop")
 
 
-def _choose(condition: Any, new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), new, old)
+def squared_norm(gradient: Rows | jax.Array) -> jax.Array:
+    """Sum of squares."""
+    values = gradient.values if isinstance(gradient, Rows) else gradient
+    return jnp.sum(jnp.square(values))

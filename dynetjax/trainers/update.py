@@ -7,6 +7,7 @@ are not, for a graph may still hold them.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,27 +15,26 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dynetjax.trainers.sparse import (
-    Gradient,
+from dynetjax.trainers.apply import (
     Step,
+    apply_block,
+    apply_everywhere,
     apply_rows,
-    apply_whole,
-    densify,
-    squared_norm,
 )
+from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
 
 
 class Gradients(NamedTuple):
     """All that an update reads and does not change.
 
     Attributes:
-        parameters: arrays, one per updated parameter.
+        blocks: per block of parameters, the list of their arrays.
         tables: one `Gradient` per updated table.
         frozen: arrays of parameters not updated, that count in the norm only.
         frozen_tables: likewise.
     """
 
-    parameters: list[Any]
+    blocks: list[list[Any]]
     tables: list[Gradient]
     frozen: list[Any]
     frozen_tables: list[Gradient]
@@ -44,7 +44,7 @@ class Targets(NamedTuple):
     """All that an update changes, but the values of dense parameters.
 
     Attributes:
-        states: the rule's state for each updated parameter.
+        states: the rule's state for each block of parameters.
         tables: values of each updated table.
         table_states: the rule's state for each updated table.
     """
@@ -65,7 +65,7 @@ def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
 
     Args of the result:
         knobs: see `knobs`.
-        values: arrays of the updated parameters.
+        values: per block of parameters, the list of their arrays.
         targets: `Targets`, donated.
         gradients: `Gradients`.
         dense: per updated table, whether the rule goes to all rows. Static.
@@ -75,47 +75,40 @@ def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
     """
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        norm = _norm(targets, gradients, frozen_sizes)
+        for_tables = _add_up(gradients.tables, [len(t) for t in targets.tables])
+        for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
+        norm = _norm(
+            [*gradients.blocks, gradients.frozen, for_tables, for_frozen_tables]
+        )
         step = _step(numbers, norm)
-        changed = [
-            apply_whole(rule, step, *of_one)
-            for of_one in zip(values, targets.states, gradients.parameters, strict=True)
+        blocks = [
+            apply_block(rule, step, *of_one)
+            for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
-        changed_tables = [
-            _apply_table(rule, step, *of_one)
-            for of_one in zip(
-                targets.tables,
-                targets.table_states,
-                gradients.tables,
-                dense,
-                strict=True,
+        tables = [
+            (apply_everywhere if to_all else apply_rows)(rule, step, *of_one)
+            for to_all, *of_one in zip(
+                dense, for_tables, targets.table_states, targets.tables, strict=True
             )
         ]
         new_targets = Targets(
-            states=[state for _, state in changed],
-            tables=[table for table, _ in changed_tables],
-            table_states=[state for _, state in changed_tables],
+            states=[state for _, state in blocks],
+            tables=[table for table, _ in tables],
+            table_states=[state for _, state in tables],
         )
-        return [value for value, _ in changed], new_targets, norm
+        return [new for new, _ in blocks], new_targets, norm
 
     return jax.jit(
         update, donate_argnames="targets", static_argnames=("dense", "frozen_sizes")
     )
 
 
-def _apply_table(rule, step, table, state, gradient, dense):
-    if dense:
-        whole = densify(gradient, len(table))
-        return apply_whole(rule, step, table, state, whole)
-    return apply_rows(rule, step, table, state, gradient)
+def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
+    return [add_up(g, size) for g, size in zip(gradients, sizes, strict=True)]
 
 
-def _norm(targets: Targets, gradients: Gradients, frozen_sizes) -> jax.Array:
-    dense = [*gradients.parameters, *gradients.frozen]
-    sizes = [*(len(table) for table in targets.tables), *frozen_sizes]
-    rows = [*gradients.tables, *gradients.frozen_tables]
-    squares = [jnp.sum(jnp.square(g)) for g in dense]
-    squares += [squared_norm(g, n) for g, n in zip(rows, sizes, strict=True)]
+def _norm(gradients: list[list[Any]]) -> jax.Array:
+    squares = [squared_norm(g) for group in gradients for g in group]
     return jnp.sqrt(sum(squares, jnp.float32(0)))
 
 

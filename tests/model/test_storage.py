@@ -59,7 +59,29 @@ class TestRowGradient:
         assert rows.tolist() == [0, 2, 4, 5, 5, 5, 5, 5]
         assert values[:, 0].tolist() == [2, 3, 1, 0, 0, 0, 0, 0]
 
+    def test_one_part_of_the_right_size_stays(self):
+        """Its rows may come repeatedly; another size is made by summing them."""
+        E = table()
+        rows, values = part(3, 1, 3, pad=1)
+        E.add_row_gradients(rows, values)
+        assert E.has_rows()
+        assert E.part_size() == 4
+        assert E.part(4).values is values
+        rows, values = E.part(6)
+        assert rows.tolist() == [1, 3, 5, 5, 5, 5]
+        assert values[:, 0].tolist() == [2, 4, 0, 0, 0, 0]
+
+    def test_several_parts_become_one(self):
+        E = table()
+        E.add_row_gradients(*part(3, 1, pad=1))
+        E.add_row_gradients(*part(1))
+        assert E.part_size() == capacity_for(2)
+        rows, values = E.part(2)
+        assert rows.tolist() == [1, 3]
+        assert values[:, 0].tolist() == [3, 1]
+
     def test_no_part(self):
+        assert not table().has_rows()
         assert table().row_capacity() == 0
         assert table().touched().tolist() == []
 

@@ -1,0 +1,138 @@
+"""The compiled update by itself: what it refuses, and the memory that it needs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dynetjax.trainers.adam import scale_by_adam
+from dynetjax.trainers.sparse import Gradient
+from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
+
+from .rules import Adam, clip_factor
+
+RULE = scale_by_adam(0.9, 0.999, 1e-8)
+ROWS, SIZE = 6, 3
+
+
+def targets(table, random=None):
+    """A table and a state, of zeros or of random numbers."""
+    state = RULE.init(jnp.asarray(table))
+    if random is not None:
+        state = jax.tree.map(
+            lambda x: jnp.asarray(random.rand(*x.shape), x.dtype), state
+        )
+    return Targets([], [jnp.asarray(table, jnp.float32)], [state])
+
+
+def rows_gradient(rows, values):
+    return Gradients([], [Gradient(np.int32(rows), jnp.asarray(values), None)], [], [])
+
+
+def on_host(tree):
+    return [np.array(leaf) for leaf in jax.tree.leaves(tree)]
+
+
+class TestTableEverywhere:
+    """The rule on all rows, where few have a gradient."""
+
+    def test_formula(self):
+        """Rows touched now, before and never, against NumPy."""
+        random = np.random.RandomState(0)
+        expected = random.randn(ROWS, SIZE)
+        rule, now = Adam(expected.shape, rate=0.1), targets(expected)
+        for t, rows in enumerate([[0, 1], [1, 2], [4], []], start=1):
+            values = random.randn(len(rows), SIZE).astype(np.float32) * 3
+            dense = np.zeros(expected.shape)
+            dense[rows] = values
+            _, now, norm = compiled_update(RULE)(
+                knobs(0.1, 5.0, t), [], now, rows_gradient(rows, values), (True,), ()
+            )
+            np.testing.assert_allclose(norm, np.linalg.norm(dense), rtol=1e-6)
+            factor = clip_factor([dense], 5.0)
+            everything = np.arange(ROWS)
+            expected -= rule.direction(factor * dense, everything, t)
+            np.testing.assert_allclose(now.tables[0], expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                now.table_states[0].m, rule.m, rtol=1e-4, atol=1e-6
+            )
+            np.testing.assert_allclose(
+                now.table_states[0].v, rule.v, rtol=1e-4, atol=1e-6
+            )
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+class TestRefused:
+    """A norm of NaN changes no bit, by a branch or by a choice per number."""
+
+    @pytest.mark.parametrize("everywhere", [False, True])
+    def test_table(self, monkeypatch, platform, everywhere):
+        update = self.update(monkeypatch, platform)
+        random = np.random.RandomState(1)
+        now = targets(random.randn(ROWS, SIZE), random)
+        before = on_host(now)
+        bad = rows_gradient([1, 4], np.array([[1, 2, 3], [4, np.nan, 5]], np.float32))
+        _, after, norm = update(knobs(0.1, 5.0, 7), [], now, bad, (everywhere,), ())
+        assert np.isnan(norm)
+        for old, new in zip(before, on_host(after), strict=True):
+            assert old.tobytes() == new.tobytes()
+
+    @pytest.mark.parametrize("number", [np.nan, np.inf])
+    def test_block(self, monkeypatch, platform, number):
+        update = self.update(monkeypatch, platform)
+        values = [jnp.array([1.0, -0.0]), jnp.full((2, 2), 3.0)]
+        state = jax.tree.map(lambda x: x + 0.5, RULE.init(jnp.zeros(6)))
+        before = on_host([values, state])
+        gradients = [jnp.array([number, 1.0]), jnp.ones((2, 2))]
+        new_values, after, _ = update(
+            knobs(0.1, 5.0, 7),
+            [values],
+            Targets([state], [], []),
+            Gradients([gradients], [], [], []),
+            (),
+            (),
+        )
+        for old, new in zip(before, on_host([new_values, after]), strict=True):
+            assert old.tobytes() == new.tobytes()
+
+    def test_accepted(self, monkeypatch, platform):
+        """The two ways are one update where nothing is refused."""
+        update = self.update(monkeypatch, platform)
+        g = rows_gradient([2], np.ones((1, SIZE), np.float32))
+        table = np.zeros((ROWS, SIZE))
+        _, after, _ = update(knobs(0.1, 5.0, 1), [], targets(table), g, (True,), ())
+        table[2] = -Adam((SIZE,), rate=0.1).direction(np.ones(SIZE), np.arange(SIZE), 1)
+        np.testing.assert_allclose(after.tables[0], table, rtol=1e-5)
+
+    def update(self, monkeypatch, platform):
+        monkeypatch.setattr(jax, "default_backend", lambda: platform)
+        return compiled_update.__wrapped__(RULE)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+class TestMemory:
+    """Nothing as large as a table is copied; one array of zeros is all."""
+
+    SHAPE = 4096, 128
+    BYTES = 4 * 4096 * 128
+
+    @pytest.mark.parametrize(("everywhere", "arrays"), [(False, 0.2), (True, 1.2)])
+    def test_table(self, everywhere, arrays):
+        now = targets(jnp.zeros(self.SHAPE))
+        g = rows_gradient(np.arange(64), jnp.ones((64, 128)))
+        self.check(arrays, [], now, g, (everywhere,))
+
+    def test_large_parameter(self):
+        values, state = jnp.zeros(self.SHAPE), RULE.init(jnp.zeros(4096 * 128))
+        g = Gradients([[jnp.ones(self.SHAPE)]], [], [], [])
+        self.check(1.2, [[values]], Targets([state], [], []), g, ())
+
+    def check(self, arrays, values, now, gradients, dense):
+        numbers = knobs(0.1, 5.0, 1)
+        lowered = compiled_update(RULE).lower(
+            numbers, values, now, gradients, dense=dense, frozen_sizes=()
+        )
+        used = lowered.compile().memory_analysis()
+        assert used.temp_size_in_bytes <= arrays * self.BYTES
+        donated = sum(leaf.nbytes for leaf in jax.tree.leaves(now))
+        assert used.alias_size_in_bytes == donated
