@@ -281,8 +281,10 @@ class _Loop:
 
         _, pull = jax.vjp(rows_of, moving, tiled, kept)
         every = self.gradients | back
+        # Gathers, not slices: XLA computes a gather once, but fuses a slice into each
+        # reader, some of them not above the scatter, and then copies the whole pool.
         above = [
-            lax.dynamic_slice_in_dim(every[cell.pool], base[c] + at, program.width)
+            take(every[cell.pool], base[c] + at + jnp.arange(program.width))
             for c, cell in enumerate(body.cells)
         ]
         d_leaves, d_tiled, d_kept = pull(above)
