@@ -5,12 +5,16 @@ handed out to be kept, and backward, where the kept results stand in for them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import compress
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import Var
 
+from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.ops.registry import LOOKUP, MAP
 
@@ -32,6 +36,69 @@ def weights(body: Body, step: CellStep) -> list[int]:
     return [
         n for what, n in step.operands if what == "uniform" and not body.uniforms[n][1]
     ]
+
+
+def cheap(body: Body) -> list[tuple[int, int]]:
+    """The uniforms whose gradients are taken lane by lane, as (cell, uniform)."""
+    return sorted(
+        {
+            (c, n)
+            for c, cell in enumerate(body.cells)
+            for step in cell.steps
+            if not step.op.contraction
+            for n in weights(body, step)
+        }
+    )
+
+
+@cache
+def needed(body: Body) -> tuple[bool, ...]:
+    """For each contraction, whether backward reads its result.
+
+    It does not where only sums lead from it to its cell's row, which is stored.
+    """
+    steps = [step for _, step in contractions(body)]
+    if not steps:
+        return ()
+    width = 2
+
+    def rows(shape: Shape) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
+
+    def backward(kept, uniforms, columns, leaves, stored):
+        trip = Trip(body, width, columns, uniforms, None)
+        tiled = {(c, n): jnp.stack([uniforms[n]] * width) for c, n in cheap(body)}
+        return trip.pull(leaves, {}, tiled, kept, stored)(stored)
+
+    closed = jax.make_jaxpr(backward)(
+        [rows(step.shape) for step in steps],
+        [jax.ShapeDtypeStruct(shape, jnp.float32) for shape, _ in body.uniforms],
+        jax.ShapeDtypeStruct((body.columns, width), jnp.int32),
+        {
+            (c, k): rows(body.pools[read.pool])
+            for c, cell in enumerate(body.cells)
+            for k, read in enumerate(cell.reads)
+            if read.column is not None
+        },
+        [rows(cell.shape) for cell in body.cells],
+    )
+    wanted = [True] * len(closed.jaxpr.outvars)
+    return tuple(_inputs(closed.jaxpr, wanted)[: len(steps)])
+
+
+def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
+    """The inputs that the wanted outputs depend on."""
+    live = {v for v in compress(jaxpr.outvars, wanted) if isinstance(v, Var)}
+    for equation in reversed(jaxpr.eqns):
+        used = [v in live for v in equation.outvars]
+        if not any(used):
+            continue
+        read = equation.invars
+        if equation.primitive.name == "jit":
+            inner = equation.params["jaxpr"].jaxpr
+            read = compress(read, _inputs(inner, used))
+        live.update(v for v in read if isinstance(v, Var))
+    return [v in live for v in jaxpr.invars]
 
 
 class Trip:
@@ -75,6 +142,7 @@ class Trip:
         leaves: dict[tuple[int, int], Array],
         kept: Sequence[Array] | None = None,
         tiled: dict[tuple[int, int], Array] | None = None,
+        stored: Sequence[Array] | None = None,
     ) -> tuple[list[Array], list[Array]]:
         """The cells' rows, with zeros on empty lanes, and the contractions' results.
 
@@ -83,6 +151,7 @@ class Trip:
             kept: the contractions' results, if they are known.
             tiled: uniforms with a lane axis, to take gradients lane by lane, by
                 (cell, uniform).
+            stored: the cells' rows, if they are known.
         """
         outs: list[Array] = []
         made: list[Array] = []
@@ -95,8 +164,17 @@ class Trip:
                 out = take(self.uniforms[cell.uniform], self.columns[cell.column])
             else:
                 out = self.given
-            outs.append(jnp.where(self.valid(cell, out.ndim), out, 0))
+            out = jnp.where(self.valid(cell, out.ndim), out, 0)
+            outs.append(out if stored is None else instead(stored[c], out))
         return outs, made
+
+    def pull(self, moving, still, tiled, kept, stored) -> Callable:
+        """Cotangents of the cells' rows to those of (`moving` leaves, tiled, kept)."""
+
+        def rows(moving, tiled, kept):
+            return self.run(still | moving, kept, tiled, stored)[0]
+
+        return jax.vjp(rows, moving, tiled, kept)[1]
 
     def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made) -> Array:
         values: list[Array] = []
@@ -170,6 +248,18 @@ def lane_function(
         return jnp.broadcast_to(result, (width, *result.shape))
 
     return every
+
+
+@jax.custom_vjp
+def instead(known: Array, computed: Array) -> Array:
+    """`known`, which is what `computed` would be; gradients go to `computed`."""
+    return known
+
+
+instead.defvjp(
+    lambda known, computed: (known, None),
+    lambda _, cotangent: (jnp.zeros_like(cotangent), cotangent),
+)
 
 
 def keep(fn: Callable[..., Array]) -> Callable[..., Array]:

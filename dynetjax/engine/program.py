@@ -7,7 +7,8 @@ weight's gradient of all lanes at once, in chunks, outside the loop.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import compress
 from typing import Any
 
 import jax
@@ -16,14 +17,23 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Read
-from dynetjax.engine.cells import Trip, contractions, lane_function, take, weights
+from dynetjax.engine.cells import (
+    Trip,
+    cheap,
+    contractions,
+    lane_function,
+    needed,
+    take,
+    weights,
+)
 from dynetjax.engine.stats import count
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
 
 TURN_WIDTH = 16  # lanes of a loop that is narrow
-GRADIENT_CHUNK = 64  # lanes a weight's gradient takes in at once
+GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
+LAST_CHUNKS = (32, 64, 128)  # and at the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +112,15 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
 
     `read` are the pools the component only reads, `shared` those it writes that other
     components have written before; `fresh` ones start as zeros. `kept` are the
-    results of contractions, if `keeping`.
+    results of contractions that backward needs, if `keeping`.
     """
     body = program.body
     written = program.written
     only_read = [p for p in range(len(body.pools)) if p not in written]
     shared = [p for p in written if p not in fresh]
     turn = worth_turning(program)
-    kept_shapes = [step.shape for _, step in contractions(body)] if keeping else []
+    keep = needed(body) if keeping else (False,) * len(contractions(body))
+    kept_shapes = [s.shape for _, s in compress(contractions(body), keep)]
 
     def component(uniforms, read_pools, shared_pools, given, tape):
         trips, base, columns = program.unpack(tape)
@@ -130,12 +141,8 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
             for c, cell in enumerate(body.cells):
                 at = base[c] + t * program.width
                 mine[cell.pool] = put(mine[cell.pool], rows[c], at)
-            if keeping:
-                kept = [
-                    put(k, z, t * program.width)
-                    for k, z in zip(kept, made, strict=True)
-                ]
-            return mine, kept
+            results = zip(kept, compress(made, keep), strict=True)
+            return mine, [put(k, z, t * program.width) for k, z in results]
 
         mine, kept = lax.fori_loop(0, trips, step, (start, kept))
         return [mine[p] for p in written], kept
@@ -214,9 +221,14 @@ def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
 
         back, cheap, wide = lax.fori_loop(0, trips, step, state)
         total = loop.weights(trips, base, columns, wide)
-        return [back[p] for p in into], [cheap[n] + total[n] for n in loop.learned]
+        return [back[p] for p in into], [_sum(n, cheap, total) for n in loop.learned]
 
     return component
+
+
+def _sum(n: int, *parts: dict[int, Array]) -> Array:
+    found = [part[n] for part in parts if n in part]
+    return sum(found[1:], found[0])
 
 
 def _source_rows(program: Program, gradients, base) -> Array:
@@ -235,22 +247,14 @@ class _Loop:
         self.gradients, self.given = gradients, given
         self.contractions = contractions(self.body)
         self.learned = program.learned
-        self.cheap = sorted(
-            {
-                (c, n)
-                for c, cell in enumerate(self.body.cells)
-                for step in cell.steps
-                if not step.op.contraction
-                for n in weights(self.body, step)
-            }
-        )
+        self.room = -(-program.lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
+        self.cheap = cheap(self.body)
 
     def start(self, back):
         """Gradients scattered so far, of cheap weights, and of contractions."""
-        cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for n in self.learned}
-        room = -(-self.program.lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
+        cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
         wide = [
-            zeros(room, step.shape) if weights(self.body, step) else None
+            zeros(self.room, step.shape) if weights(self.body, step) else None
             for _, step in self.contractions
         ]
         return back, cheap, wide
@@ -274,12 +278,12 @@ class _Loop:
             for c, n in self.cheap
         }
         at = t * program.width
-        kept = [lax.dynamic_slice_in_dim(z, at, program.width) for z in self.kept]
+        kept = self._kept(at)
+        stored = [
+            lax.dynamic_slice_in_dim(self.pools[cell.pool], base[c] + at, program.width)
+            for c, cell in enumerate(body.cells)
+        ]
 
-        def rows_of(moving, tiled, kept):
-            return trip.run(still | moving, kept, tiled)[0]
-
-        _, pull = jax.vjp(rows_of, moving, tiled, kept)
         every = self.gradients | back
         # Gathers, not slices: XLA computes a gather once, but fuses a slice into each
         # reader, some of them not above the scatter, and then copies the whole pool.
@@ -287,6 +291,7 @@ class _Loop:
             take(every[cell.pool], base[c] + at + jnp.arange(program.width))
             for c, cell in enumerate(body.cells)
         ]
+        pull = trip.pull(moving, still, tiled, kept, stored)
         d_leaves, d_tiled, d_kept = pull(above)
         back = self._scatter(trip, d_leaves, back)
         cheap = dict(cheap)
@@ -297,6 +302,18 @@ class _Loop:
             for w, d, (c, _) in zip(wide, d_kept, self.contractions, strict=True)
         ]
         return back, cheap, wide
+
+    def _kept(self, at) -> list[Array]:
+        """Results of contractions; zeros for those that nothing reads."""
+        found, width = iter(self.kept), self.program.width
+        return [
+            lax.dynamic_slice_in_dim(next(found), at, width)
+            if read
+            else zeros(width, step.shape)
+            for read, (_, step) in zip(
+                needed(self.body), self.contractions, strict=True
+            )
+        ]
 
     def _masked(self, trip: Trip, c: int, d: Array) -> Array:
         return jnp.where(trip.valid(self.body.cells[c], d.ndim), d, 0)
@@ -318,31 +335,49 @@ class _Loop:
         return back
 
     def weights(self, trips, base, columns, wide) -> dict[int, Array]:
-        """Gradients of the weights of contractions, from all lanes at once."""
-        total = {n: jnp.zeros(self.body.uniforms[n][0]) for n in self.learned}
-        steps = [
-            (c, step, w)
-            for (c, step), w in zip(self.contractions, wide, strict=True)
-            if w is not None
-        ]
-        if not steps:
-            return total
-        room = steps[0][2].shape[0]
-        spare = room - self.program.lanes
+        """Gradients of the weights of contractions, from all lanes at once.
+
+        The last chunk comes first, and is as small as its lanes allow: most graphs have
+        no more than that, and pay neither for empty lanes nor for a sum.
+        """
+        if all(w is None for w in wide):
+            return {}
+        spare = self.room - self.program.lanes
         padded = jnp.pad(columns, ((0, 0), (0, spare))) if spare else columns
-        chunks = -(-trips * self.program.width // GRADIENT_CHUNK)
+        lanes = trips * self.program.width
+        whole = jnp.maximum(lanes - 1, 0) // GRADIENT_CHUNK
+        rest = lanes - whole * GRADIENT_CHUNK
 
-        def chunk(i, total):
-            at = i * GRADIENT_CHUNK
-            part = lax.dynamic_slice(padded, (0, at), (padded.shape[0], GRADIENT_CHUNK))
-            total = dict(total)
-            for c, step, w in steps:
-                d = lax.dynamic_slice_in_dim(w, at, GRADIENT_CHUNK)
-                for n, g in self._weight(c, step, part, base, at, d):
-                    total[n] = total[n] + g
-            return total
+        def part(i, size: int):
+            return self._chunk(padded, base, wide, i * GRADIENT_CHUNK, size)
 
-        return lax.fori_loop(0, chunks, chunk, total)
+        def add(i, total):
+            return {n: total[n] + g for n, g in part(i, GRADIENT_CHUNK).items()}
+
+        names = jax.eval_shape(partial(part, 0, 1))
+        sizes = [n for n in LAST_CHUNKS if n <= self.room]
+        total = lax.switch(
+            sum(jnp.int32(rest > n) for n in (0, *sizes[:-1])),
+            [lambda: {n: jnp.zeros(s.shape) for n, s in names.items()}]
+            + [partial(part, whole, n) for n in sizes],
+        )
+        if self.room == GRADIENT_CHUNK:
+            return total  # a loop's only chunk would be made whether it runs or not
+        return lax.fori_loop(0, whole, add, total)
+
+    def _chunk(self, columns, base, wide, at, size: int) -> dict[int, Array]:
+        """Gradients of the weights from `size` lanes."""
+        total: dict[int, Array] = {}
+        part = lax.dynamic_slice(columns, (0, at), (columns.shape[0], size))
+        for (c, step), w in zip(self.contractions, wide, strict=True):
+            if w is None:
+                continue
+            d = lax.dynamic_slice_in_dim(w, at, size)
+            if d.ndim == 2:
+                d = lax.optimization_barrier(d.T).T
+            for n, g in self._weight(c, step, part, base, at, d):
+                total[n] = total[n] + g if n in total else g
+        return total
 
     def _weight(self, c: int, step, part, base, at, d):
         """Gradients of a contraction's weights from one chunk of lanes."""
@@ -353,11 +388,11 @@ class _Loop:
         for what, n in step.operands:
             if what == "leaf":
                 lanes.append(self._operand(reads[n], part, base, at))
-        trip = Trip(self.body, GRADIENT_CHUNK, part, self.uniforms, None)
+        trip = Trip(self.body, len(d), part, self.uniforms, None)
         lanes += trip.runtime(step)
 
         def result(uniforms):
-            return lane_function(step, spread, uniforms, GRADIENT_CHUNK)(*lanes)
+            return lane_function(step, spread, uniforms, len(d))(*lanes)
 
         _, pull = jax.vjp(result, [self.uniforms[n] for n in numbers])
         (found,) = pull(d)
@@ -372,5 +407,5 @@ class _Loop:
         if read.column is not None:
             return take(pool, part[read.column])
         assert read.register is not None
-        rows = base[read.register] + at + jnp.arange(GRADIENT_CHUNK)
+        rows = base[read.register] + at + jnp.arange(part.shape[1])
         return pool.at[rows].get(mode="fill", fill_value=0)
