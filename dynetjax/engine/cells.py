@@ -6,7 +6,7 @@ handed out to be kept, and backward, where the kept results stand in for them.
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import compress
+from itertools import compress, pairwise
 from typing import Any
 
 import jax
@@ -49,6 +49,39 @@ def cheap(body: Body) -> list[tuple[int, int]]:
             for n in weights(body, step)
         }
     )
+
+
+def is_range(step: CellStep) -> bool:
+    """Whether a step takes a range along the first axis of a value with lanes."""
+    return (
+        step.op.name == "pick_range"
+        and step.static[2] == 0
+        and step.operands[0][0] != "uniform"
+    )
+
+
+def range_source(c: int, cell: Cell, operand: tuple[str, int]) -> tuple:
+    """The value that a range is taken of."""
+    what, n = operand
+    if what == "leaf" and cell.reads[n].register is not None:
+        return "row", cell.reads[n].register
+    return what, c, n
+
+
+@cache
+def cuts(body: Body) -> dict[tuple, list[int]]:
+    """Where values are cut for the ranges that are taken of them."""
+    found: dict[tuple, set[int]] = {}
+    for c, cell in enumerate(body.cells):
+        for step in filter(is_range, cell.steps):
+            (what, n) = step.operands[0]
+            if what == "leaf":
+                shape = body.pools[cell.reads[n].pool]
+            else:
+                shape = cell.steps[n].shape
+            source = range_source(c, cell, (what, n))
+            found.setdefault(source, {0, shape[0]}).update(step.static[:2])
+    return {source: sorted(bounds) for source, bounds in found.items()}
 
 
 @cache
@@ -155,6 +188,7 @@ class Trip:
         """
         outs: list[Array] = []
         made: list[Array] = []
+        self.pieces: dict[tuple, dict[int, Array]] = {}
         for c, cell in enumerate(self.body.cells):
             if cell.form == MAP:
                 out = self._cell(c, cell, outs, leaves, kept, tiled or {}, made)
@@ -179,6 +213,9 @@ class Trip:
     def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made) -> Array:
         values: list[Array] = []
         for step in cell.steps:
+            if is_range(step):
+                values.append(self._range(c, cell, step, values, outs, leaves))
+                continue
             lanes, fixed, spread = [], [], []
             for what, n in step.operands:
                 apart = what == "uniform" and (
@@ -210,6 +247,33 @@ class Trip:
         # Lanes that are real there but not here must take no gradient from here.
         rows = outs[register]
         return jnp.where(self.valid(cell, rows.ndim), rows, 0)
+
+    def _range(self, c: int, cell: Cell, step: CellStep, values, outs, leaves) -> Array:
+        """A range of a value that is cut once for all that read a range of it.
+
+        Backward then joins the gradients of the pieces; ranges taken one by one would
+        each be padded to the whole, and added.
+        """
+        (operand,) = step.operands
+        source = range_source(c, cell, operand)
+        start, end, _ = step.static
+        if source not in self.pieces:
+            what, n = operand
+            if what == "step":
+                value = values[n]
+            elif source[0] == "row":
+                value = outs[source[1]]
+            else:
+                value = leaves[c, n]
+            bounds = cuts(self.body)[source]
+            sizes = [b - a for a, b in pairwise(bounds)]
+            parts = lax.split(value, sizes, axis=1)
+            self.pieces[source] = dict(zip(bounds, parts, strict=False))
+        found = [p for at, p in self.pieces[source].items() if start <= at < end]
+        part = jnp.concatenate(found, axis=1)
+        if source[0] == "row":
+            part = jnp.where(self.valid(cell, part.ndim), part, 0)
+        return part
 
     def runtime(self, step: CellStep) -> list[Array]:
         """The runtime values of a step, one per lane."""

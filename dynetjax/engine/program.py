@@ -231,6 +231,14 @@ def _sum(n: int, *parts: dict[int, Array]) -> Array:
     return sum(found[1:], found[0])
 
 
+def room(lanes: int) -> int:
+    """Lanes in whole chunks, the last of any size."""
+    for size in LAST_CHUNKS:
+        if lanes <= size:
+            return size
+    return -(-lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
+
+
 def _source_rows(program: Program, gradients, base) -> Array:
     """The gradients of a source's rows, lane by lane."""
     pool = gradients[program.body.cells[0].pool]
@@ -247,7 +255,7 @@ class _Loop:
         self.gradients, self.given = gradients, given
         self.contractions = contractions(self.body)
         self.learned = program.learned
-        self.room = -(-program.lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
+        self.room = room(program.lanes)
         self.cheap = cheap(self.body)
 
     def start(self, back):
@@ -361,7 +369,7 @@ class _Loop:
             [lambda: {n: jnp.zeros(s.shape) for n, s in names.items()}]
             + [partial(part, whole, n) for n in sizes],
         )
-        if self.room == GRADIENT_CHUNK:
+        if self.room <= GRADIENT_CHUNK:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 
