@@ -13,13 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dynetjax.engine.program import (
-    Program,
-    back_pools,
-    backward_rows,
-    forward_rows,
-    zeros,
-)
+from dynetjax.engine.backward import back_pools, backward_rows
+from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.engine.stats import count
 from dynetjax.ops.registry import INPUT, LOOKUP
 

@@ -10,9 +10,10 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.fused import HOT, Fusion, fused_backward, fused_forward
 from dynetjax.engine.plan import Plan, Step
-from dynetjax.engine.program import back_pools, backward, forward
+from dynetjax.engine.program import forward
 from dynetjax.engine.schedule import capacity
 from dynetjax.engine.stats import phase
 from dynetjax.engine.tape import TapeWriter
