@@ -5,12 +5,16 @@ handed out to be kept, and backward, where the kept results stand in for them.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import compress, pairwise
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import Var
 
+from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.ops.registry import LOOKUP, MAP
 
@@ -32,6 +36,102 @@ def weights(body: Body, step: CellStep) -> list[int]:
     return [
         n for what, n in step.operands if what == "uniform" and not body.uniforms[n][1]
     ]
+
+
+def cheap(body: Body) -> list[tuple[int, int]]:
+    """The uniforms whose gradients are taken lane by lane, as (cell, uniform)."""
+    return sorted(
+        {
+            (c, n)
+            for c, cell in enumerate(body.cells)
+            for step in cell.steps
+            if not step.op.contraction
+            for n in weights(body, step)
+        }
+    )
+
+
+def is_range(step: CellStep) -> bool:
+    """Whether a step takes a range along the first axis of a value with lanes."""
+    return (
+        step.op.name == "pick_range"
+        and step.static[2] == 0
+        and step.operands[0][0] != "uniform"
+    )
+
+
+def range_source(c: int, cell: Cell, operand: tuple[str, int]) -> tuple:
+    """The value that a range is taken of."""
+    what, n = operand
+    if what == "leaf" and cell.reads[n].register is not None:
+        return "row", cell.reads[n].register
+    return what, c, n
+
+
+@cache
+def cuts(body: Body) -> dict[tuple, list[int]]:
+    """Where values are cut for the ranges that are taken of them."""
+    found: dict[tuple, set[int]] = {}
+    for c, cell in enumerate(body.cells):
+        for step in filter(is_range, cell.steps):
+            (what, n) = step.operands[0]
+            if what == "leaf":
+                shape = body.pools[cell.reads[n].pool]
+            else:
+                shape = cell.steps[n].shape
+            source = range_source(c, cell, (what, n))
+            found.setdefault(source, {0, shape[0]}).update(step.static[:2])
+    return {source: sorted(bounds) for source, bounds in found.items()}
+
+
+@cache
+def needed(body: Body) -> tuple[bool, ...]:
+    """For each contraction, whether backward reads its result.
+
+    It does not where only sums lead from it to its cell's row, which is stored.
+    """
+    steps = [step for _, step in contractions(body)]
+    if not steps:
+        return ()
+    width = 2
+
+    def rows(shape: Shape) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
+
+    def backward(kept, uniforms, columns, leaves, stored):
+        trip = Trip(body, width, columns, uniforms, None)
+        tiled = {(c, n): jnp.stack([uniforms[n]] * width) for c, n in cheap(body)}
+        return trip.pull(leaves, {}, tiled, kept, stored)(stored)
+
+    closed = jax.make_jaxpr(backward)(
+        [rows(step.shape) for step in steps],
+        [jax.ShapeDtypeStruct(shape, jnp.float32) for shape, _ in body.uniforms],
+        jax.ShapeDtypeStruct((body.columns, width), jnp.int32),
+        {
+            (c, k): rows(body.pools[read.pool])
+            for c, cell in enumerate(body.cells)
+            for k, read in enumerate(cell.reads)
+            if read.column is not None
+        },
+        [rows(cell.shape) for cell in body.cells],
+    )
+    wanted = [True] * len(closed.jaxpr.outvars)
+    return tuple(_inputs(closed.jaxpr, wanted)[: len(steps)])
+
+
+def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
+    """The inputs that the wanted outputs depend on."""
+    live = {v for v in compress(jaxpr.outvars, wanted) if isinstance(v, Var)}
+    for equation in reversed(jaxpr.eqns):
+        used = [v in live for v in equation.outvars]
+        if not any(used):
+            continue
+        read = equation.invars
+        if equation.primitive.name == "jit":
+            inner = equation.params["jaxpr"].jaxpr
+            read = compress(read, _inputs(inner, used))
+        live.update(v for v in read if isinstance(v, Var))
+    return [v in live for v in jaxpr.invars]
 
 
 class Trip:
@@ -75,6 +175,7 @@ class Trip:
         leaves: dict[tuple[int, int], Array],
         kept: Sequence[Array] | None = None,
         tiled: dict[tuple[int, int], Array] | None = None,
+        stored: Sequence[Array] | None = None,
     ) -> tuple[list[Array], list[Array]]:
         """The cells' rows, with zeros on empty lanes, and the contractions' results.
 
@@ -83,9 +184,11 @@ class Trip:
             kept: the contractions' results, if they are known.
             tiled: uniforms with a lane axis, to take gradients lane by lane, by
                 (cell, uniform).
+            stored: the cells' rows, if they are known.
         """
         outs: list[Array] = []
         made: list[Array] = []
+        self.pieces: dict[tuple, dict[int, Array]] = {}
         for c, cell in enumerate(self.body.cells):
             if cell.form == MAP:
                 out = self._cell(c, cell, outs, leaves, kept, tiled or {}, made)
@@ -95,12 +198,24 @@ class Trip:
                 out = take(self.uniforms[cell.uniform], self.columns[cell.column])
             else:
                 out = self.given
-            outs.append(jnp.where(self.valid(cell, out.ndim), out, 0))
+            out = jnp.where(self.valid(cell, out.ndim), out, 0)
+            outs.append(out if stored is None else instead(stored[c], out))
         return outs, made
+
+    def pull(self, moving, still, tiled, kept, stored) -> Callable:
+        """Cotangents of the cells' rows to those of (`moving` leaves, tiled, kept)."""
+
+        def rows(moving, tiled, kept):
+            return self.run(still | moving, kept, tiled, stored)[0]
+
+        return jax.vjp(rows, moving, tiled, kept)[1]
 
     def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made) -> Array:
         values: list[Array] = []
         for step in cell.steps:
+            if is_range(step):
+                values.append(self._range(c, cell, step, values, outs, leaves))
+                continue
             lanes, fixed, spread = [], [], []
             for what, n in step.operands:
                 apart = what == "uniform" and (
@@ -132,6 +247,33 @@ class Trip:
         # Lanes that are real there but not here must take no gradient from here.
         rows = outs[register]
         return jnp.where(self.valid(cell, rows.ndim), rows, 0)
+
+    def _range(self, c: int, cell: Cell, step: CellStep, values, outs, leaves) -> Array:
+        """A range of a value that is cut once for all that read a range of it.
+
+        Backward then joins the gradients of the pieces; ranges taken one by one would
+        each be padded to the whole, and added.
+        """
+        (operand,) = step.operands
+        source = range_source(c, cell, operand)
+        start, end, _ = step.static
+        if source not in self.pieces:
+            what, n = operand
+            if what == "step":
+                value = values[n]
+            elif source[0] == "row":
+                value = outs[source[1]]
+            else:
+                value = leaves[c, n]
+            bounds = cuts(self.body)[source]
+            sizes = [b - a for a, b in pairwise(bounds)]
+            parts = lax.split(value, sizes, axis=1)
+            self.pieces[source] = dict(zip(bounds, parts, strict=False))
+        found = [p for at, p in self.pieces[source].items() if start <= at < end]
+        part = jnp.concatenate(found, axis=1)
+        if source[0] == "row":
+            part = jnp.where(self.valid(cell, part.ndim), part, 0)
+        return part
 
     def runtime(self, step: CellStep) -> list[Array]:
         """The runtime values of a step, one per lane."""
@@ -170,6 +312,18 @@ def lane_function(
         return jnp.broadcast_to(result, (width, *result.shape))
 
     return every
+
+
+@jax.custom_vjp
+def instead(known: Array, computed: Array) -> Array:
+    """`known`, which is what `computed` would be; gradients go to `computed`."""
+    return known
+
+
+instead.defvjp(
+    lambda known, computed: (known, None),
+    lambda _, cotangent: (jnp.zeros_like(cotangent), cotangent),
+)
 
 
 def keep(fn: Callable[..., Array]) -> Callable[..., Array]:

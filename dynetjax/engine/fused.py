@@ -13,14 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from dynetjax.engine.backward import back_pools, backward_rows
 from dynetjax.engine.causes import made_fused
-from dynetjax.engine.program import (
-    Program,
-    back_pools,
-    backward_rows,
-    forward_rows,
-    zeros,
-)
+from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any

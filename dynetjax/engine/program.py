@@ -1,13 +1,13 @@
-"""Programs: one jitted function per component, size class and direction.
+"""Programs: a component at one size class, and its compiled forward.
 
-`forward` runs a component's trips and writes its rows into pools; `backward` runs them
-in reverse, scatters gradients back to the rows that were read, and then makes each
-weight's gradient of all lanes at once, in chunks, outside the loop.
+`forward` runs the component's trips and writes its rows into pools;
+`engine/backward.py` has the other direction.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import jax
@@ -15,15 +15,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine.body import Body, Read
+from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
-from dynetjax.engine.cells import Trip, contractions, lane_function, take, weights
-from dynetjax.ops.registry import INPUT, LOOKUP
+from dynetjax.engine.cells import Trip, contractions, needed
 
 Array = Any
 
 TURN_WIDTH = 16  # lanes of a loop that is narrow
-GRADIENT_CHUNK = 64  # lanes a weight's gradient takes in at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +100,15 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
 
     `read` are the pools the component only reads, `shared` those it writes that other
     components have written before; `fresh` ones start as zeros. `kept` are the
-    results of contractions, if `keeping`.
+    results of contractions that backward needs, if `keeping`.
     """
     body = program.body
     written = program.written
     only_read = [p for p in range(len(body.pools)) if p not in written]
     shared = [p for p in written if p not in fresh]
     turn = worth_turning(program)
-    kept_shapes = [step.shape for _, step in contractions(body)] if keeping else []
+    keep = needed(body) if keeping else (False,) * len(contractions(body))
+    kept_shapes = [s.shape for _, s in compress(contractions(body), keep)]
 
     def component(uniforms, read_pools, shared_pools, given, tape):
         trips, base, columns = program.unpack(tape)
@@ -130,12 +129,8 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
             for c, cell in enumerate(body.cells):
                 at = base[c] + t * program.width
                 mine[cell.pool] = put(mine[cell.pool], rows[c], at)
-            if keeping:
-                kept = [
-                    put(k, z, t * program.width)
-                    for k, z in zip(kept, made, strict=True)
-                ]
-            return mine, kept
+            results = zip(kept, compress(made, keep), strict=True)
+            return mine, [put(k, z, t * program.width) for k, z in results]
 
         mine, kept = lax.fori_loop(0, trips, step, (start, kept))
         return [mine[p] for p in written], kept
@@ -167,208 +162,3 @@ def worth_turning(program: Program) -> list[int]:
 def put(pool: Array, rows: Array, at: Array) -> Array:
     """`pool` with consecutive rows from `at` on replaced."""
     return lax.dynamic_update_slice_in_dim(pool, rows, at, 0)
-
-
-def back_pools(body: Body) -> list[int]:
-    """The pools that a component's gradients are scattered to."""
-    return sorted({r.pool for c in body.cells for r in c.reads if _scatters(r)})
-
-
-def _scatters(read: Read) -> bool:
-    return read.differentiable and read.column is not None
-
-
-@cache
-def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
-    """`backward_rows`, compiled; gradients that it adds to are donated."""
-    made("backward", program.body, program.width, program.capacities)
-    return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
-
-
-def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
-    """``(uniforms, pools, kept, above, given_back, given, tape) -> (back, weights)``.
-
-    `pools` are the values of all pools; `above` the gradients of the pools it writes
-    and does not scatter to; `given_back` those of the pools it scatters to, but for
-    `fresh` ones, which start as zeros. A component that copies rows of a table returns
-    their gradients as `back`.
-    """
-    body = program.body
-    into = back_pools(body)
-    above_only = [p for p in program.written if p not in into]
-    started = [p for p in into if p not in fresh]
-    source = body.cells[0].form
-
-    def component(uniforms, pools, kept, above, given_back, given, tape):
-        trips, base, columns = program.unpack(tape)
-        gradients = dict(zip(above_only, above, strict=True))
-        back = dict(zip(started, given_back, strict=True))
-        back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
-        if source in (LOOKUP, INPUT):
-            return [_source_rows(program, gradients, base)], []
-        loop = _Loop(program, uniforms, pools, kept, gradients, given)
-        state = loop.start(back)
-
-        def step(k, state):
-            return loop.reverse(trips - 1 - k, base, columns, state)
-
-        back, cheap, wide = lax.fori_loop(0, trips, step, state)
-        total = loop.weights(trips, base, columns, wide)
-        return [back[p] for p in into], [cheap[n] + total[n] for n in loop.learned]
-
-    return component
-
-
-def _source_rows(program: Program, gradients, base) -> Array:
-    """The gradients of a source's rows, lane by lane."""
-    pool = gradients[program.body.cells[0].pool]
-    rows = base[0] + jnp.arange(program.lanes)
-    return pool.at[rows].get(mode="fill", fill_value=0)
-
-
-class _Loop:
-    """The backward loop of one component while it is traced."""
-
-    def __init__(self, program: Program, uniforms, pools, kept, gradients, given):
-        self.program, self.body = program, program.body
-        self.uniforms, self.pools, self.kept = uniforms, pools, kept
-        self.gradients, self.given = gradients, given
-        self.contractions = contractions(self.body)
-        self.learned = program.learned
-        self.cheap = sorted(
-            {
-                (c, n)
-                for c, cell in enumerate(self.body.cells)
-                for step in cell.steps
-                if not step.op.contraction
-                for n in weights(self.body, step)
-            }
-        )
-
-    def start(self, back):
-        """Gradients scattered so far, of cheap weights, and of contractions."""
-        cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for n in self.learned}
-        room = -(-self.program.lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
-        wide = [
-            zeros(room, step.shape) if weights(self.body, step) else None
-            for _, step in self.contractions
-        ]
-        return back, cheap, wide
-
-    def reverse(self, t, base, columns, state):
-        """One trip backwards."""
-        back, cheap, wide = state
-        program, body = self.program, self.body
-        trip = program.trip(columns, t, self.uniforms, self.given)
-        leaves = trip.leaves(self.pools)
-        moving = {
-            key: rows
-            for key, rows in leaves.items()
-            if body.cells[key[0]].reads[key[1]].differentiable
-        }
-        still = {key: rows for key, rows in leaves.items() if key not in moving}
-        tiled = {
-            (c, n): jnp.broadcast_to(
-                self.uniforms[n], (program.width, *body.uniforms[n][0])
-            )
-            for c, n in self.cheap
-        }
-        at = t * program.width
-        kept = [lax.dynamic_slice_in_dim(z, at, program.width) for z in self.kept]
-
-        def rows_of(moving, tiled, kept):
-            return trip.run(still | moving, kept, tiled)[0]
-
-        _, pull = jax.vjp(rows_of, moving, tiled, kept)
-        every = self.gradients | back
-        above = [
-            lax.dynamic_slice_in_dim(every[cell.pool], base[c] + at, program.width)
-            for c, cell in enumerate(body.cells)
-        ]
-        d_leaves, d_tiled, d_kept = pull(above)
-        back = self._scatter(trip, d_leaves, back)
-        cheap = dict(cheap)
-        for (c, n), d in d_tiled.items():
-            cheap[n] = cheap[n] + jnp.sum(self._masked(trip, c, d), axis=0)
-        wide = [
-            w if w is None else put(w, self._masked(trip, c, d), at)
-            for w, d, (c, _) in zip(wide, d_kept, self.contractions, strict=True)
-        ]
-        return back, cheap, wide
-
-    def _masked(self, trip: Trip, c: int, d: Array) -> Array:
-        return jnp.where(trip.valid(self.body.cells[c], d.ndim), d, 0)
-
-    def _scatter(self, trip: Trip, d_leaves, back):
-        """Add the leaves' gradients to the rows they were read from."""
-        back = dict(back)
-        seen: dict[tuple[int, int], Array] = {}
-        for (c, k), d in d_leaves.items():
-            read = self.body.cells[c].reads[k]
-            key = read.pool, read.column
-            seen[key] = seen[key] + d if key in seen else d
-        for p in back:
-            keys = [key for key in seen if key[0] == p]
-            if keys:
-                rows = jnp.concatenate([trip.columns[column] for _, column in keys])
-                values = jnp.concatenate([seen[key] for key in keys])
-                back[p] = back[p].at[rows].add(values, mode="promise_in_bounds")
-        return back
-
-    def weights(self, trips, base, columns, wide) -> dict[int, Array]:
-        """Gradients of the weights of contractions, from all lanes at once."""
-        total = {n: jnp.zeros(self.body.uniforms[n][0]) for n in self.learned}
-        steps = [
-            (c, step, w)
-            for (c, step), w in zip(self.contractions, wide, strict=True)
-            if w is not None
-        ]
-        if not steps:
-            return total
-        room = steps[0][2].shape[0]
-        spare = room - self.program.lanes
-        padded = jnp.pad(columns, ((0, 0), (0, spare))) if spare else columns
-        chunks = -(-trips * self.program.width // GRADIENT_CHUNK)
-
-        def chunk(i, total):
-            at = i * GRADIENT_CHUNK
-            part = lax.dynamic_slice(padded, (0, at), (padded.shape[0], GRADIENT_CHUNK))
-            total = dict(total)
-            for c, step, w in steps:
-                d = lax.dynamic_slice_in_dim(w, at, GRADIENT_CHUNK)
-                for n, g in self._weight(c, step, part, base, at, d):
-                    total[n] = total[n] + g
-            return total
-
-        return lax.fori_loop(0, chunks, chunk, total)
-
-    def _weight(self, c: int, step, part, base, at, d):
-        """Gradients of a contraction's weights from one chunk of lanes."""
-        reads = self.body.cells[c].reads
-        spread = [what == "uniform" for what, _ in step.operands]
-        numbers = [n for what, n in step.operands if what == "uniform"]
-        lanes = []
-        for what, n in step.operands:
-            if what == "leaf":
-                lanes.append(self._operand(reads[n], part, base, at))
-        trip = Trip(self.body, GRADIENT_CHUNK, part, self.uniforms, None)
-        lanes += trip.runtime(step)
-
-        def result(uniforms):
-            return lane_function(step, spread, uniforms, GRADIENT_CHUNK)(*lanes)
-
-        _, pull = jax.vjp(result, [self.uniforms[n] for n in numbers])
-        (found,) = pull(d)
-        constant = self.body.uniforms
-        return [
-            (n, g) for n, g in zip(numbers, found, strict=True) if not constant[n][1]
-        ]
-
-    def _operand(self, read: Read, part, base, at) -> Array:
-        """Rows a contraction read in one chunk of lanes."""
-        pool = self.pools[read.pool]
-        if read.column is not None:
-            return take(pool, part[read.column])
-        assert read.register is not None
-        rows = base[read.register] + at + jnp.arange(GRADIENT_CHUNK)
-        return pool.at[rows].get(mode="fill", fill_value=0)

@@ -12,10 +12,11 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.fused import HOT, Fusion, fused_backward, fused_forward
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
-from dynetjax.engine.program import back_pools, backward, forward
+from dynetjax.engine.program import forward
 from dynetjax.engine.schedule import capacity
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter

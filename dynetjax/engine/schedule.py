@@ -18,7 +18,7 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling
 
-LOOP_WIDTHS = (4, 16, 64, 256)
+LOOP_WIDTHS = (2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
 TRIP_COST = 8  # of a trip of a loop, in lanes
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
