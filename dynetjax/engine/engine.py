@@ -1,7 +1,8 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind
-from dynetjax.ops.rules import CHANGED
+from dynetjax.ops.rules import CHANGED, Rule
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -243,7 +244,15 @@ def _accumulate(
 
 def _reached(graph: ComputationGraph, root: Expression) -> set[Kind]:
     """The parameters that nodes up to `root` read, but for constant ones."""
-    rules = {node.rule for node in graph.nodes[: root.index + 1]}
+    before = graph.nodes[: root.index + 1]
+    return _parameters_read(frozenset(map(_rule_of, before)))
+
+
+_rule_of = attrgetter("rule")
+
+
+@lru_cache(maxsize=1024)
+def _parameters_read(rules: frozenset[Rule]) -> set[Kind]:
     uniforms = {v.kind for rule in rules for v in rule.operands if v.kind.uniform}
     return {kind for uniform in uniforms for kind in _parameters_of(uniform)}
 

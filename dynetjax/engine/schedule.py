@@ -111,14 +111,13 @@ def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
         linked = [k for k in range(len(columns)) if slot + k in scope.registers]
         if not linked:
             continue
-        leader[nodes] = leader[columns[linked[0]]]
-        if len(np.unique(leader[nodes])) < len(nodes):
+        mine = leader[columns[linked[0]]]
+        leader[nodes] = mine
+        if len(set(mine.tolist())) < len(nodes):
             unaligned.add(slot + linked[0])
-        unaligned.update(
-            slot + k
-            for k in linked[1:]
-            if not np.array_equal(leader[columns[k]], leader[nodes])
-        )
+        for k in linked[1:]:
+            if (leader[columns[k]] != mine).any():
+                unaligned.add(slot + k)
     return leader, unaligned
 
 
@@ -215,6 +214,11 @@ def _width(scope: Scope, component: Component, counts: list[int]) -> int:
     `counts` are the lanes of each iteration.
     """
     body = wiring(scope, component).body
+    settled = _settled.get(body)
+    if settled is not None:
+        trips = sum([-(-n // settled) for n in counts])
+        if trips * (TRIP_COST + settled) <= 2 * sum(counts) + PATIENCE:
+            return settled  # no width costs less than a lane for each lane
     widths = LOOP_WIDTHS if component.cyclic else WIDTHS
     cost = {w: sum([-(-n // w) for n in counts]) * (TRIP_COST + w) for w in widths}
     best = min(cost, key=lambda w: cost[w])
