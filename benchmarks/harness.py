@@ -272,6 +272,9 @@ class Clock:
         self.last = now
 
 
+COUNTERS = ("graphs", "programs", "compilations", "loads", "compile_seconds", "seconds")
+
+
 class DynetRunner:
     """Trains a network written against DyNet's API, with Adam.
 
@@ -313,8 +316,10 @@ class DynetRunner:
 
     def stats(self):
         """Counters of the backend; empty for DyNet, which has none."""
-        found = getattr(self.dy, "stats", None)
-        return dataclasses.asdict(found()) if found else {}
+        if not hasattr(self.dy, "stats"):
+            return {}
+        found = self.dy.stats()
+        return {name: getattr(found, name) for name in COUNTERS}
 
 
 def difference(later, earlier):

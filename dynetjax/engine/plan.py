@@ -28,7 +28,8 @@ KEPT = 256  # plans
 MOST_KEPT = 4096  # nodes of a plan that is kept
 
 LARGE_BYTES = 1 << 22  # of the kept results of one operation
-SMALL_ROOM = 64  # lanes, at the least
+HUGE_BYTES = 1 << 27
+SMALL_ROOM = 256  # lanes, at the least
 
 _rooms: dict[Body, int] = {}
 _scopes: dict[frozenset[int], Scope] = {}
@@ -219,15 +220,16 @@ def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:
 def _room(body: Body, lanes: int, needed: int) -> int:
     """Lanes for which results are kept: `lanes`, if they are not too large for that.
 
-    Else it is the largest number needed so far, as a power of two.
+    Else it follows the largest number needed so far, in steps of four, for every step
+    compiles; and of two where that would take much memory.
     """
     shapes = [step.shape for cell in body.cells for step in cell.steps]
-    widest = max((math.prod(shape) for shape in shapes), default=1)
-    if 4 * widest * lanes <= LARGE_BYTES:
+    each = 4 * max((math.prod(shape) for shape in shapes), default=1)
+    if each * lanes <= LARGE_BYTES:
         return lanes
     room = max(SMALL_ROOM, _rooms.get(body, 0))
     while room < needed:
-        room *= 2
+        room *= 4 if 4 * room * each <= HUGE_BYTES else 2
     _rooms[body] = room
     return room
 

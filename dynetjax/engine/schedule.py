@@ -140,8 +140,18 @@ def _place(
             nodes = tiling.nodes.get(macro)
             if nodes is not None:
                 plan.row[nodes] = base + plan.lane[nodes]
-    plan.level = max(_level(MACROS[p].shape, n) for p, n in used.items())
+    plan.level = _settled_level(
+        scope, max(_level(MACROS[p].shape, n) for p, n in used.items())
+    )
     return plan
+
+
+def _settled_level(scope: Scope, needed: int) -> int:
+    """The size class for a graph: one class more than needed if that is in use."""
+    if needed not in scope.levels and needed + 1 in scope.levels:
+        return needed + 1
+    scope.levels.add(needed)
+    return needed
 
 
 def _lanes(

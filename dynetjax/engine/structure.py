@@ -46,6 +46,7 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
+        levels: size classes in use.
         tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
         components: in topological order; `component_of` tells each macro's index.
@@ -62,6 +63,7 @@ class Scope:
         self.trained = False
         self.tries = 0
         self.hoisted = 0
+        self.levels: set[int] = set()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
         self._ranks: dict[int, int] = {}
