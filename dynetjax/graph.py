@@ -58,6 +58,7 @@ class ComputationGraph:
             live, or computes every node at once.
         cells: the stored nodes; what they read always comes before them. An
             expression's `args` count in this list.
+        uniforms: the nodes that have no rows, for they are made of parameters alone.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
         lines: where the user made each node, by number; None if that is not noted.
@@ -75,6 +76,7 @@ class ComputationGraph:
         self.open = None if immediate or _noting_lines else self.nodes
         self.cells: list[Expression] = []
         self.changes = len(CHANGED)
+        self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
         self.state: Any = None
 
@@ -88,7 +90,8 @@ class ComputationGraph:
     def close(self) -> None:
         """Drop every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
-        self.nodes, self.cells, self.sessions, self.state = [], [], {}, None
+        self.nodes, self.cells, self.uniforms = [], [], []
+        self.sessions, self.state = {}, None
 
     def add(
         self,
@@ -243,6 +246,8 @@ class ComputationGraph:
         node.index = len(self.nodes)
         self._settle(node, node.operands if operands is None else operands)
         self.nodes.append(node)
+        if not node.lanes:
+            self.uniforms.append(node)
         if self.lines is not None:
             self.lines[node.index] = _line_of_user()
         if self.immediate:

@@ -1,12 +1,12 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
-from operator import attrgetter
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.stats import count, phase
@@ -15,8 +15,8 @@ from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind
-from dynetjax.ops.rules import CHANGED, Rule
+from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
+from dynetjax.ops.rules import CHANGED
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -25,13 +25,14 @@ class State:
     """What was computed of a graph.
 
     Attributes:
+        seed: gives the seed of its random nodes, drawn when one is met.
         runs: in order; together they computed the stored nodes before `done`.
         last: the last backward.
     """
 
-    def __init__(self, seed: int):
+    def __init__(self, draw_seed: Callable[[], int]):
         self.uniforms = Uniforms()
-        self.seed = seed
+        self.seed = cache(draw_seed)
         self.runs: list[Run] = []
         self.last: Backward | None = None
 
@@ -72,7 +73,7 @@ class Engine:
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(self._draw_seed())
+            graph.state = State(self._draw_seed)
         return graph.state
 
     def _compute(
@@ -108,7 +109,7 @@ class Engine:
         last = self._differentiate(graph, state, node, full)
         last.weights = state.uniforms.pull_back(last.weights)
         state.last = last
-        _accumulate(last.weights, last.touched(), _reached(graph, node))
+        _accumulate(last.weights, last.touched(), _reached(graph, last))
 
     def _differentiate(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
@@ -196,7 +197,7 @@ def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan]]:
     if state is not None and state.runs:
         return [(run.tiling, run.plan) for run in state.runs]
     last = [node for node in graph.nodes[-1:] if node.lanes]
-    state = State(seed=0)
+    state = State(lambda: 0)
     _settle(graph, state, last)
     return [_plan(graph, state, 0, last)] if last else []
 
@@ -242,19 +243,22 @@ def _accumulate(
         OWNERS[kind.source].has_gradient = True
 
 
-def _reached(graph: ComputationGraph, root: Expression) -> set[Kind]:
-    """The parameters that nodes up to `root` read, but for constant ones."""
-    before = graph.nodes[: root.index + 1]
-    return _parameters_read(frozenset(map(_rule_of, before)))
-
-
-_rule_of = attrgetter("rule")
-
-
-@lru_cache(maxsize=1024)
-def _parameters_read(rules: frozenset[Rule]) -> set[Kind]:
-    uniforms = {v.kind for rule in rules for v in rule.operands if v.kind.uniform}
+def _reached(graph: ComputationGraph, last: Backward) -> set[Kind]:
+    """The parameters that nodes up to the root read, but for constant ones."""
+    root, tiling = last.node.index, last.run.tiling
+    rules = {node.rule for node in graph.uniforms if node.index <= root}
+    uniforms = {view.kind for rule in rules for view in rule.operands}
+    for macro, nodes in tiling.nodes.items():
+        if tiling.cells[nodes[0]].index <= root:
+            uniforms.update(_uniforms_of(macro))
     return {kind for uniform in uniforms for kind in _parameters_of(uniform)}
+
+
+@cache
+def _uniforms_of(macro: int) -> tuple[Kind, ...]:
+    """The uniforms that a macro reads; a table of which rows are read is none."""
+    found = MACROS[macro]
+    return () if found.form == LOOKUP else tuple(found.kinds)
 
 
 @cache

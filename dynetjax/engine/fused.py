@@ -58,6 +58,7 @@ class Fusion:
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape.
         runs: how often it was asked for.
+        compiled: its functions, as far as they were needed.
         pool_bytes: of the rows of all pools.
     """
 
@@ -67,6 +68,22 @@ class Fusion:
     size: int
     pool_bytes: int
     runs: int = field(default=0)
+    compiled: dict[tuple[str, int], Callable] = field(default_factory=dict)
+
+    def forward(self, keeping: bool) -> Callable:
+        """`fused_forward` of its parts."""
+        found = self.compiled.get(("forward", keeping))
+        if found is None:
+            found = fused_forward(self.parts, keeping)
+            self.compiled["forward", keeping] = found
+        return found
+
+    def backward(self, root: int) -> Callable:
+        """`fused_backward` of its parts."""
+        found = self.compiled.get(("backward", root))
+        if found is None:
+            found = self.compiled["backward", root] = fused_backward(self.parts, root)
+        return found
 
 
 @cache

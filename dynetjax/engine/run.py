@@ -13,7 +13,7 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine.backward import back_pools, backward
-from dynetjax.engine.fused import HOT, Fusion, fused_backward, fused_forward
+from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import forward
@@ -61,7 +61,7 @@ class Run:
         tiling: Tiling,
         plan: Plan,
         uniforms: Uniforms,
-        seed: int,
+        seed: Callable[[], int],
         older: "Iterable[Run]" = (),
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
@@ -128,8 +128,7 @@ class Run:
             for k, part in enumerate(fusion.parts)
             if part.given
         ]
-        run = fused_forward(fusion.parts, self.keeping)
-        pools, kept = run(uniforms, given, self._tape)
+        pools, kept = fusion.forward(self.keeping)(uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, pools, strict=True))
         self._kept = dict(enumerate(kept))
 
@@ -242,9 +241,7 @@ class Backward:
         run = self.run
         fusion = run.plan.fusion
         parts = len(fusion.parts)
-        gradients, weights, tables = fused_backward(
-            fusion.parts, fusion.pools.index(pool)
-        )(
+        gradients, weights, tables = fusion.backward(fusion.pools.index(pool))(
             np.int32(row),
             [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
             [run.pools[p] for p in fusion.pools],
@@ -329,14 +326,14 @@ class Backward:
             table = MACROS[macro].kinds[0]
             lanes = run.tapes.lanes(macro)
             ids = np.full(step.program.lanes, table.shape[0], np.int32)
-            cells, root = run.tiling.cells, self.node.index
-            reached = [cells[n].index <= root for n in lanes.nodes.tolist()]
             found = run.tapes.row_ids(lanes)
-            if all(reached):
+            cells, root = run.tiling.cells, self.node.index
+            if cells[int(lanes.nodes[-1])].index <= root:
                 ids[lanes.at] = found
             else:
-                chosen = lanes.spread(np.array(reached))
-                ids[lanes.at[chosen]] = found[chosen]
+                indices = [cells[n].index for n in lanes.nodes.tolist()]
+                reached = lanes.spread(np.array(indices) <= root)
+                ids[lanes.at[reached]] = found[reached]
             yield table.id, ids, values
 
 

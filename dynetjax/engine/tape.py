@@ -5,7 +5,7 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,8 @@ class Lanes:
 class TapeWriter:
     """Writes the tapes of one graph."""
 
-    def __init__(self, tiling: Tiling, plan: Plan, seed: int):
-        self.tiling, self.plan = tiling, plan.layout
-        self.seed = scramble(np.array([seed], np.uint64))
+    def __init__(self, tiling: Tiling, plan: Plan, seed: Callable[[], int]):
+        self.tiling, self.plan, self.seed = tiling, plan.layout, seed
         self._lanes = plan.lanes
 
     def lanes(self, macro: int) -> Lanes:
@@ -163,7 +162,8 @@ class TapeWriter:
         bits = lanes.spread(np.array(found, np.uint64)) * _NODE
         if lanes.element is not None:
             bits = bits + lanes.element.astype(np.uint64) * _GOLDEN
-        bits = scramble(scramble(bits) ^ self.seed)
+        seed = scramble(np.array([self.seed()], np.uint64))
+        bits = scramble(scramble(bits) ^ seed)
         half = bits >> np.uint64(32) if second else bits & np.uint64(0xFFFFFFFF)
         return half.astype(np.uint32).view(np.int32)
 

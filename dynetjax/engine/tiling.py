@@ -84,47 +84,44 @@ def tile(
     `origin(number)` tells which macro computed an earlier node.
     """
     cells = graph.cells[start:stop]
-    groups: dict[int, list[int]] = {}
-    for k, cell in enumerate(cells):
-        macro = cell.rule.macro
-        if macro < 0:
-            macro = macro_of_rule(cell.rule)
-        group = groups.get(macro)
-        if group is None:
-            groups[macro] = [k]
-        else:
-            group.append(k)
+    macros = [cell.rule.macro for cell in cells]
+    if -1 in macros:
+        macros = [macro_of_rule(cell.rule) for cell in cells]
     tiling = Tiling(
         cells,
         start,
         np.zeros(0, np.int64),
         np.array([cell.lanes for cell in cells], np.int64),
-        np.empty(len(cells), np.int64),
+        np.array(macros, np.int64),
         {},
         {},
         {},
         {},
         {},
     )
-    for macro in sorted(groups):
-        _take_in(tiling, macro, groups[macro])
+    order = np.argsort(tiling.macro_of, kind="stable")
+    args = [cells[k].inner for k in order.tolist()]
+    ends = np.flatnonzero(np.diff(tiling.macro_of[order], append=-1)) + 1
+    first = 0
+    for end in ends.tolist():
+        nodes = order[first:end]
+        _take_in(tiling, macros[nodes[0]], nodes, args[first:end])
+        first = end
     if start:
         _import(tiling, graph, origin)
     tiling.single = bool((tiling.batch == 1).all())
     return tiling
 
 
-def _take_in(tiling: Tiling, macro: int, group: list[int]) -> None:
+def _take_in(tiling: Tiling, macro: int, nodes: np.ndarray, args: list[tuple]) -> None:
     """Add the nodes of one macro; what they read by its number in the graph."""
     kind, cells = MACROS[macro], tiling.cells
-    nodes = tiling.nodes[macro] = np.array(group, np.int64)
-    tiling.macro_of[nodes] = macro
-    args = [cells[k].inner for k in group]
+    tiling.nodes[macro] = nodes
     if kind.form == MAP:
         if kind.fields:
             by_place = tiling.args[macro] = list(zip(*args, strict=True))
             args = [by_place[p] for p in kind.places]
-            columns = np.array(args, np.int64).reshape(len(args), len(group))
+            columns = np.array(args, np.int64).reshape(len(args), len(nodes))
         else:
             columns = np.array(args, np.int64).T
         tiling.columns[macro] = columns
@@ -133,7 +130,7 @@ def _take_in(tiling: Tiling, macro: int, group: list[int]) -> None:
         position = np.array([k for n in counts for k in range(n)], np.int64)
         read = np.array([x for a in args for x in a], np.int64)
         tiling.rows[macro] = np.repeat(nodes, counts), position, read
-        for k in group:
+        for k in nodes.tolist():
             if cells[k].data is not None:
                 tiling.elements[k] = cells[k].data
 

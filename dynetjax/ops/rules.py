@@ -63,6 +63,7 @@ class Rule:
     """
 
     __slots__ = (
+        "_outer",
         "additions",
         "eats",
         "kind",
@@ -94,7 +95,11 @@ class Rule:
         self.pins = self._find_pins()
         self.eats = tuple(k for k, v in enumerate(operands) if v.inlined)
         self.macro = -1
-        self.view = self.outer() if self.stored or self.kind.uniform else self._inner()
+        self._outer: View | None = None
+        if self.kind.uniform:
+            self.view = uniform_view(self.kind)
+        else:
+            self.view = self.outer() if self.stored else self._inner()
 
     def _find_pins(self) -> tuple[int, ...]:
         op, stretched = self.signature.op, self.signature.stretched
@@ -127,9 +132,10 @@ class Rule:
 
     def outer(self) -> View:
         """The view of a node that is stored."""
-        if self.kind.uniform:
-            return uniform_view(self.kind)
-        return stored_view(self.kind, self.signature if self._tells() else None)
+        if self._outer is None:
+            told_by = self.signature if self._tells() else None
+            self._outer = stored_view(self.kind, told_by)
+        return self._outer
 
     def _tells(self) -> bool:
         op = self.signature.op
