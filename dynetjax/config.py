@@ -79,6 +79,15 @@ def _print_stats() -> None:
     print(stats(), file=sys.stderr)
 
 
+def store_short_compilations() -> None:
+    """Let JAX's persistent cache, where the user has one, keep programs of ours, too.
+
+    By default it keeps what took a second to compile; hardly any of ours does.
+    """
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
 def read_command_line(words: list[str]) -> None:
     """Heed ``--dynet-profiling N``, in any of the forms that DyNet takes."""
     for k, word in enumerate(words):

@@ -1,5 +1,6 @@
 """What users are told: stats, explain, and the warning about endless compilations."""
 
+import os
 import re
 import subprocess
 import sys
@@ -168,3 +169,16 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
             text=True,
         )
         assert "--dynet-profiling: not a number" in done.stderr
+
+    def test_the_persistent_cache_keeps_short_compilations(self, tmp_path):
+        """A second process loads what the first has compiled."""
+        program = "import dynetjax as dy; dy.tanh(dy.scalarInput(2.0)).value(); "
+        command = [sys.executable, "-c", program + "print(dy.stats().loads)"]
+        kept = {k: v for k, v in os.environ.items() if "PERSISTENT_CACHE" not in k}
+        environment = {**kept, "JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
+        first, second = (
+            int(subprocess.run(command, capture_output=True, env=environment).stdout)
+            for _ in range(2)
+        )
+        assert first == 0
+        assert second > 0
