@@ -45,7 +45,7 @@ def _scatters(read: Read) -> bool:
 @cache
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """`backward_rows`, compiled; gradients that it adds to are donated."""
-    made("backward", program.body, program.width, program.capacities)
+    made("backward", program.size)
     return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
 
 

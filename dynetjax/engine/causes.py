@@ -12,7 +12,8 @@ from dynetjax.ops.registry import Op
 
 MOST_VARIANTS = 32  # of one operation in one program, before that is called endless
 
-_made: dict[Body, list[tuple[str, int, tuple[int, ...]]]] = {}
+_made: dict[tuple[Body, ...], list[tuple]] = {}
+_bodies: set[Body] = set()
 
 
 @cache
@@ -27,27 +28,41 @@ def _cell_label(cell: Cell) -> str:
     return f"{name}{inlined} {{{','.join(map(str, cell.shape))}}}"
 
 
-def made(direction: str, body: Body, width: int, capacities: tuple[int, ...]) -> None:
+Size = tuple[Body, int, tuple[int, ...]]  # a body, lanes of a trip, rows of its pools
+
+
+def made(direction: str, size: Size) -> None:
     """Note that a program of one component is made, and what is new about it."""
-    known = _made.setdefault(body, [])
-    same_size = [d for d, w, c in known if (w, c) == (width, capacities)]
-    if not known:
-        why = "new operations or dims"
-    elif width not in [w for _, w, _ in known]:
-        why = f"trips of {width} lanes"
+    _note(direction, label(size[0]), (size,))
+
+
+def made_fused(direction: str, sizes: tuple[Size, ...]) -> None:
+    """The same for a program of all components of a scope."""
+    _note(direction, f"{len(sizes)} components as one", sizes)
+
+
+def _note(direction: str, what: str, sizes: tuple[Size, ...]) -> None:
+    bodies = tuple(body for body, _, _ in sizes)
+    known = _made.setdefault(bodies, [])
+    fresh = [body for body in bodies if body not in _bodies]
+    capacities = tuple(rows for _, _, rows in sizes)
+    widths = tuple(width for _, width, _ in sizes)
+    same_size = [d for d, w, c in known if (w, c) == (widths, capacities)]
+    if fresh:
+        why = f"new operations or dims: {'; '.join(label(body) for body in fresh)}"
+    elif not known:
+        why = "components that were not together before"
+    elif widths not in [w for _, w, _ in known]:
+        why = f"trips of {', '.join(map(str, sorted(set(widths))))} lanes"
     elif not same_size:
-        why = f"room for {max(capacities)} rows"
+        why = f"room for {max(max(rows, default=0) for rows in capacities)} rows"
     elif direction not in same_size:
         why = f"the first {direction} of this size"
     else:
-        why = "other components share its rows"
-    known.append((direction, width, capacities))
-    note_program(f"{direction} of {label(body)}: {why}")
-
-
-def made_fused(direction: str, count: int) -> None:
-    """Note that a program of all components of a scope is made."""
-    note_program(f"{direction} of {count} components as one: they have become hot")
+        why = "other components share its rows, or backward is to follow"
+    _bodies.update(bodies)
+    known.append((direction, widths, capacities))
+    note_program(f"{direction} of {what}: {why}")
 
 
 class Variants:

@@ -92,7 +92,7 @@ def fused_forward(parts: tuple[Part, ...], keeping: bool) -> Callable:
 
     `given` has an array for each part whose rows are given; `kept` is a list per part.
     """
-    made_fused("forward", len(parts))
+    made_fused("forward", tuple(part.program.size for part in parts))
 
     def run(uniforms, given, tape):
         pools: dict[int, Array] = {}
@@ -136,7 +136,7 @@ def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
     Gradients of the number at `row` of the pool `root`: of pools by number, of uniforms
     by number, and of the rows of each part that looks rows up.
     """
-    made_fused("backward", len(parts))
+    made_fused("backward", tuple(part.program.size for part in parts))
 
     def run(row, uniforms, pools, kept, tape):
         seed = jnp.zeros_like(pools[root]).at[row].set(1.0)

@@ -27,6 +27,8 @@ from dynetjax.ops.rules import CHANGED
 KEPT = 256  # plans
 MOST_KEPT = 4096  # nodes of a plan that is kept
 
+AT_ONCE = 4  # times that a scope's components are fused without waiting
+
 LARGE_BYTES = 1 << 22  # of the kept results of one operation
 HUGE_BYTES = 1 << 27
 SMALL_ROOM = 256  # lanes, at the least
@@ -249,8 +251,9 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
     if found is None:
         another_size = len(scope.fusions) > 0
         found = scope.fusions[key] = _fuse(scope, programs, full)
-        if another_size:  # one program is quicker to compile than all components
+        if another_size or scope.fused < AT_ONCE:
             found.runs = HOT
+        scope.fused += 1
     return found
 
 

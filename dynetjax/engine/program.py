@@ -41,6 +41,11 @@ class Program:
     capacities: tuple[int, ...]
 
     @property
+    def size(self) -> tuple[Body, int, tuple[int, ...]]:
+        """What tells it from other programs of its body, and the body."""
+        return self.body, self.width, (self.lanes, *self.capacities)
+
+    @property
     def head(self) -> int:
         return 1 + len(self.body.cells)
 
@@ -90,7 +95,7 @@ def zeros(capacity: int, shape: Shape) -> Array:
 @cache
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
-    made("forward", program.body, program.width, program.capacities)
+    made("forward", program.size)
     run = forward_rows(program, fresh, keeping)
     return jax.jit(run, donate_argnames="shared_pools")
 

@@ -46,6 +46,7 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
+        fused: how often all components were made into one program.
         levels: size classes in use.
         tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
@@ -63,6 +64,7 @@ class Scope:
         self.trained = False
         self.tries = 0
         self.hoisted = 0
+        self.fused = 0
         self.levels: set[int] = set()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
