@@ -79,7 +79,7 @@ class TestStats:
         chain(3000, size=29).value()
         causes = dy.stats().causes
         assert any("new operations or dims" in c and "tanh+1 {29}" in c for c in causes)
-        assert any("components as one: room for" in c for c in causes)
+        assert "new operations" not in causes[-1]
         assert len(causes) == dy.stats().programs
 
     def test_readable(self):
