@@ -60,9 +60,20 @@ class Macro:
         slot: number of its first leaf among the leaves of all macros.
         places: where a node's args name what each leaf reads.
         fields: where they have runtime data, by (step, field).
+        weighted: it reads a parameter, or rows of a table.
     """
 
-    __slots__ = ("fields", "form", "id", "leaves", "places", "shape", "slot", "steps")
+    __slots__ = (
+        "fields",
+        "form",
+        "id",
+        "leaves",
+        "places",
+        "shape",
+        "slot",
+        "steps",
+        "weighted",
+    )
 
     def __init__(self, signature: Signature, rule: Rule | None = None):
         self.steps: list[Step] = []
@@ -77,6 +88,7 @@ class Macro:
             self.steps.append(Step(signature, (), rule))
             if self.form in (REDUCE, GATHER):
                 self.leaves.append(Leaf(self.shape, True))
+        self.weighted = bool(self.kinds)
         self.id = len(MACROS)
         self.slot = len(SLOT_OWNERS)
         MACROS.append(self)

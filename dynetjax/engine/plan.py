@@ -34,7 +34,7 @@ HUGE_BYTES = 1 << 27
 SMALL_ROOM = 256  # lanes, at the least
 
 _rooms: dict[Body, int] = {}
-_scopes: dict[frozenset[int], Scope] = {}
+_scopes: dict[frozenset[int], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
 _plans: dict[tuple, "Plan"] = {}
 _lock = threading.RLock()
@@ -118,11 +118,26 @@ def make_plan(tiling: Tiling, asked: list[int], full: bool = False) -> Plan | No
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
     _drop_outdated()
+    scope = _scope_for(tiling, roots)
     try:
-        return _lay_out(tiling, roots, full)
+        return _lay_out(scope, tiling, roots, full)
     except BaseException:
-        _scopes.pop(roots, None)  # its facts may be half taken in
+        _scopes[roots].remove(scope)  # its facts may be half taken in
         raise
+
+
+def _scope_for(tiling: Tiling, roots: frozenset[int]) -> Scope:
+    """The scope with a macro of this graph that has weights; else another.
+
+    Graphs of another model have none in common: one program for both would be wasted.
+    """
+    scopes = _scopes.setdefault(roots, [])
+    weighted = [macro for macro in tiling.nodes if MACROS[macro].weighted]
+    for scope in scopes:
+        if not weighted or any(map(scope.knows, weighted)):
+            return scope
+    scopes.append(Scope())
+    return scopes[-1]
 
 
 def _drop_outdated() -> None:
@@ -130,12 +145,13 @@ def _drop_outdated() -> None:
     global _seen
     fresh, _seen = CHANGED[_seen:], len(CHANGED)
     for rule in fresh:
-        for key in [k for k, s in _scopes.items() if s.inlines(rule)]:
-            del _scopes[key]
+        for scopes in _scopes.values():
+            scopes[:] = [scope for scope in scopes if not scope.inlines(rule)]
 
 
-def _lay_out(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
-    scope = _scopes.setdefault(roots, Scope())
+def _lay_out(
+    scope: Scope, tiling: Tiling, roots: frozenset[int], full: bool
+) -> Plan | None:
     reads = tiling.reads()
     scope.observe(tiling, reads)
     if _hoist(scope):

@@ -123,6 +123,10 @@ class Scope:
         """
         return self._ranks[macro]
 
+    def knows(self, macro: int) -> bool:
+        """Whether a macro was seen."""
+        return macro in self._ranks
+
     def inlines(self, rule: Rule) -> bool:
         """Whether a macro was seen that has nodes of this rule in it."""
         return any(MACROS[macro].inlines(rule) for macro in self._ranks)

@@ -123,3 +123,18 @@ def test_values_read_at_any_step(network):
 
     run(4)
     assert new_compilations(lambda: run(12)) == 0
+
+
+def test_a_second_model_while_the_first_lives():
+    """It has programs of its own, and they are those of the first."""
+    first = Network(size=17)
+    for seed in range(3):
+        first.train(words(3, 2, seed))
+    second = Network(size=17)
+
+    def action():
+        for seed in range(40):
+            second.train(words(3, 2, seed))
+            first.train(words(3, 2, seed))
+
+    assert new_compilations(action) == 0
