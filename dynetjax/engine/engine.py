@@ -66,7 +66,11 @@ class Engine:
     ) -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node; computes what was made so far."""
         state = self._state(graph)
-        self._compute(graph, state, nodes)
+        done = state.done
+        for node in nodes:
+            if node.lanes and (_has_no_rows(node) or node.args[0] >= done):
+                self._compute(graph, state, nodes)
+                break
         with phase("wait"):  # and not before: the device works on the last update still
             self._before_read()
             return [self._rows(state, node) for node in nodes]
@@ -149,7 +153,7 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        if node.view is None or node.view.inlined:
+        if _has_no_rows(node):
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 
@@ -163,6 +167,10 @@ class Engine:
         again = self._differentiate(graph, state, last.node, last.full)
         again.weights = last.weights
         return again
+
+
+def _has_no_rows(node: Expression) -> bool:
+    return node.view is None or node.view.inlined
 
 
 def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
