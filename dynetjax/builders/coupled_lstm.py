@@ -71,7 +71,7 @@ class CoupledLSTMBuilder(LSTMFamily):
         parameters: Vectors,
         masks: Masks | None,
         x: Expression,
-        previous: tuple[Expression, Expression] | None,
+        previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
         W_ix, W_ih, W_ic, b_i, W_ox, W_oh, W_oc, b_o, W_cx, W_ch, b_c = parameters
         x = self._drop(masks, layer, 0, x)

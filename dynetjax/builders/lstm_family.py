@@ -21,12 +21,14 @@ class LSTMFamily(RNNBuilder):
         parameters: Vectors,
         masks: Masks | None,
         x: Expression,
-        previous: tuple[Expression, Expression] | None,
+        previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
         """Cell and output of one layer; `previous` is the same a step before."""
 
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         session, masks = self._accept(x)
+        if self.layers == 1:
+            return self._step(0, session.layers[0], masks, x, vectors or None)
         before = list(zip(self._cells(vectors), self.outputs(vectors), strict=True))
         cells, outputs = [], []
         for layer, parameters in enumerate(session.layers):

@@ -104,12 +104,12 @@ class VanillaLSTMBuilder(LSTMFamily):
         parameters: Vectors,
         masks: Masks | None,
         x: Expression,
-        previous: tuple[Expression, Expression] | None,
+        previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
-        x = self._drop(masks, layer, 0, x)
         old_c, old_h = previous or (None, None)
-        if old_h is not None:
-            old_h = self._drop(masks, layer, 1, old_h)
+        if masks:
+            x = self._drop(masks, layer, 0, x)
+            old_h = old_h and self._drop(masks, layer, 1, old_h)
         gates = self._gates(parameters, x, old_h)
         c = first_cell(gates) if old_c is None else self._next_cell(gates, old_c)
         return c, gated_output(gates, self._normalised_cell(parameters, c))
@@ -119,7 +119,7 @@ class VanillaLSTMBuilder(LSTMFamily):
     ) -> Expression:
         W_x, W_h, b, *norms = parameters
         if not norms:
-            return affine_transform([b, W_x, x] + ([] if h is None else [W_h, h]))
+            return affine_transform([b, W_x, x] if h is None else [b, W_x, x, W_h, h])
         gain_h, bias_h, gain_x, bias_x, _, _ = norms
         gates = b + _layer_norm(W_x * x, gain_x, bias_x)
         return gates if h is None else gates + _layer_norm(W_h * h, gain_h, bias_h)
