@@ -1,5 +1,6 @@
 """LSTM language model in JAX by hand: padded minibatches and one scan."""
 
+import corpora
 import harness
 import jax
 import jax.numpy as jnp
@@ -57,8 +58,8 @@ class LanguageModel:
 def main():
     """Measure the language model."""
     args = harness.arguments(__doc__, minibatch=1)
-    data = harness.read_text(args)
-    units = harness.minibatch_units(data, args.minibatch)
+    data = corpora.read_text(args)
+    units = corpora.minibatch_units(data, args.minibatch)
     jax_runner.run("rnnlm", LanguageModel(data, args), args, units)
 
 

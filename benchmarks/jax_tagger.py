@@ -1,5 +1,6 @@
 """BiLSTM tagger in JAX by hand: padded sentences, both directions in one scan."""
 
+import corpora
 import harness
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ class Tagger:
 
     def __init__(self, data, args):
         rng = np.random.default_rng(args.seed)
-        unknown = data.words[harness.UNKNOWN]
+        unknown = data.words[corpora.UNKNOWN]
         self.tags = data.tags
         self.ids = {w: unknown if w in data.rare else k for w, k in data.words.items()}
 
@@ -73,8 +74,8 @@ class Tagger:
 def main():
     """Measure the tagger."""
     args = harness.arguments(__doc__)
-    data = harness.read_tagged(args)
-    jax_runner.run("tagger", Tagger(data, args), args, harness.sentence_units(data))
+    data = corpora.read_tagged(args)
+    jax_runner.run("tagger", Tagger(data, args), args, corpora.sentence_units(data))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """LSTM language model with minibatches and masks, against DyNet's API."""
 
+import corpora
 import harness
 
 dy = harness.dynet()
@@ -49,9 +50,9 @@ class LanguageModel:
 def main():
     """Measure the language model."""
     args = harness.arguments(__doc__, harness.DYNETS, minibatch=1)
-    data = harness.read_text(args)
+    data = corpora.read_text(args)
     runner = harness.DynetRunner(dy, LanguageModel, data, args)
-    units = harness.minibatch_units(data, args.minibatch)
+    units = corpora.minibatch_units(data, args.minibatch)
     harness.measure("rnnlm", args.backend, args, runner, units)
 
 

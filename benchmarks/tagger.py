@@ -1,5 +1,6 @@
 """BiLSTM tagger over word embeddings, against DyNet's API."""
 
+import corpora
 import harness
 
 dy = harness.dynet()
@@ -20,7 +21,7 @@ class Tagger:
 
     def embed(self, words):
         """One vector per word."""
-        known = [harness.UNKNOWN if word in self.rare else word for word in words]
+        known = [corpora.UNKNOWN if word in self.rare else word for word in words]
         return [self.table[self.words[word]] for word in known]
 
     def scores(self, sentence):
@@ -52,9 +53,9 @@ class Tagger:
 def run(task, network, description):
     """Measure a tagger."""
     args = harness.arguments(description, harness.DYNETS)
-    data = harness.read_tagged(args)
+    data = corpora.read_tagged(args)
     runner = harness.DynetRunner(dy, network, data, args)
-    harness.measure(task, args.backend, args, runner, harness.sentence_units(data))
+    harness.measure(task, args.backend, args, runner, corpora.sentence_units(data))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """BiLSTM tagger that spells rare words with character LSTMs, against DyNet's API."""
 
-import harness
+import corpora
 from tagger import EMBEDDING, Tagger, dy, run
 
 CHARACTER = 20
@@ -26,7 +26,7 @@ class CharacterTagger(Tagger):
 
     def spell(self, word):
         """The last outputs of both character LSTMs."""
-        spelled = [harness.BOUNDARY, *word, harness.BOUNDARY]
+        spelled = [corpora.BOUNDARY, *word, corpora.BOUNDARY]
         xs = [self.spelling[self.characters[c]] for c in spelled]
         forth = self.char_forward.initial_state().transduce(xs)
         back = self.char_backward.initial_state().transduce(xs[::-1])

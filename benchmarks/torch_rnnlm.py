@@ -1,5 +1,6 @@
 """LSTM language model in eager PyTorch, padded by hand."""
 
+import corpora
 import harness
 import torch
 import torch_runner
@@ -40,8 +41,8 @@ class LanguageModel(nn.Module):
 def main():
     """Measure the language model."""
     args = harness.arguments(__doc__, minibatch=1)
-    data = harness.read_text(args)
-    units = harness.minibatch_units(data, args.minibatch)
+    data = corpora.read_text(args)
+    units = corpora.minibatch_units(data, args.minibatch)
     torch_runner.run("rnnlm", LanguageModel, args, data, units)
 
 

@@ -1,5 +1,6 @@
 """BiLSTM tagger in eager PyTorch, with its own fused LSTM."""
 
+import corpora
 import harness
 import torch
 import torch_runner
@@ -22,7 +23,7 @@ class Tagger(nn.Module):
 
     def embed(self, words):
         """``[words, EMBEDDING]``."""
-        known = [harness.UNKNOWN if word in self.rare else word for word in words]
+        known = [corpora.UNKNOWN if word in self.rare else word for word in words]
         return self.table(torch.tensor([self.words[word] for word in known]))
 
     def scores(self, sentence):
@@ -43,8 +44,8 @@ class Tagger(nn.Module):
 def run(task, network, description):
     """Measure a tagger."""
     args = harness.arguments(description)
-    data = harness.read_tagged(args)
-    torch_runner.run(task, network, args, data, harness.sentence_units(data))
+    data = corpora.read_tagged(args)
+    torch_runner.run(task, network, args, data, corpora.sentence_units(data))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """BiLSTM tagger that spells rare words, in eager PyTorch; spellings are packed."""
 
-import harness
+import corpora
 import torch
 from torch import nn
 from torch.nn.utils import rnn
@@ -30,7 +30,7 @@ class CharacterTagger(Tagger):
 
     def spell(self, words):
         """``[words, EMBEDDING]``: the last outputs of both directions."""
-        spelled = [[harness.BOUNDARY, *word, harness.BOUNDARY] for word in words]
+        spelled = [[corpora.BOUNDARY, *word, corpora.BOUNDARY] for word in words]
         ids = [torch.tensor([self.characters[c] for c in word]) for word in spelled]
         xs = [self.spelling(word) for word in ids]
         _, (last, _) = self.char_rnn(rnn.pack_sequence(xs, enforce_sorted=False))

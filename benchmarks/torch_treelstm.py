@@ -1,5 +1,6 @@
 """Binary Tree-LSTM in eager PyTorch, operation by operation."""
 
+import corpora
 import harness
 import torch
 import torch_runner
@@ -14,13 +15,13 @@ class TreeLSTM(nn.Module):
 
     def __init__(self, data, args):
         super().__init__()
-        self.words, self.unknown = data.words, data.words[harness.UNKNOWN]
+        self.words, self.unknown = data.words, data.words[corpora.UNKNOWN]
         self.table = nn.Embedding(len(self.words), SIZE, sparse=args.sparse)
         self.leaf = nn.ModuleList(nn.Linear(SIZE, SIZE, bias=False) for _ in "iou")
         self.inner = nn.ModuleList(nn.Linear(2 * SIZE, SIZE, bias=False) for _ in "iou")
         self.forget = nn.ModuleList(nn.Linear(SIZE, SIZE, bias=False) for _ in "lr")
         self.bias = nn.ParameterList(torch.zeros(SIZE) for _ in "iouf")
-        self.out = nn.Linear(SIZE, harness.SENTIMENTS, bias=False)
+        self.out = nn.Linear(SIZE, corpora.SENTIMENTS, bias=False)
 
     def encode(self, tree, seen):
         """Output and cell of `tree`; appends (output, label) of each node."""
@@ -61,8 +62,8 @@ class TreeLSTM(nn.Module):
 def main():
     """Measure the Tree-LSTM."""
     args = harness.arguments(__doc__, batch=1)
-    data = harness.read_trees(args)
-    units = harness.tree_units(data, args.batch)
+    data = corpora.read_trees(args)
+    units = corpora.tree_units(data, args.batch)
     torch_runner.run("treelstm", TreeLSTM, args, data, units)
 
 

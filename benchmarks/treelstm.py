@@ -3,6 +3,7 @@
 A sentiment at every node (Tai et al. 2015), one tree a graph or ``--batch`` of them.
 """
 
+import corpora
 import harness
 
 dy = harness.dynet()
@@ -15,13 +16,13 @@ class TreeLSTM:
     def __init__(self, model, data, args):
         del args
         add = model.add_parameters
-        self.words, self.unknown = data.words, data.words[harness.UNKNOWN]
+        self.words, self.unknown = data.words, data.words[corpora.UNKNOWN]
         self.table = model.add_lookup_parameters((len(self.words), SIZE))
         self.leaf = [add((SIZE, SIZE)) for _ in "iou"]
         self.inner = [add((SIZE, 2 * SIZE)) for _ in "iou"]
         self.forget = [add((SIZE, SIZE)) for _ in "lr"]
         self.bias = [add(SIZE) for _ in "iouf"]
-        self.out = add((harness.SENTIMENTS, SIZE))
+        self.out = add((corpora.SENTIMENTS, SIZE))
 
     def encode(self, tree, seen):
         """Output and cell of `tree`; appends (output, label) of each node."""
@@ -68,9 +69,9 @@ class TreeLSTM:
 def main():
     """Measure the Tree-LSTM."""
     args = harness.arguments(__doc__, harness.DYNETS, batch=1)
-    data = harness.read_trees(args)
+    data = corpora.read_trees(args)
     runner = harness.DynetRunner(dy, TreeLSTM, data, args)
-    units = harness.tree_units(data, args.batch)
+    units = corpora.tree_units(data, args.batch)
     harness.measure("treelstm", args.backend, args, runner, units)
 
 
