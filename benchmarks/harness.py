@@ -1,4 +1,4 @@
-"""What every benchmark shares: arguments, data, the timed loop and its line of JSON.
+"""What every benchmark shares: arguments, the timed loop and its line of JSON.
 
 Runs in the interpreter of any peer, so it imports nothing but the standard library
 until a backend is asked for.

@@ -56,5 +56,6 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending))
+_config.collect_less_often()
 _config.store_short_compilations()
 _config.read_command_line(_sys.argv)

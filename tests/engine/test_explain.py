@@ -182,3 +182,13 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
         )
         assert first == 0
         assert second > 0
+
+    @pytest.mark.parametrize(
+        ("before", "after"), [(700, 50_000), (90_000, 90_000), (0, 0)]
+    )
+    def test_the_garbage_collector(self, before, after):
+        """It looks at large graphs less often, unless told otherwise."""
+        program = f"import gc; gc.set_threshold({before}, 10, 10); import dynetjax; "
+        command = [sys.executable, "-c", program + "print(gc.get_threshold()[0])"]
+        done = subprocess.run(command, capture_output=True, check=True)
+        assert int(done.stdout) == after
