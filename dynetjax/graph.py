@@ -7,6 +7,7 @@ ends at the user's own line; values come from an `Engine` that the facade hands 
 import os
 import sys
 import threading
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from dynetjax.ops.registry import (
 )
 from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
 
+MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
 
@@ -256,27 +258,33 @@ class ComputationGraph:
     def _settle(self, node: Expression, operands: tuple[Expression, ...]) -> None:
         """Give `node` its args, and a place among the cells if its rule says so."""
         rule = node.rule
-        args: tuple = ()
-        for x in operands:
-            if rule.sums and not (x.view and x.view.sums):
-                self.store(x)
-            args += x.args
+        if rule.sums:
+            args = self._terms(node, operands)
+        else:
+            args = tuple(chain.from_iterable([x.args for x in operands]))
+            for k in rule.eats:
+                operands[k].view = None
         runtime = rule.signature.op.runtime
         if runtime and operands:
             args += _own_data(node, runtime)
-        if rule.sums:
-            for x in operands:
-                if x.view is not None and x.view.sums:
-                    x.view = None
-        else:
-            for k in rule.eats:
-                operands[k].view = None
         node.view = rule.view
         if rule.stored:
             node.inner, node.args = args, (len(self.cells),)
             self.cells.append(node)
         else:
             node.args = args
+
+    def _terms(self, node: Expression, operands: tuple[Expression, ...]) -> tuple:
+        """The rows that a sum adds up so far, with those of sums among its operands."""
+        rows: list[int] = []
+        for x in operands:
+            if not (x.view and x.view.sums):
+                self.store(x)
+            rows += x.args
+        for x in operands:
+            if x.view is not None and x.view.sums:
+                x.view = None
+        return self._summed(node, tuple(rows), MOST_TERMS)
 
     def store(self, node: Expression) -> None:
         """See to it that a node has rows; nodes made like it will have them, too."""
@@ -285,7 +293,7 @@ class ComputationGraph:
             return
         rule = node.rule
         if rule.sums:
-            node.inner = self._partial_sums(node)
+            node.inner = self._summed(node, node.args, FAN_IN)
         else:
             rule.store()
             node.inner = node.args
@@ -293,13 +301,12 @@ class ComputationGraph:
         node.args = (len(self.cells),)
         self.cells.append(node)
 
-    def _partial_sums(self, node: Expression) -> tuple:
-        """The rows of a sum, FAN_IN at most: the rest are summed in cells of their own.
+    def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:
+        """At most so many rows with the sum of `rows`; partial sums are cells.
 
         A node whose `rule.sums` is among the cells stands for a sum of its `inner`.
         """
-        rows = node.args
-        while len(rows) > FAN_IN:
+        while len(rows) > most:
             rows = tuple(
                 [
                     self._partial_sum(node, rows[k : k + FAN_IN])

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from dynetjax.engine.backward import back_pools, backward_rows
 from dynetjax.engine.causes import made_fused
+from dynetjax.engine.cells import needed
 from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -74,7 +75,8 @@ class Fusion:
         """`fused_forward` of its parts."""
         found = self.compiled.get(("forward", keeping))
         if found is None:
-            found = fused_forward(self.parts, keeping)
+            some = any(any(needed(part.program.body)) for part in self.parts)
+            found = fused_forward(self.parts, keeping and some)
             self.compiled["forward", keeping] = found
         return found
 
