@@ -6,7 +6,7 @@ handed out to be kept, and backward, where the kept results stand in for them.
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import compress, pairwise
+from itertools import compress, count, pairwise
 from typing import Any
 
 import jax
@@ -19,6 +19,8 @@ from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.ops.registry import LOOKUP, MAP
 
 Array = Any
+
+ADDING = ("add", "affine_transform")  # operations that add up their operands
 
 
 def contractions(body: Body) -> list[tuple[int, CellStep]]:
@@ -40,15 +42,52 @@ def weights(body: Body, step: CellStep) -> list[int]:
 
 def cheap(body: Body) -> list[tuple[int, int]]:
     """The uniforms whose gradients are taken lane by lane, as (cell, uniform)."""
-    return sorted(
-        {
-            (c, n)
-            for c, cell in enumerate(body.cells)
-            for step in cell.steps
-            if not step.op.contraction
-            for n in weights(body, step)
+    found = {
+        (c, n)
+        for c, cell in enumerate(body.cells)
+        for step in cell.steps
+        if not step.op.contraction
+        for n in weights(body, step)
+    }
+    return sorted(found - added(body).keys())
+
+
+@cache
+def added(body: Body) -> dict[tuple[int, int], list[int]]:
+    """The uniforms that a cell only adds to contractions, as (cell, uniform).
+
+    With the numbers of those contractions: their cotangents are the uniform's too.
+    """
+    found: dict[tuple[int, int], list[int | None]] = {}
+    numbers = count()
+    for c, cell in enumerate(body.cells):
+        known: dict[int | None, int] = {
+            j: next(numbers) for j, step in enumerate(cell.steps) if step.op.contraction
         }
-    )
+        for step in cell.steps:
+            if not step.op.contraction:
+                for n in weights(body, step):
+                    other = _added_to(body, cell, step, n)
+                    found.setdefault((c, n), []).append(known.get(other))
+    return {
+        key: [k for k in others if k is not None]
+        for key, others in found.items()
+        if None not in others
+    }
+
+
+def _added_to(body: Body, cell: Cell, step: CellStep, n: int) -> int | None:
+    """The step that computes a weighted contraction of its cell, to which `step` adds.
+
+    It has one user, like all steps.
+    """
+    if step.op.name not in ADDING or body.uniforms[n][0] != step.shape:
+        return None
+    for what, j in step.operands:
+        other = cell.steps[j] if what == "step" else step
+        if other.op.contraction and other.shape == step.shape and weights(body, other):
+            return j
+    return None
 
 
 def is_range(step: CellStep) -> bool:

@@ -22,6 +22,7 @@ from dynetjax.engine.cells import Trip, contractions, needed
 Array = Any
 
 TURN_WIDTH = 16  # lanes of a loop that is narrow
+TILE = 8  # rows and columns of a weight that are transposed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
         start = dict(zip(shared, shared_pools, strict=True))
         start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         kept = [zeros(program.lanes, shape) for shape in kept_shapes]
-        turned = {n: lax.optimization_barrier(uniforms[n].T) for n in turn}
+        turned = {n: turn_over(uniforms[n]) for n in turn}
 
         def step(t, state):
             mine, kept = state
@@ -162,6 +163,21 @@ def worth_turning(program: Program) -> list[int]:
         and len(body.uniforms[step.operands[0][1]][0]) == 2
     }
     return sorted(found)
+
+
+def turn_over(weight: Array) -> Array:
+    """`weight.T`, laid out anew; by way of tiles, if it divides into them.
+
+    XLA writes one number after the other, and their addresses in `weight` are a row
+    apart. Rows of a round length fall on few places of the cache; tiles do not.
+    """
+    rows, columns = weight.shape
+    if rows % TILE or columns % TILE:
+        return lax.optimization_barrier(weight.T)
+    tiles = weight.reshape(rows // TILE, TILE, columns // TILE, TILE)
+    tiles = lax.optimization_barrier(tiles.transpose(2, 0, 1, 3))
+    turned = tiles.transpose(0, 3, 1, 2).reshape(columns, rows)
+    return lax.optimization_barrier(turned)
 
 
 def put(pool: Array, rows: Array, at: Array) -> Array:

@@ -134,6 +134,28 @@ def encode_shuffled(model, tree, rng):
         done[k] = make(*(done[n] for n in needs))
     return done[root]
 
+    @pytest.mark.parametrize("length", [3, 150])
+    def test_a_bias_that_is_also_a_factor(self, model, length):
+        """One gradient comes from sums over lanes, the other from the loop."""
+        W, U, b, E = (model[k] for k in "WUbE")
+        dy.renew_cg()
+        h = E[0]
+        for t in range(length):
+            left = dy.affine_transform([b, U, h]) + b
+            h = dy.tanh(W * dy.concatenate([h, E[t % 7]]) + b)
+            h = h + dy.cmult(dy.tanh(left), b)
+
+        def loss(arrays):
+            W, U, b, E = (arrays[k] for k in "WUbE")
+            h = E[0]
+            for t in range(length):
+                left = b + U @ h + b
+                h = jnp.tanh(W @ jnp.concatenate([h, E[t % 7]]) + b)
+                h = h + jnp.tanh(left) * b
+            return jnp.sum(h * h)
+
+        assert_same_gradients(model, loss, dy.dot_product(h, h))
+
 
 class TestChains:
     def test_recurrence_with_inputs(self, model):
