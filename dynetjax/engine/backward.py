@@ -31,6 +31,7 @@ from dynetjax.ops.registry import INPUT, LOOKUP
 Array = Any
 
 GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
+LARGE = 1 << 20  # numbers in a buffer
 LAST_CHUNKS = (32, 64, 128)  # and at the end
 
 
@@ -51,12 +52,16 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
 
 
 def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
-    """``(uniforms, pools, kept, above, given_back, given, tape) -> (back, weights)``.
+    """``(uniforms, pools, kept, above, given_back, given, tape) -> results``.
+
+    The results are ``(back, weights, dropped)``.
 
     `pools` are the values of all pools; `above` the gradients of the pools it writes
     and does not scatter to; `given_back` those of the pools it scatters to, but for
     `fresh` ones, which start as zeros. A component that copies rows of a table returns
-    their gradients as `back`.
+    their gradients as `back`. `dropped` are large buffers, of no use to the caller:
+    as results they have memory of their own, which the allocator uses again. Those
+    inside a program lie in one block that is mapped, and zeroed by the system, anew.
     """
     body = program.body
     into = back_pools(body)
@@ -70,7 +75,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
         back = dict(zip(started, given_back, strict=True))
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         if source in (LOOKUP, INPUT):
-            return [_source_rows(program, gradients, base)], []
+            return [_source_rows(program, gradients, base)], [], []
         loop = _Loop(program, uniforms, pools, kept, gradients, given)
         state = loop.start(back)
 
@@ -79,7 +84,9 @@ def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
 
         back, cheap, wide = lax.fori_loop(0, trips, step, state)
         total = loop.weights(trips, base, columns, wide)
-        return [back[p] for p in into], [_sum(n, cheap, total) for n in loop.learned]
+        learned = [_sum(n, cheap, total) for n in loop.learned]
+        dropped = [w for w in wide if w is not None and w.size >= LARGE]
+        return [back[p] for p in into], learned, dropped
 
     return component
 

@@ -133,10 +133,11 @@ def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
 
 @cache
 def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
-    """``(row, uniforms, pools, kept, tape) -> (gradients, weights, tables)``, compiled.
+    """``(row, uniforms, pools, kept, tape) -> results``, compiled.
 
-    Gradients of the number at `row` of the pool `root`: of pools by number, of uniforms
-    by number, and of the rows of each part that looks rows up.
+    The results are gradients of the number at `row` of the pool `root`: of pools by
+    number, of uniforms by number, and of the rows of each part that looks rows up; and
+    buffers to drop, see `backward_rows`.
     """
     made_fused("backward", tuple(part.program.size for part in parts))
 
@@ -145,21 +146,23 @@ def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
         gradients: dict[int, Array] = {root: seed}
         weights: dict[int, Array] = {}
         tables: dict[int, Array] = {}
+        dropped: list[Array] = []
         for k in reversed(range(len(parts))):
             part = parts[k]
             reached = any(part.pools[p] in gradients for p in part.program.written)
             if part.learns and reached:
-                _step_back(
+                dropped += _step_back(
                     k, part, uniforms, pools, kept[k], tape, gradients, weights, tables
                 )
-        return gradients, weights, tables
+        return gradients, weights, tables, dropped
 
     return jax.jit(run)
 
 
 def _step_back(
     k: int, part: Part, uniforms, pools, kept, tape, gradients, weights, tables
-) -> None:
+) -> list[Array]:
+    """Add a component's gradients; the buffers that its backward drops."""
     program = part.program
     body = program.body
     into = back_pools(body)
@@ -170,7 +173,7 @@ def _step_back(
         if p not in into
     ]
     back = [gradients[part.pools[p]] for p in into if p not in fresh]
-    arrays, found = backward_rows(program, fresh)(
+    arrays, found, dropped = backward_rows(program, fresh)(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
@@ -181,11 +184,12 @@ def _step_back(
     )
     if body.cells[0].form == LOOKUP:
         tables[k] = arrays[0]
-        return
+        return dropped
     gradients.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
     for n, gradient in zip(program.learned, found, strict=True):
         number = part.uniforms[n]
         weights[number] = weights[number] + gradient if number in weights else gradient
+    return dropped
 
 
 def _above(gradients: dict[int, Array], pools, number: int) -> Array:

@@ -249,7 +249,7 @@ class Backward:
         run = self.run
         fusion = run.plan.fusion
         parts = len(fusion.parts)
-        gradients, weights, tables = fusion.backward(fusion.pools.index(pool))(
+        gradients, weights, tables, _ = fusion.backward(fusion.pools.index(pool))(
             np.int32(row),
             [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
             [run.pools[p] for p in fusion.pools],
@@ -287,7 +287,7 @@ class Backward:
             run._pool(name, c)
             for name, c in zip(names, step.program.capacities, strict=True)
         ]
-        arrays, weights = backward(step.program, fresh)(
+        arrays, weights, _ = backward(step.program, fresh)(
             run._uniforms(step),
             pools,
             run._kept[step.part],
