@@ -6,7 +6,7 @@ outside the loop.
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -25,7 +25,7 @@ from dynetjax.engine.cells import (
     take,
     weights,
 )
-from dynetjax.engine.program import Program, put, zeros
+from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
@@ -44,7 +44,7 @@ def _scatters(read: Read) -> bool:
     return read.differentiable and read.column is not None
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """`backward_rows`, compiled; gradients that it adds to are donated."""
     made("backward", program.size)

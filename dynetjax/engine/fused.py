@@ -7,7 +7,7 @@ graph of the scope and size class.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
@@ -21,6 +21,9 @@ from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
 
+# A program takes some sixty memory maps, of which Linux grants a process 65,530: past
+# that, XLA crashes. So those that were not used for long are dropped.
+KEPT = 128  # of each direction
 HOT = 24  # runs after which a scope's components are fused
 
 
@@ -59,7 +62,7 @@ class Fusion:
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape.
         runs: how often it was asked for.
-        compiled: its functions, as far as they were needed.
+        number: of `parts`, which is quicker to look up.
         pool_bytes: of the rows of all pools.
     """
 
@@ -69,31 +72,41 @@ class Fusion:
     size: int
     pool_bytes: int
     runs: int = field(default=0)
-    compiled: dict[tuple[str, int], Callable] = field(default_factory=dict)
+    number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = _numbers.get(self.parts)
+        if known is None:
+            known = _numbers[self.parts] = len(_parts)
+            _parts.append(self.parts)
+        self.number = known
 
     def forward(self, keeping: bool) -> Callable:
         """`fused_forward` of its parts."""
-        found = self.compiled.get(("forward", keeping))
-        if found is None:
-            some = any(any(needed(part.program.body)) for part in self.parts)
-            found = fused_forward(self.parts, keeping and some)
-            self.compiled["forward", keeping] = found
-        return found
+        return fused_forward(self.number, keeping and _keeps(self.number))
 
     def backward(self, root: int) -> Callable:
         """`fused_backward` of its parts."""
-        found = self.compiled.get(("backward", root))
-        if found is None:
-            found = self.compiled["backward", root] = fused_backward(self.parts, root)
-        return found
+        return fused_backward(self.number, root)
+
+
+_parts: list[tuple[Part, ...]] = []
+_numbers: dict[tuple[Part, ...], int] = {}
 
 
 @cache
-def fused_forward(parts: tuple[Part, ...], keeping: bool) -> Callable:
+def _keeps(number: int) -> bool:
+    """Whether backward needs results that are not rows anyway."""
+    return any(any(needed(part.program.body)) for part in _parts[number])
+
+
+@lru_cache(maxsize=KEPT)
+def fused_forward(number: int, keeping: bool) -> Callable:
     """``(uniforms, given, tape) -> (pools, kept)``, compiled.
 
     `given` has an array for each part whose rows are given; `kept` is a list per part.
     """
+    parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
 
     def run(uniforms, given, tape):
@@ -131,14 +144,15 @@ def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
     return found
 
 
-@cache
-def fused_backward(parts: tuple[Part, ...], root: int) -> Callable:
+@lru_cache(maxsize=KEPT)
+def fused_backward(number: int, root: int) -> Callable:
     """``(row, uniforms, pools, kept, tape) -> results``, compiled.
 
     The results are gradients of the number at `row` of the pool `root`: of pools by
     number, of uniforms by number, and of the rows of each part that looks rows up; and
     buffers to drop, see `backward_rows`.
     """
+    parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
 
     def run(row, uniforms, pools, kept, tape):

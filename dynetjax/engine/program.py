@@ -6,7 +6,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import compress
 from typing import Any
 
@@ -21,6 +21,7 @@ from dynetjax.engine.cells import Trip, contractions, needed
 
 Array = Any
 
+KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 TILE = 8  # rows and columns of a weight that are transposed at once
 
@@ -93,7 +94,7 @@ def zeros(capacity: int, shape: Shape) -> Array:
     return jnp.zeros((capacity, *shape), jnp.float32)
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
