@@ -22,10 +22,7 @@ from dynetjax.expression import use_engine as _use_engine
 from dynetjax.graph import (
     ComputationGraph,
     cg_version,
-    forward,
-    npvalues,
     renew_cg,
-    values,
 )
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
@@ -49,6 +46,7 @@ from dynetjax.ops.rows import *
 from dynetjax.ops.selection import *
 from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
+from dynetjax.reading import forward, npvalues, values
 from dynetjax.trainers.adam import AdamTrainer
 from dynetjax.trainers.base import check_pending as _check_pending
 from dynetjax.trainers.sgd import SimpleSGDTrainer

@@ -8,13 +8,13 @@ import os
 import sys
 import threading
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dynetjax.dims import DimError, Shape
 from dynetjax.errors import explain
-from dynetjax.expression import Expression, engine, stale, to_numpy
+from dynetjax.expression import Expression, engine, stale
 from dynetjax.ops.registry import (
     FAN_IN,
     SIGNATURES,
@@ -26,27 +26,6 @@ from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
 
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
-
-
-class Storage(Protocol):
-    """What holds the numbers of a parameter or a table, in the layer above.
-
-    Attributes:
-        ident: identifies it in signatures; free again once it is gone.
-        is_table: rows of it are looked up, and updated in place.
-        values: the JAX array; a table has its rows first.
-        gradient: JAX array of the accumulated dense gradient, or None.
-        has_gradient: a backward reached it since the gradient was last cleared.
-    """
-
-    ident: int
-    is_table: bool
-    values: Any
-    gradient: Any
-    has_gradient: bool
-
-    def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
-        """Note gradients for rows of a table; row ids past the end are padding."""
 
 
 class ComputationGraph:
@@ -477,32 +456,3 @@ def renew_cg(
 def cg_version() -> int:
     """How many times this thread's graph was renewed."""
     return _thread.graph.version
-
-
-def forward(exprs: list[Expression], recalculate: bool = False) -> None:
-    """Compute a list of expressions.
-
-    Raises:
-        TypeError: `exprs` is not a list.
-        IndexError: it is empty.
-    """
-    if not isinstance(exprs, list):
-        raise TypeError(f"forward: expected a list, got {type(exprs).__name__}")
-    if not exprs:
-        raise IndexError("forward: the list of expressions is empty")
-    npvalues(exprs, recalculate)
-
-
-def npvalues(exprs: list[Expression], recalculate: bool = False) -> list[np.ndarray]:
-    """`npvalue()` of each, computed together."""
-    graph = current_graph()
-    if recalculate:
-        graph.invalidate()
-    nodes = [e.locate()[1] for e in exprs]
-    return [to_numpy(rows) for rows in engine().values(graph, nodes)]
-
-
-def values(exprs: list[Expression], recalculate: bool = False) -> list:
-    """`value()` of each, computed together."""
-    npvalues(exprs, recalculate)
-    return [e.value() for e in exprs]

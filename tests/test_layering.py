@@ -13,6 +13,7 @@ LAYERS = [
     ("ops.rules",),
     ("expression",),
     ("graph",),
+    ("reading",),
     ("ops",),
     ("engine",),
     ("model",),

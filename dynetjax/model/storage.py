@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.ops.registry import OWNERS
+from dynetjax.ops.registry import OWNERS, Storage
 
 
 class _Idents:
@@ -34,7 +34,7 @@ class _Idents:
         # Owners die in the garbage collector, where no lock may be taken.
         self._returned: collections.deque[tuple[tuple, int]] = collections.deque()
 
-    def take(self, owner: object, shape: Shape) -> int:
+    def take(self, owner: Storage, shape: Shape) -> int:
         key = type(owner), shape
         with self._lock:
             while self._returned:
@@ -74,7 +74,7 @@ class DenseStorage:
     """The numbers of a parameter.
 
     Attributes:
-        ident: see `dynetjax.graph.Storage`.
+        ident: see `dynetjax.ops.registry.Storage`.
         name: full name, ``/encoder/W``.
         values: float32 array of the parameter's shape.
         gradient: accumulated gradient of the same shape; None stands for zeros.

@@ -249,10 +249,11 @@ def _list_builder(operation: Op, others, accept) -> Any:
     """The same for an operation over a list of expressions."""
     names = [p.name for p in others]
     defaults = {p.name: p.default for p in others}
-
     known: dict[tuple, Rule] = {}
 
     def build(xs, *args, **kwargs):
+        if kwargs or type(xs) is not list:
+            return carefully(xs, args, kwargs)
         try:
             rule = known[args, *[x.view for x in xs]]
             graph: Any = None
@@ -260,7 +261,7 @@ def _list_builder(operation: Op, others, accept) -> Any:
             for x in xs:
                 if x.lanes:
                     if x.lanes != lanes or x.graph is not graph:
-                        if lanes or kwargs:
+                        if lanes:
                             return carefully(xs, args, kwargs)
                         graph, lanes = x.graph, x.lanes
                     read += x.args

@@ -140,6 +140,8 @@ def affine_transform(exprs):
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-affinetransform.cc``.
     """
+    if type(exprs) is not list:
+        return _affine(exprs)
     try:
         recipe = _recipes[tuple([x.view for x in exprs])]
         graph, batch = exprs[2].graph, exprs[2].lanes
@@ -176,9 +178,10 @@ def _affine(exprs: Any) -> Expression:
     _check_affine(exprs)
     node = graph.add_composed(AFFINE_OP, tuple(exprs))
     views = tuple([x.view for x in exprs])
-    if not node.rule.signature.stretched and not any(
-        v is None or v.inlined for v in views
-    ):
+    settled = not any(view is None or view.inlined for view in views)
+    weights, vectors = [exprs[0], *exprs[1::2]], exprs[2::2]
+    usual = all(x.lanes == node.lanes for x in vectors)
+    if settled and usual and node.lanes and not any(w.lanes for w in weights):
         pairs = zip(views[1::2], views[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:

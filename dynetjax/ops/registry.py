@@ -15,7 +15,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from dynetjax.dims import Dim, Shape
 
@@ -29,6 +31,27 @@ IMPORT = "import"  # rows computed earlier
 
 FAN_IN = 8
 UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
+
+
+class Storage(Protocol):
+    """What holds the numbers of a parameter or a table, in the layer above.
+
+    Attributes:
+        ident: identifies it in signatures; free again once it is gone.
+        is_table: rows of it are looked up, and updated in place.
+        values: the JAX array; a table has its rows first.
+        gradient: JAX array of the accumulated dense gradient, or None.
+        has_gradient: a backward reached it since the gradient was last cleared.
+    """
+
+    ident: int
+    is_table: bool
+    values: Any
+    gradient: Any
+    has_gradient: bool
+
+    def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
+        """Note gradients for rows of a table; row ids past the end are padding."""
 
 
 class Op:
@@ -170,8 +193,8 @@ class Signature:
 OPS: dict[str, Op] = {}
 KINDS: list[Kind] = []
 SIGNATURES: list[Signature] = []
-# What holds the numbers of parameters and tables that are alive, by their ids.
-OWNERS: weakref.WeakValueDictionary[Any, Any] = weakref.WeakValueDictionary()
+# The storages that are alive, by their ids.
+OWNERS: weakref.WeakValueDictionary[Any, Storage] = weakref.WeakValueDictionary()
 _lane_kinds: dict[Shape, Kind] = {}
 _parameter_kinds: dict[tuple, Kind] = {}
 _lock = threading.RLock()
