@@ -30,7 +30,7 @@ MOST_KEPT = 4096  # nodes of a plan that is kept
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 LARGE_BYTES = 1 << 22  # of the kept results of one operation
-HUGE_BYTES = 1 << 27
+HUGE_BYTES, HUGE_STEP = 1 << 27, 1024
 SMALL_ROOM = 256  # lanes, at the least
 
 _rooms: dict[Body, int] = {}
@@ -238,16 +238,18 @@ def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:
 def _room(body: Body, lanes: int, needed: int) -> int:
     """Lanes for which results are kept: `lanes`, if they are not too large for that.
 
-    Else it follows the largest number needed so far, in steps of four, for every step
-    compiles; and of two where that would take much memory.
+    Else it follows the largest number needed so far: times four, for every step
+    compiles; and no more than is needed where that would take much memory.
     """
     shapes = [step.shape for cell in body.cells for step in cell.steps]
     each = 4 * max((math.prod(shape) for shape in shapes), default=1)
     if each * lanes <= LARGE_BYTES:
         return lanes
     room = max(SMALL_ROOM, _rooms.get(body, 0))
-    while room < needed:
-        room *= 4 if 4 * room * each <= HUGE_BYTES else 2
+    while room < needed and 4 * room * each <= HUGE_BYTES:
+        room *= 4
+    if room < needed:
+        room = -(-needed // HUGE_STEP) * HUGE_STEP
     _rooms[body] = room
     return room
 
