@@ -121,6 +121,13 @@ def test_numbers_count_what_the_user_made():
     assert str(xs[3]).startswith("expression 3/")
 
 
+@pytest.mark.parametrize("batch", [5, 20])
+def test_a_sum_over_the_batch_is_one_node(batch):
+    x = dy.inputTensor(np.ones((2, batch)), batched=True)
+    assert str(dy.sum_batches(x)).startswith("expression 1/")
+    assert str(dy.tanh(x)).startswith("expression 2/")
+
+
 class TestImmediate:
     def test_computes_every_node(self):
         dy.renew_cg(immediate_compute=True)

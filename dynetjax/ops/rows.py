@@ -30,7 +30,8 @@ def _as_given(name: str, x: Dim, shape: Shape) -> Shape:
 
 
 SUM_OP = Op("sum", form=REDUCE)
-REDUCE_OP = Op("sum of elements", form=REDUCE)
+ELEMENTS_OP = Op("sum_batches", form=REDUCE)
+PART_OP = Op("part of sum_batches", form=REDUCE, internal=True)
 GATHER_OP = Op("gather", form=GATHER)
 LIFT_OP = Op(
     "lift",
@@ -70,10 +71,11 @@ def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
     if x.lanes <= 1:
         return x
     shape = x.rule.kind.shape
+    op = ELEMENTS_OP if x.lanes <= FAN_IN else PART_OP
     parts = []
     for start in range(0, x.lanes, FAN_IN):
         rows = list(range(start, min(start + FAN_IN, x.lanes)))
-        parts.append(graph.add_rows(REDUCE_OP, (x,) * len(rows), shape, rows, 1))
+        parts.append(graph.add_rows(op, (x,) * len(rows), shape, rows, 1))
     return _sum(graph, parts)
 
 
