@@ -148,8 +148,7 @@ class ComputationGraph:
         parts = op.compose(self, operands)
         batch = max([1, *[x.lanes for x in parts]])
         rule = self._rule(op, parts, (), batch)
-        lanes = 0 if rule.kind.uniform else batch
-        node = Expression(self, -1, rule, rule.view, lanes, (), operands)
+        node = self._node(rule, operands, batch)
         self._enter(node, parts)
         return node
 
@@ -157,10 +156,16 @@ class ComputationGraph:
         """A node that is a part of another, and not one of the user's."""
         batch = max([1, *[x.lanes for x in operands]])
         rule = self._rule(op, operands, (), batch)
-        lanes = 0 if rule.kind.uniform else batch
-        node = Expression(self, len(self.nodes), rule, rule.view, lanes, (), operands)
+        node = self._node(rule, operands, batch)
         self._settle(node, operands)
         return node
+
+    def _node(
+        self, rule: Rule, operands: tuple[Expression, ...], batch: int
+    ) -> Expression:
+        """A node that is not entered yet; its number is the next."""
+        lanes = 0 if rule.kind.uniform else batch
+        return Expression(self, len(self.nodes), rule, rule.view, lanes, (), operands)
 
     def add_rows(
         self,
@@ -177,11 +182,7 @@ class ComputationGraph:
         """
         for x in operands:
             self.store(x)
-        rule = op.rules.get(shape)
-        if rule is None:
-            sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
-            rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
-        return self._append(rule, operands, data, batch)
+        return self._append(_rule_of_rows(op, shape), operands, data, batch)
 
     def add_source(self, source: Expression, rule: Rule, data: Any) -> None:
         """Append a node that reads rows of a table; its slots are filled here."""
@@ -189,11 +190,12 @@ class ComputationGraph:
         source.lanes = len(data) if isinstance(data, list) else 1
         source.operands = source.inner = ()
         source.data = data
+        source.index = len(self.nodes)
         nodes, cells = self.open, self.cells
         if nodes is None:
             self._enter(source)
             return
-        source.index, source.args = len(nodes), (len(cells),)
+        source.args = (len(cells),)
         cells.append(source)
         nodes.append(source)
 
@@ -202,19 +204,15 @@ class ComputationGraph:
         for x in terms:
             if x.view is None:
                 self.store(x)
-        shape = terms[0].rule.kind.shape
-        rule = op.rules.get(shape)
-        if rule is None:
-            sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
-            rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+        rule = _rule_of_rows(op, terms[0].rule.kind.shape)
+        if not rule.sums:
             rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
         return self._append(rule, terms, None, max([x.lanes for x in terms]))
 
     def _append(
         self, rule: Rule, operands: tuple[Expression, ...], data: Any, batch: int
     ) -> Expression:
-        lanes = 0 if rule.kind.uniform else batch
-        node = Expression(self, -1, rule, rule.view, lanes, (), operands)
+        node = self._node(rule, operands, batch)
         node.data = data
         self._enter(node)
         return node
@@ -224,7 +222,6 @@ class ComputationGraph:
     ) -> None:
         if not self.live:
             raise ValueError(stale("operand"))
-        node.index = len(self.nodes)
         self._settle(node, node.operands if operands is None else operands)
         self.nodes.append(node)
         if not node.lanes:
@@ -369,6 +366,15 @@ def note_lines(on: bool) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
+
+
+def _rule_of_rows(op: Op, shape: Shape) -> Rule:
+    """The rule of nodes of `op` with rows of `shape`, whatever they are made of."""
+    rule = op.rules.get(shape)
+    if rule is None:
+        sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+    return rule
 
 
 def _checked_rule(

@@ -31,8 +31,8 @@ from dynetjax.ops.registry import INPUT, LOOKUP
 Array = Any
 
 GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
-LARGE = 1 << 20  # numbers in a buffer
 LAST_CHUNKS = (32, 64, 128)  # and at the end
+LARGE = 1 << 20  # numbers in a buffer
 
 
 def back_pools(body: Body) -> list[int]:

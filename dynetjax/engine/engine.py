@@ -66,11 +66,9 @@ class Engine:
     ) -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node; computes what was made so far."""
         state = self._state(graph)
-        done = state.done
-        for node in nodes:
-            if node.lanes and (_has_no_rows(node) or node.args[0] >= done):
-                self._compute(graph, state, nodes)
-                break
+        lanes, done = [node for node in nodes if node.lanes], state.done
+        if any(_has_no_rows(node) or node.args[0] >= done for node in lanes):
+            self._compute(graph, state, lanes)
         with phase("wait"):  # and not before: the device works on the last update still
             self._before_read()
             return [self._rows(state, node) for node in nodes]
@@ -83,17 +81,15 @@ class Engine:
     def _compute(
         self, graph: ComputationGraph, state: State, nodes: list[Expression]
     ) -> None:
-        """Run what is new, if any of `nodes` is."""
-        lanes = [node for node in nodes if node.lanes]
-        _settle(graph, state, lanes)
-        asked = [node for node in lanes if node.args[0] >= state.done]
-        if asked:
-            with phase("plan"):
-                tiling, plan = _plan(graph, state, state.done, asked)
-            run = Run(tiling, plan, state.uniforms, state.seed, state.runs)
-            run.forward(keeping=_will_train(plan, asked))
-            count(graphs=1)
-            state.runs.append(run)
+        """Run what is new, for some of `nodes` are."""
+        _settle(graph, state, nodes)
+        asked = [node for node in nodes if node.args[0] >= state.done]
+        with phase("plan"):
+            tiling, plan = _plan(graph, state, state.done, asked)
+        run = Run(tiling, plan, state.uniforms, state.seed, state.runs)
+        run.forward(keeping=_will_train(plan, asked))
+        count(graphs=1)
+        state.runs.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:

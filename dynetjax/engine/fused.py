@@ -1,8 +1,8 @@
 """Fused programs: all components of a scope in one compiled function per direction.
 
-Components run one by one until a scope has settled. Then one call runs them all;
-components without nodes in a graph make no trips, so one fused program serves every
-graph of the scope and size class.
+One call runs them all. Components without nodes in a graph make no trips, so one fused
+program serves every graph of the scope and size class. Only a scope that keeps changing
+runs its components one by one, until it has settled.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Array = Any
 # A program takes some sixty memory maps, of which Linux grants a process 65,530: past
 # that, XLA crashes. So those that were not used for long are dropped.
 KEPT = 128  # of each direction
-HOT = 24  # runs after which a scope's components are fused
+HOT = 24  # runs after which the components of a scope that kept changing are fused
 
 
 @dataclass(frozen=True)

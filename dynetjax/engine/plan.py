@@ -268,14 +268,16 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
     found = scope.fusions.get(key)
     if found is None:
         another_size = len(scope.fusions) > 0
-        found = scope.fusions[key] = _fuse(scope, programs, full)
+        found = scope.fusions[key] = _fuse(scope, programs, layout.level, full)
         if another_size or scope.fused < AT_ONCE:
             found.runs = HOT
         scope.fused += 1
     return found
 
 
-def _fuse(scope: Scope, programs: Sequence[Program | None], full: bool) -> Fusion:
+def _fuse(
+    scope: Scope, programs: Sequence[Program | None], level: int, full: bool
+) -> Fusion:
     pools: dict[int, int] = {}
     uniforms: dict[int, int] = {}
     parts, start = [], 0
@@ -290,13 +292,6 @@ def _fuse(scope: Scope, programs: Sequence[Program | None], full: bool) -> Fusio
         )
         start += made.tape_size
         parts.append(part)
-    capacities = {
-        number: part.program.capacities[p]
-        for part in parts
-        for p, number in enumerate(part.pools)
-    }
-    size = sum(
-        4 * capacities[number] * math.prod(MACROS[pool].shape)
-        for pool, number in pools.items()
-    )
+    shapes = [MACROS[pool].shape for pool in pools]
+    size = sum(4 * capacity(shape, level) * math.prod(shape) for shape in shapes)
     return Fusion(tuple(parts), list(pools), list(uniforms), start, size)

@@ -221,8 +221,8 @@ class TableStorage:
         """Ids of the rows with a gradient of their own, in order, each once."""
         if self._touched is None:
             rows = [part.rows for part in self._parts] or [np.zeros(0, np.int32)]
-            all_rows = rows[0] if len(rows) == 1 else np.concatenate(rows)
-            self._touched = _unique(all_rows[all_rows < self.shape[0]])
+            ids = np.unique(np.concatenate(rows))
+            self._touched = ids[ids < self.shape[0]]
         return self._touched
 
     def row_capacity(self) -> int:
@@ -307,14 +307,6 @@ class TableStorage:
         self._parts[:0] = gradient.parts
         self._touched = None
         self.has_gradient = self.gradient is not None or bool(self._parts)
-
-
-def _unique(ids: np.ndarray) -> np.ndarray:
-    """The ids in order, each once; `numpy.unique` takes longer for a few."""
-    ids = np.sort(ids)
-    first = np.ones(len(ids), bool)
-    np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    return ids[first]
 
 
 def _sum(a: Any, b: Any) -> Any:

@@ -119,7 +119,7 @@ _ANY = """
 def {name}({signature}):
     graph = graph_of({name!r}, {inputs})
     {accept}
-    return graph.add_quick(rules, op, ({inputs},){rest})
+    return graph.{add}op, ({inputs},){rest})
 """
 
 
@@ -185,7 +185,6 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         "accept": accept,
         "Expression": Expression,
         "graph_of": graph_of,
-        "rules": operation.unary,
         **{f"default_{p.name}": p.default for p in others},
     }
     if not others and not accept and not operation.runtime and len(names) <= 2:
@@ -195,10 +194,12 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
             name=operation.name, x=names[0], y=names[-1]
         )
     else:
-        source = _general_source(operation.name, parameters, names, others, accept)
-        if others and len(names) == 1 and "k" not in operation.runtime:
+        quick = bool(others) and len(names) == 1 and "k" not in operation.runtime
+        source = _general_source(operation.name, parameters, names, accept, quick)
+        if quick:
+            scope["rules"] = operation.unary
             exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
-            scope |= {"rules": operation.unary, "slowly": scope[operation.name]}
+            scope["slowly"] = scope[operation.name]
             source = _source_with(operation, parameters, names[0], others)
     exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
     return scope[operation.name]
@@ -231,7 +232,9 @@ def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
     return slowly
 
 
-def _general_source(name: str, parameters, names, others, accept) -> str:
+def _general_source(name: str, parameters, names, accept, quick: bool) -> str:
+    """The source with every check; if `quick`, it notes rules for next time."""
+    others = [p for p in parameters if p.name not in names]
     dims = ", ".join(f"{x}.full_dim" for x in names)
     rest = ", ".join(p.name for p in others)
     return _ANY.format(
@@ -241,6 +244,7 @@ def _general_source(name: str, parameters, names, others, accept) -> str:
         accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
         if accept
         else "",
+        add="add_quick(rules, " if quick else "add(",
         rest=", static, data, batch" if accept else "",
     )
 
@@ -252,29 +256,10 @@ def _list_builder(operation: Op, others, accept) -> Any:
     known: dict[tuple, Rule] = {}
 
     def build(xs, *args, **kwargs):
-        if kwargs or type(xs) is not list:
-            return carefully(xs, args, kwargs)
-        try:
-            rule = known[args, *[x.view for x in xs]]
-            graph: Any = None
-            lanes, read = 0, ()
-            for x in xs:
-                if x.lanes:
-                    if x.lanes != lanes or x.graph is not graph:
-                        if lanes:
-                            return carefully(xs, args, kwargs)
-                        graph, lanes = x.graph, x.lanes
-                    read += x.args
-            nodes, cells, operands = graph.open, graph.cells, tuple(xs)
-            node = Expression(graph, len(nodes), rule, rule.view, lanes, read, operands)
-            node.data = None
-            if rule.stored:
-                node.inner, node.args = read, (len(cells),)
-                cells.append(node)
-            nodes.append(node)
-        except (KeyError, AttributeError, TypeError):
-            return carefully(xs, args, kwargs)
-        return node
+        node = None
+        if type(xs) is list and not kwargs:
+            node = _append_list(known, xs, args)
+        return carefully(xs, args, kwargs) if node is None else node
 
     def carefully(xs, args, kwargs):
         graph = operands(operation.name, xs)
@@ -295,6 +280,31 @@ def _list_builder(operation: Op, others, accept) -> Any:
 
     build.__name__ = build.__qualname__ = operation.name
     return build
+
+
+def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
+    """A node over `xs` by a known rule; None where something is not as usual."""
+    try:
+        rule = known[args, *[x.view for x in xs]]
+        graph: Any = None
+        lanes, read = 0, ()
+        for x in xs:
+            if x.lanes:
+                if x.lanes != lanes or x.graph is not graph:
+                    if lanes:
+                        return None
+                    graph, lanes = x.graph, x.lanes
+                read += x.args
+        nodes, cells = graph.open, graph.cells
+        node = Expression(graph, len(nodes), rule, rule.view, lanes, read, tuple(xs))
+        node.data = None
+        if rule.stored:
+            node.inner, node.args = read, (len(cells),)
+            cells.append(node)
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return None
+    return node
 
 
 def not_an_expression(name: str, *values: Any) -> TypeError:

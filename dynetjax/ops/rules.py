@@ -151,6 +151,7 @@ class Rule:
 
 
 CHANGED: list[Rule] = []  # what was inlined once and is not any more, in order
+# Additions of such a term were once part of a long chain.
 _long_sums: set[tuple[int, View]] = set()
 _stored_views: dict[tuple[int, int], View] = {}
 _uniform_views: dict[int, View] = {}
@@ -190,11 +191,6 @@ def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
         return known
 
 
-def known_long_sum(signature: Signature, term: View) -> bool:
-    """Whether adding such a term was once part of a long chain of additions."""
-    return (signature.id, term) in _long_sums
-
-
 def _note_long_sum(signature: Signature, term: View) -> None:
     """Additions of such terms are sums from now on: rules made before are void."""
     _long_sums.add((signature.id, term))
@@ -207,12 +203,13 @@ def _note_long_sum(signature: Signature, term: View) -> None:
 
 
 def _goes_on(signature: Signature, operands: tuple[View, ...]) -> bool:
-    if not is_summing(signature):
+    if not _is_summing(signature):
         return False
-    return any(v.sums for v in operands) or known_long_sum(signature, operands[1])
+    term = signature.id, operands[1]
+    return any(v.sums for v in operands) or term in _long_sums
 
 
-def is_summing(signature: Signature) -> bool:
+def _is_summing(signature: Signature) -> bool:
     """An addition of two rows of one shape."""
     return (
         signature.op.name == "add"
@@ -224,7 +221,7 @@ def is_summing(signature: Signature) -> bool:
 
 
 def _additions(signature: Signature, inner: list[Rule]) -> int:
-    if not is_summing(signature):
+    if not _is_summing(signature):
         return 0
     nested = [r.additions for r in inner if r.signature is signature]
     return 1 + max(nested, default=0)
