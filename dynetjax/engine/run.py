@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial, wraps
+from functools import cache, lru_cache, partial, wraps
 from itertools import chain
 from typing import Any
 
@@ -359,13 +359,18 @@ def _slice(pool: Array, row: int, count: int) -> Array:
     return lax.dynamic_slice_in_dim(pool, row, count)
 
 
-def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
-    """`count` rows of a pool on the host; waits for them.
+@cache
+def _host_sees_device() -> bool:
+    return jax.default_backend() == "cpu"
 
-    Where the host sees the device's memory, no copy of the whole pool is made.
+
+def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
+    """`count` rows of a pool on the host, not to be written to; waits for them.
+
+    Where the host sees the device's memory, they are a view of the pool.
     """
-    if next(iter(pool.devices())).platform == "cpu":
-        return np.array(np.asarray(pool)[row : row + count])
+    if _host_sees_device():
+        return np.asarray(pool)[row : row + count]
     room = min(1 << (count - 1).bit_length(), pool.shape[0])
     start = min(row, pool.shape[0] - room)
     return np.asarray(_slice(pool, start, room))[row - start :][:count]
