@@ -17,6 +17,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, stale
 from dynetjax.ops.registry import (
     FAN_IN,
+    INPUT,
     SIGNATURES,
     Op,
     intern,
@@ -24,6 +25,8 @@ from dynetjax.ops.registry import (
 )
 from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
 
+NOTHING = -1  # among the cells that a node reads: zeros
+ZEROS = Op("zeros", form=INPUT, internal=True)
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
@@ -198,6 +201,11 @@ class ComputationGraph:
         source.args = (len(cells),)
         cells.append(source)
         nodes.append(source)
+
+    def zeros(self, shape: Shape, lanes: int) -> Expression:
+        """An operand of zeros, which is no node and costs nothing."""
+        rule = _rule_of_rows(ZEROS, shape)
+        return Expression(self, len(self.nodes), rule, rule.view, lanes, (NOTHING,), ())
 
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""

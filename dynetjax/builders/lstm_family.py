@@ -8,6 +8,7 @@ from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
+from dynetjax.graph import current_graph
 from dynetjax.ops.inputs import inputTensor
 
 
@@ -53,6 +54,11 @@ class LSTMFamily(RNNBuilder):
 
     def _cells(self, vectors: Vectors) -> Vectors:
         return vectors[: self.layers]
+
+    def _nothing(self, x: Expression) -> Expression:
+        """The cell, and the output, that the first step for `x` goes on from."""
+        _, *columns = x.rule.kind.shape
+        return current_graph().zeros((self.hidden_dim, *columns), max(1, x.lanes))
 
     def _zeros(self) -> Vectors:
         zeros = np.zeros(self.hidden_dim, np.float32)

@@ -1,7 +1,7 @@
 """The standard LSTM."""
 
 from dynetjax.builders.base import Masks
-from dynetjax.builders.gates import first_cell, gated_output, next_cell
+from dynetjax.builders.gates import activation, gated_output, lstm_cell
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
@@ -60,7 +60,7 @@ class VanillaLSTMBuilder(LSTMFamily):
     ):
         self.ln_lstm, self.forget_bias = bool(ln_lstm), float(forget_bias)
         self._model = model
-        self._next_cell = next_cell(self.forget_bias)
+        self._activate = activation(self.forget_bias)
         self._norms: list[list[Parameters]] = []
         super().__init__(layers, input_dim, hidden_dim, model)
 
@@ -106,12 +106,17 @@ class VanillaLSTMBuilder(LSTMFamily):
         x: Expression,
         previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
-        old_c, old_h = previous or (None, None)
         if masks:
             x = self._drop(masks, layer, 0, x)
-            old_h = old_h and self._drop(masks, layer, 1, old_h)
-        gates = self._gates(parameters, x, old_h)
-        c = first_cell(gates) if old_c is None else self._next_cell(gates, old_c)
+        if previous is None:
+            nothing = self._nothing(x)
+            old_c, old_h = nothing, None if self.ln_lstm else nothing
+        else:
+            old_c, old_h = previous
+            if masks:
+                old_h = self._drop(masks, layer, 1, old_h)
+        gates = self._activate(self._gates(parameters, x, old_h))
+        c = lstm_cell(gates, old_c)
         return c, gated_output(gates, self._normalised_cell(parameters, c))
 
     def _gates(

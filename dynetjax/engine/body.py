@@ -205,16 +205,16 @@ def _cell(
 
 def _row_pool(scope: Scope, slot: int, pools: _Names) -> int:
     """The body's number of the pool that a leaf reads."""
-    return pools.number(scope.pools[scope.source(slot)])
+    return pools.number(scope.pool(slot))
 
 
 def _read(scope: Scope, macro, k: int, component, pools, column, earlier, full) -> Read:
     slot = macro.slot + k
-    source = scope.source(slot)
-    pool = pools.number(scope.pools[source])
+    pool = pools.number(scope.pool(slot))
     differentiable = full or scope.differs(slot)
     if slot in scope.registers:
-        return Read(component.macros.index(source), pool, None, differentiable)
+        register = component.macros.index(scope.registers[slot])
+        return Read(register, pool, None, differentiable)
     twin = scope.twins.get(slot)
     if twin is not None and earlier[twin - macro.slot].column is not None:
         return Read(None, pool, earlier[twin - macro.slot].column, differentiable)

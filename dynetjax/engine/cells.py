@@ -5,7 +5,7 @@ handed out to be kept, and backward, where the kept results stand in for them.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress, count, pairwise
 from typing import Any
 
@@ -230,7 +230,8 @@ class Trip:
         self.pieces: dict[tuple, dict[int, Array]] = {}
         for c, cell in enumerate(self.body.cells):
             if cell.form == MAP:
-                out = self._cell(c, cell, outs, leaves, kept, tiled or {}, made)
+                row = None if stored is None else stored[c]
+                out = self._cell(c, cell, outs, leaves, kept, tiled or {}, made, row)
             elif cell.form == LOOKUP:
                 assert cell.uniform is not None
                 assert cell.column is not None
@@ -249,7 +250,8 @@ class Trip:
 
         return jax.vjp(rows, moving, tiled, kept)[1]
 
-    def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made) -> Array:
+    def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made, row) -> Array:
+        """The row of a cell; if it is known beforehand, `row` is it."""
         values: list[Array] = []
         for step in cell.steps:
             if is_range(step):
@@ -272,6 +274,9 @@ class Trip:
             fn = lane_function(step, spread, fixed, self.width)
             lanes += self.runtime(step)
             if not step.op.contraction:
+                last = len(values) == len(cell.steps) - 1 and len(lanes) == 1
+                if last and row is not None and step.op.slope is not None:
+                    fn = partial(by_slope(step.op.slope), row)
                 values.append(fn(*lanes))
                 continue
             known = None if kept is None else kept[len(made)]
@@ -363,6 +368,20 @@ instead.defvjp(
     lambda known, computed: (known, None),
     lambda _, cotangent: (jnp.zeros_like(cotangent), cotangent),
 )
+
+
+def by_slope(slope: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
+    """``(known, operand) -> known``; the operand's gradient follows from `known`."""
+
+    @jax.custom_vjp
+    def result(known: Array, operand: Array) -> Array:
+        return known
+
+    def backward(known, cotangent):
+        return jnp.zeros_like(known), cotangent * jax.vmap(slope)(known)
+
+    result.defvjp(lambda known, operand: (known, known), backward)
+    return result
 
 
 def keep(fn: Callable[..., Array]) -> Callable[..., Array]:

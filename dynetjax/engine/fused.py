@@ -138,10 +138,11 @@ def fused_forward(number: int, keeping: bool) -> Callable:
 
 
 def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
-    found = pools.get(part.pools[p])
-    if found is None:
-        return zeros(part.program.capacities[p], part.program.body.pools[p])
-    return found
+    """A pool; it starts as zeros if nothing has written it."""
+    number = part.pools[p]
+    if number not in pools:
+        pools[number] = zeros(part.program.capacities[p], part.program.body.pools[p])
+    return pools[number]
 
 
 @lru_cache(maxsize=KEPT)

@@ -12,6 +12,7 @@ from dynetjax.dims import Shape
 from dynetjax.ops.registry import (
     GATHER,
     IMPORT,
+    INPUT,
     MAP,
     REDUCE,
     SIGNATURES,
@@ -24,6 +25,7 @@ from dynetjax.ops.registry import (
 from dynetjax.ops.rules import Rule
 
 IMPORT_OP = Op("import", form=IMPORT, internal=True)
+BLANK_OP = Op("nothing", form=INPUT, internal=True)
 SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 
 
@@ -129,6 +131,7 @@ MACROS: list[Macro] = []
 SLOT_OWNERS: list[int] = []
 _sums: dict[int, Macro] = {}
 _imports: dict[int, Macro] = {}
+_blanks: dict[Shape, Macro] = {}
 _lock = threading.RLock()
 
 
@@ -150,6 +153,18 @@ def _sum_of(kind: Kind) -> Macro:
         sig = intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind)
         macro = _sums[kind.id] = Macro(SIGNATURES[sig])
     return macro
+
+
+def blank_macro(slot: int) -> int:
+    """The number of a macro without nodes, whose rows a leaf could read."""
+    macro = MACROS[SLOT_OWNERS[slot]]
+    shape = macro.leaves[slot - macro.slot].shape
+    with _lock:
+        found = _blanks.get(shape)
+        if found is None:
+            sig = intern(BLANK_OP, (shape, 0), shape, kind=lane_kind(shape))
+            found = _blanks[shape] = Macro(SIGNATURES[sig])
+        return found.id
 
 
 def import_of(origin: int) -> int:

@@ -50,7 +50,7 @@ class Schedule:
     Attributes:
         lane: position of the node's first lane in its block, over all trips.
         base: first row of each macro in its pool.
-        row: first row of each node in its pool.
+        row: first row of each node in its pool; and 0, that of NOTHING.
         level: size class of the pools.
     """
 
@@ -124,8 +124,8 @@ def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
 def _place(
     scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
-    nowhere = np.zeros(len(leader), np.int64)
-    plan = Schedule([], nowhere, {}, nowhere.copy(), 0)
+    lane, row = np.zeros(len(leader), np.int64), np.zeros(len(leader) + 1, np.int64)
+    plan = Schedule([], lane, {}, row, 0)
     used: dict[int, int] = {}
     for component in scope.components:
         if not any(m in tiling.nodes for m in component.macros):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine.macros import MACROS, SLOT_OWNERS, blank_macro
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import MAP
 from dynetjax.ops.rules import Rule
@@ -86,6 +86,7 @@ class Scope:
         """Take in what a graph shows."""
         _, slot, read = reads
         producer = tiling.macro_of[read]
+        self._widened |= tiling.blank  # a register holds no zeros
         macros = [m for m in tiling.nodes if m not in self._ranks]
         if macros:
             self._number(macros)
@@ -132,16 +133,22 @@ class Scope:
         return any(MACROS[macro].inlines(rule) for macro in self._ranks)
 
     def source(self, slot: int) -> int:
-        """A macro whose rows this leaf reads."""
-        return min(self._sources[slot])
+        """A macro whose rows this leaf reads; one without nodes if it never did."""
+        found = self._sources.get(slot)
+        return min(found) if found else blank_macro(slot)
 
     def sources(self, slot: int) -> set[int]:
         """Every macro whose rows this leaf was seen to read."""
-        return self._sources[slot]
+        return self._sources.get(slot, set())
+
+    def pool(self, slot: int) -> int:
+        """The representative of the pool that this leaf reads."""
+        source = self.source(slot)
+        return self.pools.get(source, source)
 
     def differs(self, slot: int) -> bool:
         """Whether a gradient flows back through this leaf."""
-        return not self.differentiable.isdisjoint(self._sources[slot])
+        return not self.differentiable.isdisjoint(self.sources(slot))
 
     def _observe_twins(self, tiling: Tiling) -> bool:
         changed = False

@@ -14,6 +14,7 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling
+from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER
 
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
@@ -99,7 +100,8 @@ class TapeWriter:
         row = self.plan.row[read]
         if lanes.element is None:
             return row
-        return row + np.where(self.tiling.batch[read] > 1, lanes.element, 0)
+        several = (self.tiling.batch[read] > 1) & (read != NOTHING)
+        return row + np.where(several, lanes.element, 0)
 
     def _write_operands(self, block: np.ndarray, macro: int, lanes: Lanes) -> None:
         """The rows that nodes sum, operand by operand; or copy, lane by lane."""

@@ -5,13 +5,13 @@ stands here as an *import*, a source with rows to copy; imports come last.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dynetjax.engine.macros import MACROS, import_of, macro_of_rule
 from dynetjax.expression import Expression
-from dynetjax.graph import ComputationGraph
+from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, MAP, REDUCE
 
 Reads = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -27,13 +27,14 @@ class Tiling:
         imports: the numbers of those imported.
         batch, macro_of: per node.
         nodes: nodes of each macro present, by macro id.
-        columns: for each macro, per leaf, the node that each of its nodes reads; for
-            REDUCE and GATHER see `rows`.
+        columns: for each macro, per leaf, the node that each of its nodes reads, or
+            NOTHING; for REDUCE and GATHER see `rows`.
         rows: for each REDUCE or GATHER macro, the arrays (reader, operand position,
             node read), one entry per operand.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
         args: for each macro with runtime data, the args of its nodes, transposed.
         single: no node has more than one batch element.
+        blank: leaf slots that read NOTHING, once `reads` has looked.
     """
 
     cells: list[Expression]
@@ -47,6 +48,7 @@ class Tiling:
     elements: dict[int, list[int]]
     args: dict[int, list[tuple]]
     single: bool = True
+    blank: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -59,7 +61,10 @@ class Tiling:
         return (*[a.tobytes() for a in arrays], elements)
 
     def reads(self) -> Reads:
-        """Every stored row that is read: (reader, slot, node read)."""
+        """Every stored row that is read: (reader, slot, node read).
+
+        The slots that read NOTHING somewhere go to `blank`.
+        """
         parts = [
             (self.nodes[m], MACROS[m].slot + k, column)
             for m, columns in self.columns.items()
@@ -73,7 +78,13 @@ class Tiling:
             return nothing, nothing, nothing
         reader, slot, read = zip(*parts, strict=True)
         counts = [len(r) for r in read]
-        return np.concatenate(reader), np.repeat(slot, counts), np.concatenate(read)
+        readers, slots = np.concatenate(reader), np.repeat(slot, counts)
+        nodes = np.concatenate(read)
+        real = nodes != NOTHING
+        if real.all():
+            return readers, slots, nodes
+        self.blank = set(slots[~real].tolist())
+        return readers[real], slots[real], nodes[real]
 
 
 def tile(
@@ -143,10 +154,11 @@ def _import(
     read = [c.ravel() for c in tiling.columns.values()]
     read += [parts[2] for parts in tiling.rows.values()]
     every = np.concatenate([*read, np.zeros(0, np.int64)])
-    old = tiling.imports = np.unique(every[every < start])
-    number = np.empty(start + count, np.int64)
+    old = tiling.imports = np.unique(every[(every < start) & (every != NOTHING)])
+    number = np.empty(start + count + 1, np.int64)
+    number[NOTHING] = NOTHING
     number[old] = count + np.arange(len(old))
-    number[start:] = np.arange(count)
+    number[start : start + count] = np.arange(count)
     tiling.columns = {m: number[c] for m, c in tiling.columns.items()}
     tiling.rows = {m: (r, p, number[x]) for m, (r, p, x) in tiling.rows.items()}
     groups: dict[int, list[int]] = {}

@@ -42,7 +42,7 @@ def same_vector(name: str, x: Dim) -> Shape:
     return x.shape
 
 
-@op(inputs="x", dim=same)
+@op(inputs="x", dim=same, slope=lambda y: y - y * y)
 def logistic(x):
     """Logistic sigmoid.
 

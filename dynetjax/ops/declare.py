@@ -132,6 +132,8 @@ def op(
     contraction: bool = False,
     reset: Callable[..., Any] | None = None,
     batch_matters: bool = False,
+    slope: Callable[[Any], Any] | None = None,
+    tells: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -144,7 +146,7 @@ def op(
             function's signature. `data` is the runtime value, a tuple of them if
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
-        reset, batch_matters: see `Op`.
+        reset, batch_matters, slope, tells: see `Op`.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -163,6 +165,8 @@ def op(
             contraction=contraction,
             reset=reset,
             batch_matters=batch_matters,
+            slope=slope,
+            tells=tells,
         )
         if inputs.startswith("*"):
             build = _list_builder(operation, shown[1:], accept)

@@ -159,7 +159,7 @@ def cosh(x):
     return jnp.cosh(x)
 
 
-@op(inputs="x", dim=same)
+@op(inputs="x", dim=same, slope=lambda y: 1 - y * y)
 def tanh(x):
     """Hyperbolic tangent.
 

@@ -81,6 +81,10 @@ class Op:
             nodes made of the operands.
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
+        slope: of an operation on each number of its one operand: the derivative as a
+            function of the result, so that backward need not compute the operand.
+        tells: consumers of its rows differ by the weights of what is inlined in it, so
+            that the gates of two LSTMs have different consumers.
     """
 
     __slots__ = (
@@ -98,7 +102,9 @@ class Op:
         "rules",
         "runtime",
         "signatures",
+        "slope",
         "static",
+        "tells",
         "unary",
     )
 
@@ -117,12 +123,14 @@ class Op:
         reset: Callable[..., Any] | None = None,
         batch_matters: bool = False,
         compose: Callable[..., Any] | None = None,
+        slope: Callable[[Any], Any] | None = None,
+        tells: bool = False,
     ):
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
-        self.compose = compose
+        self.compose, self.slope, self.tells = compose, slope, tells
         self.signatures: dict[tuple, int] = {}
         self.rules: dict[Any, Any] = {}
         self.unary: dict[Any, Any] = {}

@@ -133,14 +133,18 @@ class Rule:
     def outer(self) -> View:
         """The view of a node that is stored."""
         if self._outer is None:
-            told_by = self.signature if self._tells() else None
-            self._outer = stored_view(self.kind, told_by)
+            self._outer = stored_view(self.kind, self._telling())
         return self._outer
 
-    def _tells(self) -> bool:
+    def _telling(self) -> Signature | None:
+        """What tells its rows from others of their kind, if anything does."""
         op = self.signature.op
         weighted = any(k.uniform for k in self.signature.operands)
-        return op.form == MAP and (op.contraction or weighted)
+        if op.form == MAP and (op.contraction or weighted):
+            return self.signature
+        if op.tells and self.operands[0].rule is not None:
+            return self.operands[0].rule._telling()
+        return None
 
     def store(self) -> None:
         """Give the nodes rows from now on."""
