@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 
 import jax.numpy as jnp
+import numpy as np
 
 from dynetjax.dims import Dim, Shape
 from dynetjax.expression import Expression
@@ -28,7 +29,7 @@ def _parts(gates):
 
 def _for_each(gates, *of_gate: float):
     """A number for every row of `gates`, given those of i, f, o and g."""
-    numbers = jnp.repeat(jnp.array(of_gate, gates.dtype), len(gates) // 4)
+    numbers = np.repeat(np.array(of_gate, gates.dtype), len(gates) // 4)
     return numbers.reshape(-1, *[1] * (gates.ndim - 1))
 
 

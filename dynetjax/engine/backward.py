@@ -51,7 +51,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
 
 
-def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
+def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:
     """``(uniforms, pools, kept, above, given_back, given, tape) -> results``.
 
     The results are ``(back, weights, dropped)``.
@@ -62,6 +62,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
     their gradients as `back`. `dropped` are large buffers, of no use to the caller:
     as results they have memory of their own, which the allocator uses again. Those
     inside a program lie in one block that is mapped, and zeroed by the system, anew.
+    The component's tape begins at `at`.
     """
     body = program.body
     into = back_pools(body)
@@ -70,20 +71,21 @@ def backward_rows(program: Program, fresh: tuple[int, ...]) -> Callable:
     source = body.cells[0].form
 
     def component(uniforms, pools, kept, above, given_back, given, tape):
-        trips, base, columns = program.unpack(tape)
+        trips, base = program.unpack(tape, at)
         gradients = dict(zip(above_only, above, strict=True))
         back = dict(zip(started, given_back, strict=True))
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, gradients, base)], [], []
-        loop = _Loop(program, uniforms, pools, kept, gradients, given)
+        columns = partial(program.chunk, tape, at)
+        loop = _Loop(program, uniforms, pools, kept, gradients, columns)
         state = loop.start(back)
 
         def step(k, state):
-            return loop.reverse(trips - 1 - k, base, columns, state)
+            return loop.reverse(trips - 1 - k, base, state)
 
         back, cheap, wide = lax.fori_loop(0, trips, step, state)
-        total = loop.weights(trips, base, columns, wide)
+        total = loop.weights(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
         dropped = [w for w in wide if w is not None and w.size >= LARGE]
         return [back[p] for p in into], learned, dropped
@@ -114,10 +116,10 @@ def _source_rows(program: Program, gradients, base) -> Array:
 class _Loop:
     """The backward loop of one component while it is traced."""
 
-    def __init__(self, program: Program, uniforms, pools, kept, gradients, given):
+    def __init__(self, program: Program, uniforms, pools, kept, gradients, columns):
         self.program, self.body = program, program.body
         self.uniforms, self.pools, self.kept = uniforms, pools, kept
-        self.gradients, self.given = gradients, given
+        self.gradients, self.columns = gradients, columns
         self.contractions = contractions(self.body)
         self.learned = program.learned
         self.room = room(program.lanes)
@@ -132,11 +134,12 @@ class _Loop:
         ]
         return back, cheap, wide
 
-    def reverse(self, t, base, columns, state):
+    def reverse(self, t, base, state):
         """One trip backwards."""
         back, cheap, wide = state
         program, body = self.program, self.body
-        trip = program.trip(columns, t, self.uniforms, self.given)
+        at, width = t * program.width, program.width
+        trip = Trip(body, width, self.columns(at, width), self.uniforms, None)
         leaves = trip.leaves(self.pools)
         moving = {
             key: rows
@@ -150,7 +153,6 @@ class _Loop:
             )
             for c, n in self.cheap
         }
-        at = t * program.width
         kept = self._kept(at)
         stored = [
             lax.dynamic_slice_in_dim(self.pools[cell.pool], base[c] + at, program.width)
@@ -207,7 +209,7 @@ class _Loop:
                 back[p] = back[p].at[rows].add(values, mode="promise_in_bounds")
         return back
 
-    def weights(self, trips, base, columns, wide) -> dict[int, Array]:
+    def weights(self, trips, base, wide) -> dict[int, Array]:
         """Gradients of the weights of contractions, from all lanes at once.
 
         The last chunk comes first, and is as small as its lanes allow: most graphs have
@@ -215,14 +217,12 @@ class _Loop:
         """
         if all(w is None for w in wide):
             return {}
-        spare = self.room - self.program.lanes
-        padded = jnp.pad(columns, ((0, 0), (0, spare))) if spare else columns
         lanes = trips * self.program.width
         whole = jnp.maximum(lanes - 1, 0) // GRADIENT_CHUNK
         rest = lanes - whole * GRADIENT_CHUNK
 
         def part(i, size: int):
-            return self._chunk(padded, base, wide, i * GRADIENT_CHUNK, size)
+            return self._chunk(base, wide, i * GRADIENT_CHUNK, size)
 
         def add(i, total):
             return {n: total[n] + g for n, g in part(i, GRADIENT_CHUNK).items()}
@@ -238,11 +238,11 @@ class _Loop:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 
-    def _chunk(self, columns, base, wide, at, size: int) -> dict[int, Array]:
+    def _chunk(self, base, wide, at, size: int) -> dict[int, Array]:
         """Gradients of the weights from `size` lanes."""
         found: list[tuple[int, Array]] = []
         sums: dict[int, Array] = {}
-        part = lax.dynamic_slice(columns, (0, at), (columns.shape[0], size))
+        part = self.columns(at, size)
         for k, ((c, step), w) in enumerate(zip(self.contractions, wide, strict=True)):
             if w is None:
                 continue
@@ -285,5 +285,5 @@ class _Loop:
         if read.column is not None:
             return take(pool, part[read.column])
         assert read.register is not None
-        rows = base[read.register] + at + jnp.arange(part.shape[1])
+        rows = base[read.register] + at + jnp.arange(len(part[0]))
         return pool.at[rows].get(mode="fill", fill_value=0)

@@ -105,7 +105,7 @@ class Wiring:
         columns: per macro, what each of its columns holds, as ``(what, detail)``:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
-        programs: that run it, by width and size class.
+        programs: that run it, by width, lanes and capacities.
     """
 
     body: Body
@@ -113,7 +113,7 @@ class Wiring:
     uniforms: list[int]
     pools: list[int]
     columns: list[list[tuple]]
-    programs: dict[tuple[int, int], Any] = field(default_factory=dict)
+    programs: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
 
 class _Names:

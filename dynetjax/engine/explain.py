@@ -33,7 +33,7 @@ def _head(tiling: Tiling, plan: Plan) -> str:
     count = len(tiling) - len(tiling.imports)
     first = f"nodes {tiling.start} to {tiling.start + count - 1}"
     found = f"{first}: {len(plan.steps)} components of {len(plan.fusion.parts)}"
-    return f"{found}, size class {plan.layout.level}"
+    return f"{found}, room for {plan.fusion.pool_bytes >> 10} KB of rows"
 
 
 def _component(

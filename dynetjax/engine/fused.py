@@ -49,9 +49,6 @@ class Part:
         """Whether a gradient comes back through it."""
         return not self.given and any(c.differentiable for c in self.program.body.cells)
 
-    def tape(self, tape: Array) -> Array:
-        return tape[self.start : self.start + self.program.tape_size]
-
 
 @dataclass(slots=True)
 class Fusion:
@@ -122,13 +119,13 @@ def fused_forward(number: int, keeping: bool) -> Callable:
                 if p not in written
             ]
             shared = [pools[part.pools[p]] for p in written if p not in fresh]
-            component = forward_rows(program, fresh, keeping)
+            component = forward_rows(program, fresh, keeping, part.start)
             arrays, results = component(
                 [uniforms[n] for n in part.uniforms],
                 read,
                 shared,
                 next(rows) if part.given else None,
-                part.tape(tape),
+                tape,
             )
             kept.append(results)
             pools |= {part.pools[p]: a for p, a in zip(written, arrays, strict=True)}
@@ -188,14 +185,14 @@ def _step_back(
         if p not in into
     ]
     back = [gradients[part.pools[p]] for p in into if p not in fresh]
-    arrays, found, dropped = backward_rows(program, fresh)(
+    arrays, found, dropped = backward_rows(program, fresh, part.start)(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
         above,
         back,
         None,
-        part.tape(tape),
+        tape,
     )
     if body.cells[0].form == LOOKUP:
         tables[k] = arrays[0]

@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.body import Body, Wiring, wiring
+from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import label, variants_of
 from dynetjax.engine.fused import HOT, Fusion, Part
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import Program, program
+from dynetjax.engine.rooms import LEAST, Sizes
 from dynetjax.engine.schedule import (
     Block,
     Schedule,
-    capacity,
+    lanes_key,
     schedule,
     settled_width,
 )
-from dynetjax.engine.structure import Scope
+from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.rules import CHANGED
 
@@ -29,11 +30,6 @@ MOST_KEPT = 4096  # nodes of a plan that is kept
 
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
-LARGE_BYTES = 1 << 22  # of the kept results of one operation
-HUGE_BYTES, HUGE_STEP = 1 << 27, 1024
-SMALL_ROOM = 256  # lanes, at the least
-
-_rooms: dict[Body, int] = {}
 _scopes: dict[frozenset[int], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
 _plans: dict[tuple, "Plan"] = {}
@@ -208,7 +204,7 @@ def _step(
     scope: Scope, tiling: Tiling, layout: Schedule, block: Block, full: bool
 ) -> Step:
     wires = wiring(scope, block.component, full)
-    made = _program_for(wires, block, layout.level)
+    made = _program_for(scope, wires, block.component, block.width, layout)
     part = scope.component_of[block.component.macros[0]]
     present = [tiling.nodes[m] for m in wires.macros if m in tiling.nodes]
     if tiling.single:
@@ -218,40 +214,17 @@ def _step(
     return Step(block, wires, made, part, rows)
 
 
-def _program_for(wires: Wiring, block: Block, level: int) -> Program:
-    """The program that runs a block."""
-    key = block.width, level
-    known = wires.programs.get(key)
-    if known is None or known.lanes < block.trips * block.width:
-        known = _program(wires, block.width, level, block.trips)
-        wires.programs[key] = known
+def _program_for(
+    scope: Scope, wires: Wiring, component: Component, width: int, layout: Schedule
+) -> Program:
+    """The program that runs a component at the sizes of `layout`."""
+    lanes = layout.room[lanes_key(scope, component)]
+    lanes = max(lanes, width)  # both are powers of two
+    sizes = width, lanes, *[layout.room.get(p, LEAST) for p in wires.pools]
+    known = wires.programs.get(sizes)
+    if known is None:
+        known = wires.programs[sizes] = program(wires.body, width, lanes, sizes[2:])
     return known
-
-
-def _program(wires: Wiring, width: int, level: int, trips: int) -> Program:
-    capacities = tuple(capacity(shape, level) for shape in wires.body.pools)
-    lanes = min(capacities[cell.pool] for cell in wires.body.cells)
-    lanes = min(lanes, _room(wires.body, lanes, trips * width))
-    return program(wires.body, width, -(-lanes // width) * width, capacities)
-
-
-def _room(body: Body, lanes: int, needed: int) -> int:
-    """Lanes for which results are kept: `lanes`, if they are not too large for that.
-
-    Else it follows the largest number needed so far: times four, for every step
-    compiles; and no more than is needed where that would take much memory.
-    """
-    shapes = [step.shape for cell in body.cells for step in cell.steps]
-    each = 4 * max((math.prod(shape) for shape in shapes), default=1)
-    if each * lanes <= LARGE_BYTES:
-        return lanes
-    room = max(SMALL_ROOM, _rooms.get(body, 0))
-    while room < needed and 4 * room * each <= HUGE_BYTES:
-        room *= 4
-    if room < needed:
-        room = -(-needed // HUGE_STEP) * HUGE_STEP
-    _rooms[body] = room
-    return room
 
 
 def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fusion:
@@ -263,12 +236,12 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
         if programs[k] is None:
             width = settled_width(scope, component)
             wires = wiring(scope, component, full)
-            programs[k] = _program(wires, width, layout.level, trips=0)
+            programs[k] = _program_for(scope, wires, component, width, layout)
     key = *programs, full
     found = scope.fusions.get(key)
     if found is None:
         another_size = len(scope.fusions) > 0
-        found = scope.fusions[key] = _fuse(scope, programs, layout.level, full)
+        found = scope.fusions[key] = _fuse(scope, programs, layout.room, full)
         if another_size or scope.fused < AT_ONCE:
             found.runs = HOT
         scope.fused += 1
@@ -276,7 +249,7 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
 
 
 def _fuse(
-    scope: Scope, programs: Sequence[Program | None], level: int, full: bool
+    scope: Scope, programs: Sequence[Program | None], room: Sizes, full: bool
 ) -> Fusion:
     pools: dict[int, int] = {}
     uniforms: dict[int, int] = {}
@@ -292,6 +265,5 @@ def _fuse(
         )
         start += made.tape_size
         parts.append(part)
-    shapes = [MACROS[pool].shape for pool in pools]
-    size = sum(4 * capacity(shape, level) * math.prod(shape) for shape in shapes)
+    size = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
     return Fusion(tuple(parts), list(pools), list(uniforms), start, size)

@@ -65,21 +65,24 @@ class Program:
         """The pools its cells write."""
         return sorted({cell.pool for cell in self.body.cells})
 
-    def unpack(self, tape: Array) -> tuple[Array, Array, Array]:
-        """Trips, first rows, and columns with `width` lanes to spare."""
-        columns = tape[self.head :].reshape(self.body.columns, self.lanes)
-        return tape[0], tape[1 : self.head], columns
+    def unpack(self, tape: Array, start: int) -> tuple[Array, list[Array]]:
+        """Trips and first rows, of the tape that begins at `start`."""
+        return tape[start], [tape[start + 1 + c] for c in range(len(self.body.cells))]
 
-    def chunk(self, columns: Array, trip: Array) -> Array:
-        start = (0, trip * self.width)
-        return lax.dynamic_slice(columns, start, (columns.shape[0], self.width))
+    def chunk(self, tape: Array, start: int, lane: Array, count: int) -> list[Array]:
+        """The columns for some lanes. The tape stays whole: slices would be copied."""
+        first = start + self.head + lane
+        return [
+            lax.dynamic_slice_in_dim(tape, first + k * self.lanes, count)
+            for k in range(self.body.columns)
+        ]
 
-    def trip(self, columns, trip, uniforms, given) -> Trip:
+    def trip(self, tape, start: int, trip, uniforms, given) -> Trip:
         """Trip number `trip`, ready to run."""
-        part = None
+        lane, part = trip * self.width, None
         if given is not None:
-            part = lax.dynamic_slice_in_dim(given, trip * self.width, self.width)
-        chunk = self.chunk(columns, trip)
+            part = lax.dynamic_slice_in_dim(given, lane, self.width)
+        chunk = self.chunk(tape, start, lane, self.width)
         return Trip(self.body, self.width, chunk, uniforms, part)
 
 
@@ -102,12 +105,15 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
     return jax.jit(run, donate_argnames="shared_pools")
 
 
-def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
+def forward_rows(
+    program: Program, fresh: tuple[int, ...], keeping: bool, at: int = 0
+) -> Callable:
     """``(uniforms, read, shared, given, tape) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that other
     components have written before; `fresh` ones start as zeros. `kept` are the
-    results of contractions that backward needs, if `keeping`.
+    results of contractions that backward needs, if `keeping`. The component's tape
+    begins at `at`.
     """
     body = program.body
     written = program.written
@@ -118,7 +124,7 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
     kept_shapes = [s.shape for _, s in compress(contractions(body), keep)]
 
     def component(uniforms, read_pools, shared_pools, given, tape):
-        trips, base, columns = program.unpack(tape)
+        trips, base = program.unpack(tape, at)
         pools = dict(zip(only_read, read_pools, strict=True))
         start = dict(zip(shared, shared_pools, strict=True))
         start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
@@ -128,14 +134,14 @@ def forward_rows(program: Program, fresh: tuple[int, ...], keeping: bool) -> Cal
         def step(t, state):
             mine, kept = state
             here = [turned[n].T if n in turned else u for n, u in enumerate(uniforms)]
-            trip = program.trip(columns, t, here, given)
+            trip = program.trip(tape, at, t, here, given)
             everything = pools | mine
             leaves = trip.leaves([everything[p] for p in range(len(body.pools))])
             rows, made = trip.run(leaves)
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
-                at = base[c] + t * program.width
-                mine[cell.pool] = put(mine[cell.pool], rows[c], at)
+                row = base[c] + t * program.width
+                mine[cell.pool] = put(mine[cell.pool], rows[c], row)
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 

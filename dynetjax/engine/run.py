@@ -17,7 +17,6 @@ from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import forward
-from dynetjax.engine.schedule import capacity
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
@@ -256,9 +255,8 @@ class Backward:
 
     def _step_by_step(self, pool: int, row: int) -> None:
         steps = self.run.plan.steps
-        level = self.run.plan.layout.level
         shape = MACROS[pool].shape
-        self.gradients[pool] = _seed(row, capacity(shape, level), shape)
+        self.gradients[pool] = _seed(row, self.run.plan.layout.room[pool], shape)
         for step in reversed(steps):
             self._step(step)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.macros import MACROS
+from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling
 
@@ -22,8 +22,6 @@ LOOP_WIDTHS = (2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
 TRIP_COST = 8  # of a trip of a loop, in lanes
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
-FLOOR_BYTES = 1 << 17
-GROWTH = 4  # from one size class to the next
 
 _settled: dict[Body, int] = {}
 
@@ -51,14 +49,14 @@ class Schedule:
         lane: position of the node's first lane in its block, over all trips.
         base: first row of each macro in its pool.
         row: first row of each node in its pool; and 0, that of NOTHING.
-        level: size class of the pools.
+        room: rows of each pool, and lanes of each component by `lanes_key`.
     """
 
     blocks: list[Block]
     lane: np.ndarray
     base: dict[int, int]
     row: np.ndarray
-    level: int
+    room: Sizes
 
 
 def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
@@ -125,7 +123,7 @@ def _place(
     scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
     lane, row = np.zeros(len(leader), np.int64), np.zeros(len(leader) + 1, np.int64)
-    plan = Schedule([], lane, {}, row, 0)
+    plan = Schedule([], lane, {}, row, {})
     used: dict[int, int] = {}
     for component in scope.components:
         if not any(m in tiling.nodes for m in component.macros):
@@ -140,18 +138,29 @@ def _place(
             nodes = tiling.nodes.get(macro)
             if nodes is not None:
                 plan.row[nodes] = base + plan.lane[nodes]
-    plan.level = _settled_level(
-        scope, max(_level(MACROS[p].shape, n) for p, n in used.items())
-    )
+    for block in plan.blocks:
+        used[lanes_key(scope, block.component)] = block.trips * block.width
+    plan.room = scope.rooms.settle(used, _row_bytes(scope))
     return plan
 
 
-def _settled_level(scope: Scope, needed: int) -> int:
-    """The size class for a graph: one class more than needed if that is in use."""
-    if needed not in scope.levels and needed + 1 in scope.levels:
-        return needed + 1
-    scope.levels.add(needed)
-    return needed
+def lanes_key(scope: Scope, component: Component) -> int:
+    """What stands for the lanes of a component among the pools."""
+    return -1 - scope.component_of[component.macros[0]]
+
+
+def _row_bytes(scope: Scope) -> Sizes:
+    """Bytes of a row of each pool, and of what is kept of a component's lanes."""
+    if not scope.row_bytes:
+        for pool in scope.pools.values():
+            scope.row_bytes[pool] = 4 * math.prod(MACROS[pool].shape)
+        for component in scope.components:
+            steps = [s.signature for m in component.macros for s in MACROS[m].steps]
+            sizes = [math.prod(s.shape) for s in steps if s.op.contraction]
+            columns = sum(1 + len(MACROS[m].leaves) for m in component.macros)
+            key = lanes_key(scope, component)
+            scope.row_bytes[key] = 4 * max([columns, *sizes])
+    return scope.row_bytes
 
 
 def _lanes(
@@ -242,22 +251,3 @@ def _width(scope: Scope, component: Component, counts: list[int]) -> int:
 def settled_width(scope: Scope, component: Component) -> int:
     """The width of a component that has no nodes in a graph."""
     return _settled.get(wiring(scope, component).body, WIDTHS[0])
-
-
-def capacity(shape: Shape, level: int) -> int:
-    """Rows of a pool in a size class."""
-    return floor_rows(shape) * GROWTH**level
-
-
-def floor_rows(shape: Shape) -> int:
-    """Rows of a pool in the smallest size class: a power of two, about 128 KB."""
-    rows = FLOOR_BYTES // (4 * max(1, math.prod(shape)))
-    return 1 << (min(max(rows, 64), 1024).bit_length() - 1)
-
-
-def _level(shape: Shape, rows: int) -> int:
-    """The size class in which a pool of this many rows fits."""
-    level = 0
-    while capacity(shape, level) < rows:
-        level += 1
-    return level

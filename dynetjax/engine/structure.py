@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, blank_macro
+from dynetjax.engine.rooms import Rooms, Sizes
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import MAP
 from dynetjax.ops.rules import Rule
@@ -47,7 +48,7 @@ class Scope:
             in them.
         trained: a backward has followed a forward.
         fused: how often all components were made into one program.
-        levels: size classes in use.
+        rooms: the sizes in use; `row_bytes` is what a row of each array takes.
         tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
         components: in topological order; `component_of` tells each macro's index.
@@ -65,7 +66,8 @@ class Scope:
         self.tries = 0
         self.hoisted = 0
         self.fused = 0
-        self.levels: set[int] = set()
+        self.rooms = Rooms()
+        self.row_bytes: Sizes = {}
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
         self._ranks: dict[int, int] = {}
@@ -175,6 +177,7 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
+        self.rooms, self.row_bytes = Rooms(), {}
         order = list(self._ranks)
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():

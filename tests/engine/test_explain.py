@@ -50,7 +50,7 @@ class TestExplain:
         h = chain(3)
         h.value()
         (h * 2).value()
-        assert describe(h.graph).count("size class") == 2
+        assert describe(h.graph).count("KB of rows") == 2
 
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)
