@@ -73,28 +73,16 @@ class Expression:
         "rule",
         "view",
     )
+    # Whoever makes one fills these in itself: __init__ would take half as long again.
+    graph: Any
+    index: int
+    rule: Rule
+    view: View | None
+    lanes: int
     args: tuple
     inner: tuple
+    operands: "tuple[Expression, ...]"
     data: Any
-    view: View | None
-
-    def __init__(
-        self,
-        graph: Any,
-        index: int,
-        rule: Rule,
-        view: View,
-        lanes: int,
-        args: tuple,
-        operands: tuple,
-    ):
-        self.graph = graph
-        self.index = index
-        self.rule = rule
-        self.view = view
-        self.lanes = lanes
-        self.args = args
-        self.operands = operands
 
     @property
     def full_dim(self) -> Dim:

@@ -23,7 +23,7 @@ from dynetjax.ops.registry import (
     intern,
     lane_kind,
 )
-from dynetjax.ops.rules import CHANGED, Rule, rule_for, sum_view
+from dynetjax.ops.rules import CHANGED, Rule, View, rule_for, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
 ZEROS = Op("zeros", form=INPUT, internal=True)
@@ -168,7 +168,16 @@ class ComputationGraph:
     ) -> Expression:
         """A node that is not entered yet; its number is the next."""
         lanes = 0 if rule.kind.uniform else batch
-        return Expression(self, len(self.nodes), rule, rule.view, lanes, (), operands)
+        return self._made(rule, rule.view, lanes, (), operands)
+
+    def _made(
+        self, rule: Rule, view: View, lanes: int, args: tuple, operands: tuple
+    ) -> Expression:
+        node = Expression()
+        node.graph, node.index = self, len(self.nodes)
+        node.rule, node.view, node.lanes = rule, view, lanes
+        node.args, node.operands = args, operands
+        return node
 
     def add_rows(
         self,
@@ -205,7 +214,7 @@ class ComputationGraph:
     def zeros(self, shape: Shape, lanes: int) -> Expression:
         """An operand of zeros, which is no node and costs nothing."""
         rule = _rule_of_rows(ZEROS, shape)
-        return Expression(self, len(self.nodes), rule, rule.view, lanes, (NOTHING,), ())
+        return self._made(rule, rule.view, lanes, (NOTHING,), ())
 
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""
@@ -303,7 +312,8 @@ class ComputationGraph:
         if len(rows) == 1:
             return rows[0]
         batch = max([self.cells[k].lanes for k in rows])
-        part = Expression(self, node.index, node.rule, node.rule.outer(), batch, (), ())
+        part = self._made(node.rule, node.rule.outer(), batch, (), ())
+        part.index = node.index
         part.inner, part.data = rows, None
         self.cells.append(part)
         return len(self.cells) - 1

@@ -36,9 +36,7 @@ class RowExpression(Expression):
 
     __slots__ = ("_table",)
 
-    def __init__(self, table: "LookupParameters", rows: int | list[int], update: bool):
-        self._table = table
-        current_graph().add_source(self, table.row_rules[update], rows)
+    _table: "LookupParameters"
 
     def set(self, value: Any) -> None:
         """Read another row, or as many other rows; the graph is computed anew.
@@ -243,7 +241,7 @@ def lookup(E: LookupParameters, index: int = 0, update: bool = True) -> Expressi
     shape = storage.shape
     if type(index) is not int or not 0 <= index < shape[0]:
         index = _row_id("lookup", index, shape[0])
-    return RowExpression(E, index, bool(update))
+    return _read(E, index, bool(update))
 
 
 def lookup_batch(
@@ -260,7 +258,14 @@ def lookup_batch(
     """
     storage = _storage("lookup_batch", E)
     ids = _row_ids("lookup_batch", indices, storage.shape[0])
-    return RowExpression(E, ids, bool(update))
+    return _read(E, ids, bool(update))
+
+
+def _read(table: LookupParameters, rows: int | list[int], update: bool) -> Expression:
+    node = RowExpression()
+    node._table = table
+    current_graph().add_source(node, table.row_rules[update], rows)
+    return node
 
 
 def _whole(table: Rule) -> Rule:

@@ -30,17 +30,16 @@ def {name}({x}, /):
         rule = rules[{x}.view]
         graph = {x}.graph
         nodes = graph.open
+        node = Expression()
+        node.graph, node.index = graph, len(nodes)
+        node.rule, node.view = rule, rule.view
+        node.lanes, node.operands = {x}.lanes, ({x},)
         if rule.stored:
             cells = graph.cells
-            node = Expression(
-                graph, len(nodes), rule, rule.view, {x}.lanes, (len(cells),), ({x},)
-            )
-            node.inner = {x}.args
+            node.inner, node.args = {x}.args, (len(cells),)
             cells.append(node)
         else:
-            node = Expression(
-                graph, len(nodes), rule, rule.view, {x}.lanes, {x}.args, ({x},)
-            )
+            node.args = {x}.args
         nodes.append(node)
     except (KeyError, AttributeError, TypeError):
         return slowly({x})
@@ -62,18 +61,16 @@ def {name}({x}, {y}, /):
                 return slowly({x}, {y})
             batch = batch or other
         nodes = graph.open
+        node = Expression()
+        node.graph, node.index = graph, len(nodes)
+        node.rule, node.view = rule, rule.view
+        node.lanes, node.operands = batch, ({x}, {y})
         if rule.stored:
             cells = graph.cells
-            node = Expression(
-                graph, len(nodes), rule, rule.view, batch, (len(cells),), ({x}, {y})
-            )
-            node.inner = {x}.args + {y}.args
+            node.inner, node.args = {x}.args + {y}.args, (len(cells),)
             cells.append(node)
         else:
-            args = {x}.args + {y}.args
-            node = Expression(
-                graph, len(nodes), rule, rule.view, batch, args, ({x}, {y})
-            )
+            node.args = {x}.args + {y}.args
         nodes.append(node)
     except (KeyError, AttributeError, TypeError):
         return slowly({x}, {y})
@@ -95,19 +92,16 @@ def {name}({signature}):
         if batch != 1:
             return slowly({inputs}, {rest})
         rule = rules[static, {x}.view]
-        args = {x}.args{data}
+        node = Expression()
+        node.graph, node.index = graph, len(nodes)
+        node.rule, node.view, node.data = rule, rule.view, data
+        node.lanes, node.operands = {x}.lanes, ({x},)
         if rule.stored:
             cells = graph.cells
-            node = Expression(
-                graph, len(nodes), rule, rule.view, {x}.lanes, (len(cells),), ({x},)
-            )
-            node.inner = args
+            node.inner, node.args = {x}.args{data}, (len(cells),)
             cells.append(node)
         else:
-            node = Expression(
-                graph, len(nodes), rule, rule.view, {x}.lanes, args, ({x},)
-            )
-        node.data = data
+            node.args = {x}.args{data}
         nodes.append(node)
     except (KeyError, AttributeError, TypeError):
         return slowly({inputs}, {rest})
@@ -300,11 +294,15 @@ def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
                     graph, lanes = x.graph, x.lanes
                 read += x.args
         nodes, cells = graph.open, graph.cells
-        node = Expression(graph, len(nodes), rule, rule.view, lanes, read, tuple(xs))
-        node.data = None
+        node = Expression()
+        node.graph, node.index = graph, len(nodes)
+        node.rule, node.view, node.data = rule, rule.view, None
+        node.lanes, node.operands = lanes, tuple(xs)
         if rule.stored:
             node.inner, node.args = read, (len(cells),)
             cells.append(node)
+        else:
+            node.args = read
         nodes.append(node)
     except (KeyError, AttributeError, TypeError):
         return None

@@ -155,15 +155,23 @@ def affine_transform(exprs):
         for x, product in zip(exprs[2::2], recipe.products, strict=True):
             read = x.args
             if product.stored:
-                at = (len(cells),)
-                part = Expression(graph, number, product, product.view, batch, at, ())
-                part.inner, read = read, at
+                part = Expression()
+                part.graph, part.index = graph, number
+                part.rule, part.view = product, product.view
+                part.lanes, part.operands = batch, ()
+                part.inner, part.args = read, (len(cells),)
                 cells.append(part)
+                read = part.args
             args += read
-        node = Expression(graph, number, rule, rule.view, batch, args, tuple(exprs))
+        node = Expression()
+        node.graph, node.index = graph, number
+        node.rule, node.view = rule, rule.view
+        node.lanes, node.operands = batch, tuple(exprs)
         if rule.stored:
             node.inner, node.args = args, (len(cells),)
             cells.append(node)
+        else:
+            node.args = args
         nodes.append(node)
     except (KeyError, AttributeError, TypeError, IndexError):
         return _affine(exprs)
