@@ -218,7 +218,7 @@ def _program_for(
     scope: Scope, wires: Wiring, component: Component, width: int, layout: Schedule
 ) -> Program:
     """The program that runs a component at the sizes of `layout`."""
-    lanes = layout.room[lanes_key(scope, component)]
+    lanes = layout.room[lanes_key(component)]
     lanes = max(lanes, width)  # both are powers of two
     sizes = width, lanes, *[layout.room.get(p, LEAST) for p in wires.pools]
     known = wires.programs.get(sizes)

@@ -1,22 +1,30 @@
 """Room: for how many rows the arrays of a program are made.
 
 A program is compiled for arrays of certain sizes, and they start as zeros in every run:
-too many sizes compile too much, too large ones take time. So sizes grow by a factor,
-all arrays of a program are sized together, and sizes that were compiled before are
-taken again unless they are much too large.
+too many sizes compile too much, too large ones take time. So all arrays of a program
+grow together, by a factor; sizes that were compiled before are taken again unless they
+are much too large; and what is small beside the others has room to spare.
 """
+
+import math
 
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
 FIRST_BYTES, SMALL_BYTES = 1 << 14, 1 << 20
 GROWTH, GROWTH_OF_LARGE = 4, 2
+CHEAP = 16  # an array of so small a part of all may be larger than needed
 
 Sizes = dict[int, int]
 
 
+def first_room(row_bytes: int) -> int:
+    """The smallest room for rows of this size: a power of two."""
+    first = min(max(FIRST_BYTES // row_bytes, LEAST), MOST_AT_FIRST)
+    return 1 << (first.bit_length() - 1)
+
+
 def rounded(rows: int, row_bytes: int) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
-    first = min(max(FIRST_BYTES // row_bytes, LEAST), MOST_AT_FIRST)
-    room = 1 << (first.bit_length() - 1)
+    room = first_room(row_bytes)
     while room < rows:
         small = room * row_bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE
@@ -38,11 +46,44 @@ class Rooms:
         fresh = {k: rounded(needed.get(k, 1), each) for k, each in row_bytes.items()}
         least = cost(fresh)
         limit = 2 * least + (GROWTH - 2) * min(least, SMALL_BYTES)
-        for known in sorted(self._known, key=cost):
-            if all(known[k] >= n for k, n in needed.items()) and cost(known) <= limit:
-                return known
-        for known in self._known:  # sizes that fit less in no way keep the list short
-            if cost(known) <= least:
-                fresh = {k: max(n, known[k]) for k, n in fresh.items()}
-        self._known.append(fresh)
-        return fresh
+        known = [
+            {k: sizes.get(k, first_room(each)) for k, each in row_bytes.items()}
+            for sizes in self._known
+        ]
+        scaled = [_scaled(sizes, needed, row_bytes) for sizes in known]
+        for some in known, scaled:
+            fitting = [
+                sizes
+                for sizes in some
+                if all(sizes[k] >= n for k, n in needed.items())
+                and cost(sizes) <= limit
+            ]
+            if fitting:
+                best = min(fitting, key=cost)
+                break
+        else:
+            most = max(fresh.values())
+            best = {
+                k: _spare(rows, row_bytes[k], most, least // CHEAP)
+                for k, rows in fresh.items()
+            }
+        if best not in known:
+            self._known.append(best)
+        return best
+
+
+def _scaled(sizes: Sizes, needed: Sizes, row_bytes: Sizes) -> Sizes:
+    """All sizes times the power of two at which they just fit what is needed."""
+    ratio = max(rows / sizes[k] for k, rows in needed.items())
+    factor = 2.0 ** math.ceil(math.log2(ratio))
+    return {
+        k: max(first_room(row_bytes[k]), int(rows * factor))
+        for k, rows in sizes.items()
+    }
+
+
+def _spare(rows: int, row_bytes: int, most: int, limit: int) -> int:
+    """More rows, as long as they are no more than `most` and take few bytes."""
+    while GROWTH * rows <= most and GROWTH * rows * row_bytes <= limit:
+        rows *= GROWTH
+    return rows

@@ -139,14 +139,14 @@ def _place(
             if nodes is not None:
                 plan.row[nodes] = base + plan.lane[nodes]
     for block in plan.blocks:
-        used[lanes_key(scope, block.component)] = block.trips * block.width
+        used[lanes_key(block.component)] = block.trips * block.width
     plan.room = scope.rooms.settle(used, _row_bytes(scope))
     return plan
 
 
-def lanes_key(scope: Scope, component: Component) -> int:
+def lanes_key(component: Component) -> int:
     """What stands for the lanes of a component among the pools."""
-    return -1 - scope.component_of[component.macros[0]]
+    return -1 - component.macros[0]
 
 
 def _row_bytes(scope: Scope) -> Sizes:
@@ -158,8 +158,7 @@ def _row_bytes(scope: Scope) -> Sizes:
             steps = [s.signature for m in component.macros for s in MACROS[m].steps]
             sizes = [math.prod(s.shape) for s in steps if s.op.contraction]
             columns = sum(1 + len(MACROS[m].leaves) for m in component.macros)
-            key = lanes_key(scope, component)
-            scope.row_bytes[key] = 4 * max([columns, *sizes])
+            scope.row_bytes[lanes_key(component)] = 4 * max([columns, *sizes])
     return scope.row_bytes
 
 

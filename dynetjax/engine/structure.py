@@ -177,7 +177,7 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
-        self.rooms, self.row_bytes = Rooms(), {}
+        self.row_bytes = {}
         order = list(self._ranks)
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():
