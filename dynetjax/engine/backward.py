@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dynetjax.engine import scratch
 from dynetjax.engine.body import Body, Read
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
@@ -26,13 +27,13 @@ from dynetjax.engine.cells import (
     weights,
 )
 from dynetjax.engine.program import KEPT, Program, put, zeros
+from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
 
 GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
 LAST_CHUNKS = (32, 64, 128)  # and at the end
-LARGE = 1 << 20  # numbers in a buffer
 
 
 def back_pools(body: Body) -> list[int]:
@@ -52,16 +53,15 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
 
 
 def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:
-    """``(uniforms, pools, kept, above, given_back, given, tape) -> results``.
+    """``(uniforms, pools, kept, above, given_back, given, tape, lent) -> results``.
 
-    The results are ``(back, weights, dropped)``.
+    The results are ``(back, weights, large)``.
 
     `pools` are the values of all pools; `above` the gradients of the pools it writes
     and does not scatter to; `given_back` those of the pools it scatters to, but for
     `fresh` ones, which start as zeros. A component that copies rows of a table returns
-    their gradients as `back`. `dropped` are large buffers, of no use to the caller:
-    as results they have memory of their own, which the allocator uses again. Those
-    inside a program lie in one block that is mapped, and zeroed by the system, anew.
+    their gradients as `back`. `large` are buffers with nothing of use to the caller,
+    to be lent again.
     The component's tape begins at `at`.
     """
     body = program.body
@@ -70,7 +70,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
     started = [p for p in into if p not in fresh]
     source = body.cells[0].form
 
-    def component(uniforms, pools, kept, above, given_back, given, tape):
+    def component(uniforms, pools, kept, above, given_back, given, tape, lent=()):
         trips, base = program.unpack(tape, at)
         gradients = dict(zip(above_only, above, strict=True))
         back = dict(zip(started, given_back, strict=True))
@@ -79,7 +79,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
             return [_source_rows(program, gradients, base)], [], []
         columns = partial(program.chunk, tape, at)
         loop = _Loop(program, uniforms, pools, kept, gradients, columns)
-        state = loop.start(back)
+        state = loop.start(back, iter(lent))
 
         def step(k, state):
             return loop.reverse(trips - 1 - k, base, state)
@@ -87,8 +87,8 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
         back, cheap, wide = lax.fori_loop(0, trips, step, state)
         total = loop.weights(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
-        dropped = [w for w in wide if w is not None and w.size >= LARGE]
-        return [back[p] for p in into], learned, dropped
+        large = [w for w in wide if w is not None and is_large(len(w), w.shape[1:])]
+        return [back[p] for p in into], learned, large
 
     return component
 
@@ -125,11 +125,13 @@ class _Loop:
         self.room = room(program.lanes)
         self.cheap = cheap(self.body)
 
-    def start(self, back):
+    def start(self, back, lent):
         """Gradients scattered so far, of cheap weights, and of contractions."""
         cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
         wide = [
-            zeros(self.room, step.shape) if weights(self.body, step) else None
+            scratch.start(self.room, step.shape, lent)
+            if weights(self.body, step)
+            else None
             for _, step in self.contractions
         ]
         return back, cheap, wide
@@ -221,11 +223,14 @@ class _Loop:
         whole = jnp.maximum(lanes - 1, 0) // GRADIENT_CHUNK
         rest = lanes - whole * GRADIENT_CHUNK
 
-        def part(i, size: int):
-            return self._chunk(base, wide, i * GRADIENT_CHUNK, size)
+        def part(i, size: int, last: bool = True):
+            at = i * GRADIENT_CHUNK
+            real = at + jnp.arange(size) < lanes if last else None
+            return self._chunk(base, wide, at, size, real)
 
         def add(i, total):
-            return {n: total[n] + g for n, g in part(i, GRADIENT_CHUNK).items()}
+            whole = part(i, GRADIENT_CHUNK, last=False)
+            return {n: total[n] + g for n, g in whole.items()}
 
         names = jax.eval_shape(partial(part, 0, 1))
         sizes = [n for n in LAST_CHUNKS if n <= self.room]
@@ -238,8 +243,11 @@ class _Loop:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 
-    def _chunk(self, base, wide, at, size: int) -> dict[int, Array]:
-        """Gradients of the weights from `size` lanes."""
+    def _chunk(self, base, wide, at, size: int, real) -> dict[int, Array]:
+        """Gradients of the weights from `size` lanes; of the `real` ones, if given.
+
+        What lies behind those was never written in this run.
+        """
         found: list[tuple[int, Array]] = []
         sums: dict[int, Array] = {}
         part = self.columns(at, size)
@@ -247,6 +255,8 @@ class _Loop:
             if w is None:
                 continue
             d = lax.dynamic_slice_in_dim(w, at, size)
+            if real is not None and is_large(len(w), w.shape[1:]):
+                d = jnp.where(real.reshape(-1, *[1] * (d.ndim - 1)), d, 0)
             if d.ndim == 2:
                 d = lax.optimization_barrier(d.T).T
             found += self._weight(c, step, part, base, at, d)

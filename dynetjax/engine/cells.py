@@ -40,6 +40,11 @@ def weights(body: Body, step: CellStep) -> list[int]:
     ]
 
 
+def weighted(body: Body) -> list[bool]:
+    """For each contraction, whether it has weights that take a gradient."""
+    return [bool(weights(body, step)) for _, step in contractions(body)]
+
+
 def cheap(body: Body) -> list[tuple[int, int]]:
     """The uniforms whose gradients are taken lane by lane, as (cell, uniform)."""
     found = {

@@ -13,9 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from dynetjax.engine.backward import back_pools, backward_rows
+from dynetjax.engine import scratch
+from dynetjax.engine.backward import back_pools, backward_rows, room
 from dynetjax.engine.causes import made_fused
-from dynetjax.engine.cells import needed
+from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -78,13 +79,19 @@ class Fusion:
             _parts.append(self.parts)
         self.number = known
 
-    def forward(self, keeping: bool) -> Callable:
-        """`fused_forward` of its parts."""
-        return fused_forward(self.number, keeping and _keeps(self.number))
+    def forward(self, keeping: bool, *args: Any) -> tuple[list[Array], Any]:
+        """Run `fused_forward` of its parts."""
+        keeping = keeping and _keeps(self.number)
+        lent = lend_all(_large_kept(self.number)) if keeping else []
+        return fused_forward(self.number, keeping)(*args, lent)
 
-    def backward(self, root: int) -> Callable:
-        """`fused_backward` of its parts."""
-        return fused_backward(self.number, root)
+    def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
+        """Run `fused_backward` of its parts."""
+        lent = lend_all(_large_wide(self.number))
+        *found, lent = fused_backward(self.number, root)(*args, lent)
+        for buffers in lent:
+            scratch.take_back(buffers)
+        return tuple(found)
 
 
 _parts: list[tuple[Part, ...]] = []
@@ -97,19 +104,53 @@ def _keeps(number: int) -> bool:
     return any(any(needed(part.program.body)) for part in _parts[number])
 
 
+Shapes = list[list[tuple[int, ...]]]
+
+
+@cache
+def _large_kept(number: int) -> Shapes:
+    """The shapes of each part's large results that are kept."""
+    return [
+        [
+            (rows, *shape)
+            for rows, shape in part.program.kept(needed(part.program.body))
+            if scratch.is_large(rows, shape)
+        ]
+        for part in _parts[number]
+    ]
+
+
+@cache
+def _large_wide(number: int) -> Shapes:
+    """The same for cotangents of contractions."""
+    return [
+        [
+            (room(rows), *shape)
+            for rows, shape in part.program.kept(weighted(part.program.body))
+            if scratch.is_large(room(rows), shape)
+        ]
+        for part in _parts[number]
+    ]
+
+
+def lend_all(shapes: Shapes) -> list[list[Array]]:
+    return [scratch.lend(some) for some in shapes]
+
+
 @lru_cache(maxsize=KEPT)
 def fused_forward(number: int, keeping: bool) -> Callable:
-    """``(uniforms, given, tape) -> (pools, kept)``, compiled.
+    """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
 
-    `given` has an array for each part whose rows are given; `kept` is a list per part.
+    `given` has an array for each part whose rows are given; `kept` is a list per part,
+    and so is `lent`, donated.
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
 
-    def run(uniforms, given, tape):
+    def run(uniforms, given, tape, lent):
         pools: dict[int, Array] = {}
         kept, rows = [], iter(given)
-        for part in parts:
+        for k, part in enumerate(parts):
             program = part.program
             written = program.written
             fresh = tuple(p for p in written if part.pools[p] not in pools)
@@ -126,12 +167,13 @@ def fused_forward(number: int, keeping: bool) -> Callable:
                 shared,
                 next(rows) if part.given else None,
                 tape,
+                lent[k] if lent else (),
             )
             kept.append(results)
             pools |= {part.pools[p]: a for p, a in zip(written, arrays, strict=True)}
         return [pools[p] for p in range(len(pools))], kept
 
-    return jax.jit(run)
+    return jax.jit(run, donate_argnames="lent")
 
 
 def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
@@ -144,37 +186,36 @@ def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
 
 @lru_cache(maxsize=KEPT)
 def fused_backward(number: int, root: int) -> Callable:
-    """``(row, uniforms, pools, kept, tape) -> results``, compiled.
+    """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are gradients of the number at `row` of the pool `root`: of pools by
     number, of uniforms by number, and of the rows of each part that looks rows up; and
-    buffers to drop, see `backward_rows`.
+    the buffers that were `lent`, donated.
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
 
-    def run(row, uniforms, pools, kept, tape):
+    def run(row, uniforms, pools, kept, tape, lent):
         seed = jnp.zeros_like(pools[root]).at[row].set(1.0)
         gradients: dict[int, Array] = {root: seed}
         weights: dict[int, Array] = {}
         tables: dict[int, Array] = {}
-        dropped: list[Array] = []
+        used = list(lent)
         for k in reversed(range(len(parts))):
             part = parts[k]
             reached = any(part.pools[p] in gradients for p in part.program.written)
             if part.learns and reached:
-                dropped += _step_back(
-                    k, part, uniforms, pools, kept[k], tape, gradients, weights, tables
-                )
-        return gradients, weights, tables, dropped
+                inside = uniforms, pools, kept[k], tape, lent[k]
+                used[k] = _step_back(k, part, *inside, gradients, weights, tables)
+        return gradients, weights, tables, used
 
-    return jax.jit(run)
+    return jax.jit(run, donate_argnames="lent")
 
 
 def _step_back(
-    k: int, part: Part, uniforms, pools, kept, tape, gradients, weights, tables
+    k: int, part: Part, uniforms, pools, kept, tape, lent, gradients, weights, tables
 ) -> list[Array]:
-    """Add a component's gradients; the buffers that its backward drops."""
+    """Add a component's gradients; returns the buffers that it was lent."""
     program = part.program
     body = program.body
     into = back_pools(body)
@@ -185,7 +226,7 @@ def _step_back(
         if p not in into
     ]
     back = [gradients[part.pools[p]] for p in into if p not in fresh]
-    arrays, found, dropped = backward_rows(program, fresh, part.start)(
+    arrays, found, used = backward_rows(program, fresh, part.start)(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
@@ -193,15 +234,16 @@ def _step_back(
         back,
         None,
         tape,
+        lent,
     )
     if body.cells[0].form == LOOKUP:
         tables[k] = arrays[0]
-        return dropped
+        return used
     gradients.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
     for n, gradient in zip(program.learned, found, strict=True):
         number = part.uniforms[n]
         weights[number] = weights[number] + gradient if number in weights else gradient
-    return dropped
+    return used
 
 
 def _above(gradients: dict[int, Array], pools, number: int) -> Array:

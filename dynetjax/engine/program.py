@@ -4,7 +4,7 @@
 `engine/backward.py` has the other direction.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine import scratch
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
@@ -65,6 +66,11 @@ class Program:
         """The pools its cells write."""
         return sorted({cell.pool for cell in self.body.cells})
 
+    def kept(self, which: Sequence[bool]) -> list[tuple[int, Shape]]:
+        """Rows and shape of the results of these contractions."""
+        steps = compress(contractions(self.body), which)
+        return [(self.lanes, step.shape) for _, step in steps]
+
     def unpack(self, tape: Array, start: int) -> tuple[Array, list[Array]]:
         """Trips and first rows, of the tape that begins at `start`."""
         return tape[start], [tape[start + 1 + c] for c in range(len(self.body.cells))]
@@ -108,12 +114,12 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
 def forward_rows(
     program: Program, fresh: tuple[int, ...], keeping: bool, at: int = 0
 ) -> Callable:
-    """``(uniforms, read, shared, given, tape) -> (written, kept)``.
+    """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that other
     components have written before; `fresh` ones start as zeros. `kept` are the
-    results of contractions that backward needs, if `keeping`. The component's tape
-    begins at `at`.
+    results of contractions that backward needs, if `keeping`; the large ones lie in
+    buffers that are `lent`. The component's tape begins at `at`.
     """
     body = program.body
     written = program.written
@@ -121,14 +127,14 @@ def forward_rows(
     shared = [p for p in written if p not in fresh]
     turn = worth_turning(program)
     keep = needed(body) if keeping else (False,) * len(contractions(body))
-    kept_shapes = [s.shape for _, s in compress(contractions(body), keep)]
 
-    def component(uniforms, read_pools, shared_pools, given, tape):
+    def component(uniforms, read_pools, shared_pools, given, tape, lent=()):
         trips, base = program.unpack(tape, at)
         pools = dict(zip(only_read, read_pools, strict=True))
         start = dict(zip(shared, shared_pools, strict=True))
         start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
-        kept = [zeros(program.lanes, shape) for shape in kept_shapes]
+        rest = iter(lent)
+        kept = [scratch.start(*shape, rest) for shape in program.kept(keep)]
         turned = {n: turn_over(uniforms[n]) for n in turn}
 
         def step(t, state):

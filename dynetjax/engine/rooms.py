@@ -9,7 +9,7 @@ are much too large; and what is small beside the others has room to spare.
 import math
 
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
-FIRST_BYTES, SMALL_BYTES = 1 << 14, 1 << 20
+FIRST_BYTES, SMALL_BYTES = 1 << 14, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 

@@ -12,11 +12,13 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine import scratch
 from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import forward
+from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
@@ -63,6 +65,7 @@ class Run:
         seed: Callable[[], int],
         older: "Iterable[Run]" = (),
     ):
+        self._kept: dict[int, list[Array]] = {}
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.tapes = TapeWriter(tiling, plan, seed)
         self.older = list(older)
@@ -71,7 +74,11 @@ class Run:
         self.fused = False
         self._tape: np.ndarray | None = None
         self._given: dict[int, Array] = {}
-        self._kept: dict[int, list[Array]] = {}
+
+    def __del__(self) -> None:
+        """Buffers that were lent can be lent again: nobody reads this run any more."""
+        for kept in self._kept.values():
+            scratch.take_back([k for k in kept if is_large(len(k), k.shape[1:])])
 
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
@@ -127,7 +134,7 @@ class Run:
             for k, part in enumerate(fusion.parts)
             if part.given
         ]
-        pools, kept = fusion.forward(self.keeping)(uniforms, given, self._tape)
+        pools, kept = fusion.forward(self.keeping, uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, pools, strict=True))
         self._kept = dict(enumerate(kept))
 
@@ -240,7 +247,8 @@ class Backward:
         run = self.run
         fusion = run.plan.fusion
         parts = len(fusion.parts)
-        gradients, weights, tables, _ = fusion.backward(fusion.pools.index(pool))(
+        gradients, weights, tables = fusion.backward(
+            fusion.pools.index(pool),
             np.int32(row),
             [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
             [run.pools[p] for p in fusion.pools],

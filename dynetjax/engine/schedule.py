@@ -21,6 +21,7 @@ from dynetjax.engine.tiling import Tiling
 LOOP_WIDTHS = (2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
 TRIP_COST = 8  # of a trip of a loop, in lanes
+CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 
 _settled: dict[Body, int] = {}
@@ -150,7 +151,10 @@ def lanes_key(component: Component) -> int:
 
 
 def _row_bytes(scope: Scope) -> Sizes:
-    """Bytes of a row of each pool, and of what is kept of a component's lanes."""
+    """Bytes of a row of each pool, and of a component's lanes.
+
+    What is kept of large results lies in scratch buffers, and costs little but memory.
+    """
     if not scope.row_bytes:
         for pool in scope.pools.values():
             scope.row_bytes[pool] = 4 * math.prod(MACROS[pool].shape)
@@ -158,7 +162,8 @@ def _row_bytes(scope: Scope) -> Sizes:
             steps = [s.signature for m in component.macros for s in MACROS[m].steps]
             sizes = [math.prod(s.shape) for s in steps if s.op.contraction]
             columns = sum(1 + len(MACROS[m].leaves) for m in component.macros)
-            scope.row_bytes[lanes_key(component)] = 4 * max([columns, *sizes])
+            kept = max(sizes, default=0) // CHEAPER
+            scope.row_bytes[lanes_key(component)] = 4 * max(columns, kept)
     return scope.row_bytes
 
 

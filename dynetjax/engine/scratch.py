@@ -1,0 +1,56 @@
+"""Scratch: large buffers that programs write before they read, used again and again.
+
+A new buffer starts as zeros, page by page, in every run. These start as they were left:
+a program takes them as arguments, donated, and gives them back as results.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.dims import Shape
+
+Array = Any
+
+LARGE = 1 << 20  # numbers in a buffer
+SHAPES, OF_A_SHAPE = 6, 2  # buffers that are held
+
+_free: dict[Shape, list[Array]] = {}
+
+
+def is_large(rows: int, shape: Shape) -> bool:
+    """Whether so many rows make a buffer that is worth holding."""
+    return rows * math.prod(shape) >= LARGE
+
+
+def lend(shapes: list[Shape]) -> list[Array]:
+    """Buffers of these shapes, with anything in them, to be donated."""
+    return [_lend(shape) for shape in shapes]
+
+
+def _lend(shape: Shape) -> Array:
+    held = _free.get(shape)
+    if held:
+        return held.pop()
+    return jax.device_put(np.empty(shape, np.float32))
+
+
+def take_back(buffers: list[Array]) -> None:
+    """Hold buffers that nobody reads any more; those not used for long are let go."""
+    for buffer in buffers:
+        held = _free.pop(buffer.shape, [])
+        if len(held) < OF_A_SHAPE:
+            held.append(buffer)
+        _free[buffer.shape] = held
+    while len(_free) > SHAPES:
+        del _free[next(iter(_free))]
+
+
+def start(rows: int, shape: Shape, lent: Iterator[Array]) -> Array:
+    """A buffer that a program writes before it reads, while the program is traced."""
+    found = next(lent, None) if is_large(rows, shape) else None
+    return jnp.zeros((rows, *shape), jnp.float32) if found is None else found
