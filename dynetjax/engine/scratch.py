@@ -17,7 +17,7 @@ from dynetjax.dims import Shape
 Array = Any
 
 LARGE = 1 << 20  # numbers in a buffer
-SHAPES, OF_A_SHAPE = 6, 2  # buffers that are held
+OF_A_SHAPE, HELD = 2, 1 << 26  # buffers that are held, and numbers in all of them
 
 _free: dict[Shape, list[Array]] = {}
 
@@ -46,7 +46,7 @@ def take_back(buffers: list[Array]) -> None:
         if len(held) < OF_A_SHAPE:
             held.append(buffer)
         _free[buffer.shape] = held
-    while len(_free) > SHAPES:
+    while sum(b.size for held in _free.values() for b in held) > HELD:
         del _free[next(iter(_free))]
 
 
