@@ -79,6 +79,11 @@ class Fusion:
             _parts.append(self.parts)
         self.number = known
 
+    @property
+    def lending(self) -> list[int]:
+        """The parts that keep large results."""
+        return _lending(self.number)
+
     def forward(self, keeping: bool, *args: Any) -> tuple[list[Array], Any]:
         """Run `fused_forward` of its parts."""
         keeping = keeping and _keeps(self.number)
@@ -118,6 +123,11 @@ def _large_kept(number: int) -> Shapes:
         ]
         for part in _parts[number]
     ]
+
+
+@cache
+def _lending(number: int) -> list[int]:
+    return [k for k, shapes in enumerate(_large_kept(number)) if shapes]
 
 
 @cache

@@ -77,8 +77,10 @@ class Run:
 
     def __del__(self) -> None:
         """Buffers that were lent can be lent again: nobody reads this run any more."""
-        for kept in self._kept.values():
-            scratch.take_back([k for k in kept if is_large(len(k), k.shape[1:])])
+        if self.fused and self.keeping:
+            for k in self.plan.fusion.lending:
+                kept = self._kept.get(k, ())
+                scratch.take_back([a for a in kept if is_large(len(a), a.shape[1:])])
 
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
