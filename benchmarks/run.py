@@ -59,6 +59,10 @@ def all_rows():
             Row(f"trees50-{kind}", "treelstm", batched, "autobatch", grouped),
         ]
     forward = ["--inference"]
+    for name in ("greedy_parser", "stack_parser"):
+        peers = ("dynet", "dynetjax")
+        rows.append(Row(name, name, ["--sparse"], peers=peers))
+        rows.append(Row(f"{name}-inference", name, forward, peers=peers))
     return [
         *rows,
         Row("tagger-inference", "tagger", forward, peers=everyone),

@@ -87,7 +87,8 @@ class Engine:
         with phase("plan"):
             tiling, plan = _plan(graph, state, state.done, asked)
         run = Run(tiling, plan, state.uniforms, state.seed, state.runs)
-        run.forward(keeping=_will_train(plan, asked))
+        first = not state.runs  # backward begins with the first node
+        run.forward(keeping=first and _will_train(plan, asked))
         count(graphs=1)
         state.runs.append(run)
 

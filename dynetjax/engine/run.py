@@ -55,6 +55,7 @@ class Run:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
         fused: whether all components ran as one program.
+        stop: one more than the number of the last node.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Run:
     ):
         self._kept: dict[int, list[Array]] = {}
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
+        self.stop = tiling.start + len(tiling) - len(tiling.imports)
         self.tapes = TapeWriter(tiling, plan, seed)
         self.older = list(older)
         self.pools: dict[int, Array] = {}
@@ -204,12 +206,6 @@ class Run:
     def computed(self, number: int) -> bool:
         """Whether the graph's stored node of this number was computed here."""
         return self.tiling.start <= number < self.stop
-
-    @property
-    def stop(self) -> int:
-        """One more than the number of the last node."""
-        tiling = self.tiling
-        return tiling.start + len(tiling) - len(tiling.imports)
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""

@@ -5,6 +5,7 @@ a program takes them as arguments, donated, and gives them back as results.
 """
 
 import math
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ LARGE = 1 << 20  # numbers in a buffer
 OF_A_SHAPE, HELD = 2, 1 << 26  # buffers that are held, and numbers in all of them
 
 _free: dict[Shape, list[Array]] = {}
+_lock = threading.RLock()  # a run may end, and give back, while this thread holds it
 
 
 def is_large(rows: int, shape: Shape) -> bool:
@@ -33,21 +35,25 @@ def lend(shapes: list[Shape]) -> list[Array]:
 
 
 def _lend(shape: Shape) -> Array:
-    held = _free.get(shape)
-    if held:
-        return held.pop()
+    with _lock:
+        held = _free.get(shape)
+        if held:
+            return held.pop()
     return jax.device_put(np.empty(shape, np.float32))
 
 
 def take_back(buffers: list[Array]) -> None:
     """Hold buffers that nobody reads any more; those not used for long are let go."""
-    for buffer in buffers:
-        held = _free.pop(buffer.shape, [])
-        if len(held) < OF_A_SHAPE:
-            held.append(buffer)
-        _free[buffer.shape] = held
-    while sum(b.size for held in _free.values() for b in held) > HELD:
-        del _free[next(iter(_free))]
+    if not buffers:
+        return
+    with _lock:
+        for buffer in buffers:
+            held = _free.pop(buffer.shape, [])
+            if len(held) < OF_A_SHAPE:
+                held.append(buffer)
+            _free[buffer.shape] = held
+        while sum(b.size for held in _free.values() for b in held) > HELD:
+            del _free[next(iter(_free))]
 
 
 def start(rows: int, shape: Shape, lent: Iterator[Array]) -> Array:
