@@ -36,14 +36,24 @@ class Rooms:
 
     def __init__(self) -> None:
         self._known: list[Sizes] = []
+        self._answers: dict[tuple[int, ...], Sizes] = {}
+        self._row_bytes: Sizes = {}
 
     def settle(self, needed: Sizes, row_bytes: Sizes) -> Sizes:
         """Sizes that fit `needed`, for every key of `row_bytes`: known ones, or new."""
+        if row_bytes is not self._row_bytes:
+            self._row_bytes, self._answers = row_bytes, {}
+        rooms = [rounded(needed.get(k, 1), each) for k, each in row_bytes.items()]
+        found = self._answers.get(tuple(rooms))
+        if found is None or any(found[k] < n for k, n in needed.items()):
+            fresh = dict(zip(row_bytes, rooms, strict=True))
+            found = self._answers[tuple(rooms)] = self._choose(needed, row_bytes, fresh)
+        return found
 
+    def _choose(self, needed: Sizes, row_bytes: Sizes, fresh: Sizes) -> Sizes:
         def cost(sizes: Sizes) -> int:
             return sum(rows * row_bytes[key] for key, rows in sizes.items())
 
-        fresh = {k: rounded(needed.get(k, 1), each) for k, each in row_bytes.items()}
         least = cost(fresh)
         limit = 2 * least + (GROWTH - 2) * min(least, SMALL_BYTES)
         known = [
