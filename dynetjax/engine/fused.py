@@ -18,9 +18,11 @@ from dynetjax.engine.backward import back_pools, backward_rows, room
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.program import Program, forward_rows, zeros
+from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
+Shapes = list[list[tuple[int, ...]]]
 
 # A program takes some sixty memory maps, of which Linux grants a process 65,530: past
 # that, XLA crashes. So those that were not used for long are dropped.
@@ -87,12 +89,12 @@ class Fusion:
     def forward(self, keeping: bool, *args: Any) -> tuple[list[Array], Any]:
         """Run `fused_forward` of its parts."""
         keeping = keeping and _keeps(self.number)
-        lent = lend_all(_large_kept(self.number)) if keeping else []
+        lent = _lend(_large(self.number, backward=False)) if keeping else []
         return fused_forward(self.number, keeping)(*args, lent)
 
     def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts."""
-        lent = lend_all(_large_wide(self.number))
+        lent = _lend(_large(self.number, backward=True))
         *found, lent = fused_backward(self.number, root)(*args, lent)
         for buffers in lent:
             scratch.take_back(buffers)
@@ -109,42 +111,32 @@ def _keeps(number: int) -> bool:
     return any(any(needed(part.program.body)) for part in _parts[number])
 
 
-Shapes = list[list[tuple[int, ...]]]
-
-
 @cache
-def _large_kept(number: int) -> Shapes:
-    """The shapes of each part's large results that are kept."""
-    return [
-        [
-            (rows, *shape)
-            for rows, shape in part.program.kept(needed(part.program.body))
-            if scratch.is_large(rows, shape)
+def _large(number: int, backward: bool) -> Shapes:
+    """The shapes of each part's large buffers.
+
+    Forward keeps results of contractions in them, backward their cotangents.
+    """
+    found = []
+    for part in _parts[number]:
+        program = part.program
+        which = weighted(program.body) if backward else needed(program.body)
+        buffers = [
+            (room(rows) if backward else rows, shape)
+            for rows, shape in program.kept(which)
         ]
-        for part in _parts[number]
-    ]
+        found.append([(n, *shape) for n, shape in buffers if is_large(n, shape)])
+    return found
 
 
 @cache
 def _lending(number: int) -> list[int]:
-    return [k for k, shapes in enumerate(_large_kept(number)) if shapes]
+    large = _large(number, backward=False)
+    return [k for k, shapes in enumerate(large) if shapes]
 
 
-@cache
-def _large_wide(number: int) -> Shapes:
-    """The same for cotangents of contractions."""
-    return [
-        [
-            (room(rows), *shape)
-            for rows, shape in part.program.kept(weighted(part.program.body))
-            if scratch.is_large(room(rows), shape)
-        ]
-        for part in _parts[number]
-    ]
-
-
-def lend_all(shapes: Shapes) -> list[list[Array]]:
-    return [scratch.lend(some) for some in shapes]
+def _lend(shapes: Shapes) -> list[list[Array]]:
+    return [scratch.lend(of_part) for of_part in shapes]
 
 
 @lru_cache(maxsize=KEPT)

@@ -4,12 +4,16 @@ import importlib
 import pathlib
 import pkgutil
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from laws import COVERED
 
 import dynetjax as dy
 from dynetjax import ops
+from dynetjax.builders.gates import activation
+from dynetjax.ops.registry import OPS
 
 HERE = pathlib.Path(__file__).parent
 SECTIONS = ("Args:", "Returns:", "Source: clab/dynet, ``")
@@ -82,3 +86,18 @@ def test_runtime_data_never_recompiles(build):
         stats = dy.stats()
         compilations.append(stats.compilations + stats.loads)
     assert compilations[1:] == compilations[1:2] * 3
+
+
+SLOPED = {op.name: op for op in [*OPS.values(), activation(1.0).op] if op.slope}
+
+
+@pytest.mark.parametrize("op", SLOPED.values(), ids=SLOPED)
+def test_a_slope_is_the_derivative(op):
+    with jax.enable_x64(True):
+        x = jnp.linspace(-3, 3, 8, dtype=jnp.float64)
+        _, expected = jax.jvp(op.fn, (x,), (jnp.ones_like(x),))
+        np.testing.assert_allclose(op.slope(op.fn(x)), expected, rtol=1e-9)
+
+
+def test_there_are_slopes():
+    assert {"tanh", "logistic", "lstm_gates"} <= SLOPED.keys()
