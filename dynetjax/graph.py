@@ -213,7 +213,7 @@ class ComputationGraph:
 
     def zeros(self, shape: Shape, lanes: int) -> Expression:
         """An operand of zeros, which is no node and costs nothing."""
-        rule = _rule_of_rows(ZEROS, shape)
+        rule = zeros_rule(shape)
         return self._made(rule, rule.view, lanes, (NOTHING,), ())
 
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
@@ -384,6 +384,11 @@ def note_lines(on: bool) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
+
+
+def zeros_rule(shape: Shape) -> Rule:
+    """The rule of what `ComputationGraph.zeros` returns."""
+    return _rule_of_rows(ZEROS, shape)
 
 
 def _rule_of_rows(op: Op, shape: Shape) -> Rule:

@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from dynetjax.engine import scratch
 from dynetjax.engine.body import Body, Read
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
@@ -26,7 +25,7 @@ from dynetjax.engine.cells import (
     take,
     weights,
 )
-from dynetjax.engine.program import KEPT, Program, put, zeros
+from dynetjax.engine.program import KEPT, Program, buffer, put, zeros
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -53,7 +52,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
 
 
 def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:
-    """``(uniforms, pools, kept, above, given_back, given, tape, lent) -> results``.
+    """``(uniforms, pools, kept, above, given_back, tape, lent) -> results``.
 
     The results are ``(back, weights, large)``.
 
@@ -61,8 +60,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
     and does not scatter to; `given_back` those of the pools it scatters to, but for
     `fresh` ones, which start as zeros. A component that copies rows of a table returns
     their gradients as `back`. `large` are buffers with nothing of use to the caller,
-    to be lent again.
-    The component's tape begins at `at`.
+    to be lent again. The component's tape begins at `at`.
     """
     body = program.body
     into = back_pools(body)
@@ -70,7 +68,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
     started = [p for p in into if p not in fresh]
     source = body.cells[0].form
 
-    def component(uniforms, pools, kept, above, given_back, given, tape, lent=()):
+    def component(uniforms, pools, kept, above, given_back, tape, lent=()):
         trips, base = program.unpack(tape, at)
         gradients = dict(zip(above_only, above, strict=True))
         back = dict(zip(started, given_back, strict=True))
@@ -87,7 +85,7 @@ def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Call
         back, cheap, wide = lax.fori_loop(0, trips, step, state)
         total = loop.weights(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
-        large = [w for w in wide if w is not None and is_large(len(w), w.shape[1:])]
+        large = [w for w in wide if w is not None and is_large(w.shape)]
         return [back[p] for p in into], learned, large
 
     return component
@@ -129,9 +127,7 @@ class _Loop:
         """Gradients scattered so far, of cheap weights, and of contractions."""
         cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
         wide = [
-            scratch.start(self.room, step.shape, lent)
-            if weights(self.body, step)
-            else None
+            buffer((self.room, *step.shape), lent) if weights(self.body, step) else None
             for _, step in self.contractions
         ]
         return back, cheap, wide
@@ -229,8 +225,8 @@ class _Loop:
             return self._chunk(base, wide, at, size, real)
 
         def add(i, total):
-            whole = part(i, GRADIENT_CHUNK, last=False)
-            return {n: total[n] + g for n, g in whole.items()}
+            found = part(i, GRADIENT_CHUNK, last=False)
+            return {n: total[n] + g for n, g in found.items()}
 
         names = jax.eval_shape(partial(part, 0, 1))
         sizes = [n for n in LAST_CHUNKS if n <= self.room]
@@ -255,7 +251,7 @@ class _Loop:
             if w is None:
                 continue
             d = lax.dynamic_slice_in_dim(w, at, size)
-            if real is not None and is_large(len(w), w.shape[1:]):
+            if real is not None and is_large(w.shape):
                 d = jnp.where(real.reshape(-1, *[1] * (d.ndim - 1)), d, 0)
             if d.ndim == 2:
                 d = lax.optimization_barrier(d.T).T

@@ -122,10 +122,10 @@ def _large(number: int, backward: bool) -> Shapes:
         program = part.program
         which = weighted(program.body) if backward else needed(program.body)
         buffers = [
-            (room(rows) if backward else rows, shape)
-            for rows, shape in program.kept(which)
+            (room(rows) if backward else rows, *shape)
+            for rows, *shape in program.kept(which)
         ]
-        found.append([(n, *shape) for n, shape in buffers if is_large(n, shape)])
+        found.append([shape for shape in buffers if is_large(shape)])
     return found
 
 
@@ -234,7 +234,6 @@ def _step_back(
         kept,
         above,
         back,
-        None,
         tape,
         lent,
     )

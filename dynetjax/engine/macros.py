@@ -9,10 +9,10 @@ import threading
 from dataclasses import dataclass
 
 from dynetjax.dims import Shape
+from dynetjax.graph import zeros_rule
 from dynetjax.ops.registry import (
     GATHER,
     IMPORT,
-    INPUT,
     MAP,
     REDUCE,
     SIGNATURES,
@@ -25,7 +25,6 @@ from dynetjax.ops.registry import (
 from dynetjax.ops.rules import Rule
 
 IMPORT_OP = Op("import", form=IMPORT, internal=True)
-BLANK_OP = Op("nothing", form=INPUT, internal=True)
 SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 
 
@@ -131,7 +130,6 @@ MACROS: list[Macro] = []
 SLOT_OWNERS: list[int] = []
 _sums: dict[int, Macro] = {}
 _imports: dict[int, Macro] = {}
-_blanks: dict[Shape, Macro] = {}
 _lock = threading.RLock()
 
 
@@ -158,13 +156,7 @@ def _sum_of(kind: Kind) -> Macro:
 def blank_macro(slot: int) -> int:
     """The number of a macro without nodes, whose rows a leaf could read."""
     macro = MACROS[SLOT_OWNERS[slot]]
-    shape = macro.leaves[slot - macro.slot].shape
-    with _lock:
-        found = _blanks.get(shape)
-        if found is None:
-            sig = intern(BLANK_OP, (shape, 0), shape, kind=lane_kind(shape))
-            found = _blanks[shape] = Macro(SIGNATURES[sig])
-        return found.id
+    return macro_of_rule(zeros_rule(macro.leaves[slot - macro.slot].shape))
 
 
 def import_of(origin: int) -> int:

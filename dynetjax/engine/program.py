@@ -4,7 +4,7 @@
 `engine/backward.py` has the other direction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress
@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine import scratch
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
+from dynetjax.engine.scratch import is_large
 
 Array = Any
 
@@ -66,10 +66,10 @@ class Program:
         """The pools its cells write."""
         return sorted({cell.pool for cell in self.body.cells})
 
-    def kept(self, which: Sequence[bool]) -> list[tuple[int, Shape]]:
-        """Rows and shape of the results of these contractions."""
+    def kept(self, which: Sequence[bool]) -> list[Shape]:
+        """The shapes of buffers for the results of these contractions."""
         steps = compress(contractions(self.body), which)
-        return [(self.lanes, step.shape) for _, step in steps]
+        return [(self.lanes, *step.shape) for _, step in steps]
 
     def unpack(self, tape: Array, start: int) -> tuple[Array, list[Array]]:
         """Trips and first rows, of the tape that begins at `start`."""
@@ -103,6 +103,12 @@ def zeros(capacity: int, shape: Shape) -> Array:
     return jnp.zeros((capacity, *shape), jnp.float32)
 
 
+def buffer(shape: Shape, lent: Iterator[Array]) -> Array:
+    """What is written before it is read: if it is large, one that was lent."""
+    found = next(lent, None) if is_large(shape) else None
+    return jnp.zeros(shape, jnp.float32) if found is None else found
+
+
 @lru_cache(maxsize=KEPT)
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
@@ -134,7 +140,7 @@ def forward_rows(
         start = dict(zip(shared, shared_pools, strict=True))
         start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         rest = iter(lent)
-        kept = [scratch.start(*shape, rest) for shape in program.kept(keep)]
+        kept = [buffer(shape, rest) for shape in program.kept(keep)]
         turned = {n: turn_over(uniforms[n]) for n in turn}
 
         def step(t, state):

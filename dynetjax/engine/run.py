@@ -66,7 +66,6 @@ class Run:
         seed: Callable[[], int],
         older: "Iterable[Run]" = (),
     ):
-        self._kept: dict[int, list[Array]] = {}
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.stop = tiling.start + len(tiling) - len(tiling.imports)
         self.tapes = TapeWriter(tiling, plan, seed)
@@ -76,13 +75,14 @@ class Run:
         self.fused = False
         self._tape: np.ndarray | None = None
         self._given: dict[int, Array] = {}
+        self._kept: dict[int, list[Array]] = {}
 
     def __del__(self) -> None:
         """Buffers that were lent can be lent again: nobody reads this run any more."""
         if self.fused and self.keeping:
             for k in self.plan.fusion.lending:
                 kept = self._kept.get(k, ())
-                scratch.take_back([a for a in kept if is_large(len(a), a.shape[1:])])
+                scratch.take_back([a for a in kept if is_large(a.shape)])
 
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
@@ -289,7 +289,6 @@ class Backward:
             run._kept[step.part],
             above,
             back,
-            None,
             run.tape(step),
         )
         if body.cells[0].form == LOOKUP:

@@ -6,11 +6,9 @@ a program takes them as arguments, donated, and gives them back as results.
 
 import math
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
@@ -24,9 +22,9 @@ _free: dict[Shape, list[Array]] = {}
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
 
 
-def is_large(rows: int, shape: Shape) -> bool:
-    """Whether so many rows make a buffer that is worth holding."""
-    return rows * math.prod(shape) >= LARGE
+def is_large(shape: Shape) -> bool:
+    """Whether a buffer of this shape is worth holding."""
+    return math.prod(shape) >= LARGE
 
 
 def lend(shapes: list[Shape]) -> list[Array]:
@@ -54,9 +52,3 @@ def take_back(buffers: list[Array]) -> None:
             _free[buffer.shape] = held
         while sum(b.size for held in _free.values() for b in held) > HELD:
             del _free[next(iter(_free))]
-
-
-def start(rows: int, shape: Shape, lent: Iterator[Array]) -> Array:
-    """A buffer that a program writes before it reads, while the program is traced."""
-    found = next(lent, None) if is_large(rows, shape) else None
-    return jnp.zeros((rows, *shape), jnp.float32) if found is None else found
