@@ -6,9 +6,8 @@ step of all of them is read at once.
 """
 
 import corpora
-import harness
+from treelstm import dy, run
 
-dy = harness.dynet()
 EMBEDDING, HIDDEN, LAYER = 64, 64, 64
 SHIFT = 0
 ACTIONS = 1 + corpora.SENTIMENTS  # shift, and a reduction for each label
@@ -107,14 +106,5 @@ class Parser:
         return parses
 
 
-def main():
-    """Measure the parser."""
-    args = harness.arguments(__doc__, harness.DYNETS, batch=1)
-    data = corpora.read_trees(args)
-    runner = harness.DynetRunner(dy, Parser, data, args)
-    units = corpora.tree_units(data, args.batch)
-    harness.measure("greedy_parser", args.backend, args, runner, units)
-
-
 if __name__ == "__main__":
-    main()
+    run("greedy_parser", Parser, __doc__)

@@ -5,10 +5,8 @@ on from there with what it has composed. The scores of every step are read.
 """
 
 import corpora
-import harness
 from greedy_parser import ACTIONS, EMBEDDING, HIDDEN, LAYER, Configuration, gold_actions
-
-dy = harness.dynet()
+from treelstm import dy, run
 
 
 class StackParser:
@@ -90,14 +88,5 @@ def next_of(steps, action):
         return None, None
 
 
-def main():
-    """Measure the parser."""
-    args = harness.arguments(__doc__, harness.DYNETS, batch=1)
-    data = corpora.read_trees(args)
-    runner = harness.DynetRunner(dy, StackParser, data, args)
-    units = corpora.tree_units(data, args.batch)
-    harness.measure("stack_parser", args.backend, args, runner, units)
-
-
 if __name__ == "__main__":
-    main()
+    run("stack_parser", StackParser, __doc__)

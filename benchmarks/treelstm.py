@@ -66,14 +66,14 @@ class TreeLSTM:
         return best
 
 
-def main():
-    """Measure the Tree-LSTM."""
-    args = harness.arguments(__doc__, harness.DYNETS, batch=1)
+def run(task, network, description):
+    """Measure a network over trees."""
+    args = harness.arguments(description, harness.DYNETS, batch=1)
     data = corpora.read_trees(args)
-    runner = harness.DynetRunner(dy, TreeLSTM, data, args)
+    runner = harness.DynetRunner(dy, network, data, args)
     units = corpora.tree_units(data, args.batch)
-    harness.measure("treelstm", args.backend, args, runner, units)
+    harness.measure(task, args.backend, args, runner, units)
 
 
 if __name__ == "__main__":
-    main()
+    run("treelstm", TreeLSTM, __doc__)
