@@ -20,6 +20,7 @@ from dynetjax.ops.registry import LOOKUP, MAP
 
 Array = Any
 
+FEW = 4  # rows
 ADDING = ("add", "affine_transform")  # operations that add up their operands
 
 
@@ -187,13 +188,21 @@ class Trip:
         columns: ``[columns, width]``, the chunk of the tape.
         uniforms: one array each.
         given: rows of an INPUT cell.
+        once: it is the only trip.
     """
 
     def __init__(
-        self, body: Body, width: int, columns: Array, uniforms: Sequence[Array], given
+        self,
+        body: Body,
+        width: int,
+        columns: Array,
+        uniforms: Sequence[Array],
+        given,
+        once: bool = False,
     ):
         self.body, self.width, self.columns = body, width, columns
         self.uniforms, self.given = uniforms, given
+        self._take = take_few if once and width <= FEW else take
 
     def valid(self, cell: Cell, ndim: int) -> Array:
         """Which lanes are real, to broadcast against values with `ndim` axes."""
@@ -210,7 +219,8 @@ class Trip:
                     continue
                 key = read.pool, read.column
                 if key not in gathered:
-                    gathered[key] = take(pools[read.pool], self.columns[read.column])
+                    pool, rows = pools[read.pool], self.columns[read.column]
+                    gathered[key] = self._take(pool, rows)
                 found[c, k] = gathered[key]
         return found
 
@@ -240,7 +250,8 @@ class Trip:
             elif cell.form == LOOKUP:
                 assert cell.uniform is not None
                 assert cell.column is not None
-                out = take(self.uniforms[cell.uniform], self.columns[cell.column])
+                table = self.uniforms[cell.uniform]
+                out = self._take(table, self.columns[cell.column])
             else:
                 out = self.given
             out = jnp.where(self.valid(cell, out.ndim), out, 0)
@@ -341,6 +352,12 @@ class Trip:
 def take(pool: Array, rows: Array) -> Array:
     """Rows of a pool; they are known to be within it."""
     return pool.at[rows].get(mode="promise_in_bounds")
+
+
+def take_few(pool: Array, rows: Array) -> Array:
+    """The same one by one. XLA copies few rows faster so, where there is no loop."""
+    each = [lax.dynamic_index_in_dim(pool, row) for row in rows]
+    return jnp.concatenate(each)
 
 
 def lane_function(

@@ -1,12 +1,15 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.archive import Archive, archive
+from dynetjax.engine.increments import Increment, compute
+from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.stats import count, phase
@@ -15,7 +18,7 @@ from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
+from dynetjax.ops.registry import IMPORT, KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
 from dynetjax.ops.rules import CHANGED
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
@@ -26,27 +29,60 @@ class State:
 
     Attributes:
         seed: gives the seed of its random nodes, drawn when one is met.
-        runs: in order; together they computed the stored nodes before `done`.
+        parts: what was computed, in order; only the first begins with the first node.
+        archive: rows that a part after the first reads or has; None if there is none.
         last: the last backward.
     """
 
     def __init__(self, draw_seed: Callable[[], int]):
         self.uniforms = Uniforms()
         self.seed = cache(draw_seed)
-        self.runs: list[Run] = []
+        self.parts: list[Run | Increment] = []
+        self.archive: Archive | None = None
         self.last: Backward | None = None
+
+    def __del__(self) -> None:
+        self.forget()
 
     @property
     def done(self) -> int:
-        return self.runs[-1].stop if self.runs else 0
+        """How many of the stored nodes were computed."""
+        return self.parts[-1].stop if self.parts else 0
 
-    def run_of(self, number: int) -> Run:
-        """The run that computed a stored node."""
-        return next(run for run in self.runs if run.computed(number))
+    def forget(self) -> None:
+        """Drop what was computed; the draws of random nodes stay as they are."""
+        if self.archive is not None:
+            self.archive.close()
+        self.parts, self.archive = [], None
 
-    def origin(self, number: int) -> int:
-        """The macro that computed it."""
-        return self.run_of(number).macro(number)
+    def rows(self, number: int, lanes: int) -> np.ndarray:
+        """The values of a stored node that was computed."""
+        return self._part_of(number).rows(number, lanes)
+
+    def _part_of(self, number: int) -> Run | Increment:
+        return self.parts[bisect_right(self.parts, number, key=_start) - 1]
+
+    def bring(self, numbers: Iterable[int]) -> None:
+        """See to it that these nodes have rows in the archive."""
+        assert self.archive is not None
+        row = self.archive.row
+        row += [0] * (self.done - len(row))
+        for number in numbers:
+            if not row[number]:
+                run = self._part_of(number)
+                assert isinstance(run, Run)
+                self._bring(run, run.place(number)[0])
+
+    def _bring(self, run: Run, pool: int) -> None:
+        """Copy the rows of a pool to the archive."""
+        assert self.archive is not None
+        row = self.archive.row
+        first = self.archive.bring(run.pools[pool], pool_of(MACROS[pool].shape))
+        for macro, nodes in run.tiling.nodes.items():
+            if run.plan.pools[macro] == pool and MACROS[macro].form != IMPORT:
+                rows = run.plan.layout.row[nodes] + first
+                for node, at in zip(nodes.tolist(), rows.tolist(), strict=True):
+                    row[run.start + node] = row[run.start + node] or at
 
 
 class Engine:
@@ -84,19 +120,48 @@ class Engine:
         """Run what is new, for some of `nodes` are."""
         _settle(graph, state, nodes)
         asked = [node for node in nodes if node.args[0] >= state.done]
+        count(graphs=1)
+        if state.parts:
+            self._compute_more(graph, state, asked)
+            return
+        with phase("plan"):
+            tiling, plan = _plan(graph, state, 0, asked)
+        run = Run(tiling, plan, state.uniforms, state.seed)
+        run.forward(keeping=_will_train(plan, asked))
+        state.parts.append(run)
+
+    def _compute_more(
+        self, graph: ComputationGraph, state: State, asked: list[Expression]
+    ) -> None:
+        """Run what was added since the last time."""
+        if state.archive is None:
+            state.archive = archive()
+        about = state.archive, state.uniforms, state.seed, state.bring
+        try:
+            part = compute(graph, state.done, asked, *about) or self._run_more(
+                graph, state, asked
+            )
+        except BaseException:
+            if not state.archive.whole:
+                state.forget()
+            raise
+        state.parts.append(part)
+
+    def _run_more(
+        self, graph: ComputationGraph, state: State, asked: list[Expression]
+    ) -> Run:
+        """The same, where it takes loops."""
         with phase("plan"):
             tiling, plan = _plan(graph, state, state.done, asked)
-        run = Run(tiling, plan, state.uniforms, state.seed, state.runs)
-        first = not state.runs  # backward begins with the first node
-        run.forward(keeping=first and _will_train(plan, asked))
-        count(graphs=1)
-        state.runs.append(run)
+        state.bring(tiling.older.tolist())
+        run = Run(tiling, plan, state.uniforms, state.seed, state.archive)
+        run.forward(keeping=False)  # backward begins with the first node
+        return run
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:
             return np.asarray(state.uniforms.value(node.rule.kind))[None]
-        number = node.args[0]
-        return state.run_of(number).rows(number, node.lanes)
+        return state.rows(node.args[0], node.lanes)
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
         """Add the gradients of `node`, which is one number, to the parameters."""
@@ -117,15 +182,15 @@ class Engine:
     ) -> Backward:
         """Backward through the whole graph, by the run that computed it if one did."""
         _settle(graph, state, [node])
-        run = state.runs[0] if state.runs else None
-        if run is None or not run.computed(node.args[0]) or full:
+        run = state.parts[0] if state.parts else None
+        if not isinstance(run, Run) or node.args[0] >= run.stop or full:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.seed)
         if not run.keeping:
             run.forward(keeping=True)
         run.plan.scope.trained = True
-        state.runs = [run, *[r for r in state.runs if r.stop > run.stop]]
+        state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
         count(graphs=1)
         with phase("run"):
             return Backward(run, node, full)
@@ -160,7 +225,7 @@ class Engine:
         """The last backward again, with rows for a node that had none."""
         graph.store(node)
         graph.rebuild()
-        state.runs = []
+        state.forget()
         again = self._differentiate(graph, state, last.node, last.full)
         again.weights = last.weights
         return again
@@ -174,7 +239,7 @@ def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> N
     """Store what is asked for, and build the graph by the rules as they are now."""
     for node in asked:
         graph.store(node)
-    if not state.runs and graph.changes != len(CHANGED):
+    if not state.parts and graph.changes != len(CHANGED):
         graph.rebuild()
         for node in asked:
             graph.store(node)
@@ -189,18 +254,25 @@ def _plan(
 ) -> tuple[Tiling, Plan]:
     """The stored nodes from `start` on, and their plan."""
     while True:
-        tiling = tile(graph, start, len(graph.cells), state.origin)
+        tiling = tile(graph, start, len(graph.cells))
         plan = make_plan(tiling, [node.args[0] - start for node in asked], full)
         if plan is not None:
             return tiling, plan
         _settle(graph, state, asked)
 
 
-def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan]]:
-    """The plans by which a graph was computed, or would be if its last node is read."""
+def _start(part: Run | Increment) -> int:
+    return part.start
+
+
+def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | Increment]:
+    """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
-    if state is not None and state.runs:
-        return [(run.tiling, run.plan) for run in state.runs]
+    if state is not None and state.parts:
+        return [
+            (part.tiling, part.plan) if isinstance(part, Run) else part
+            for part in state.parts
+        ]
     last = [node for node in graph.nodes[-1:] if node.lanes]
     state = State(lambda: 0)
     _settle(graph, state, last)

@@ -2,9 +2,11 @@
 
 from dynetjax.dims import Dim
 from dynetjax.engine.engine import planned
+from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.tiling import Tiling
+from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 
 
@@ -22,15 +24,32 @@ def describe(graph: ComputationGraph) -> str:
     if not graph.cells and not graph.nodes:
         return "an empty graph"
     lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
-    for tiling, plan in planned(graph):
+    for part in planned(graph):
+        if isinstance(part, Increment):
+            lines += _increment(graph, part)
+            continue
+        tiling, plan = part
         lines.append(_head(tiling, plan))
         for number, step in enumerate(plan.steps, 1):
             lines += _component(graph, tiling, step, number)
     return "\n".join(lines)
 
 
+def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
+    """A part without loops: its macros, one after the other."""
+    pattern = part.pattern
+    several, width = len(pattern.sequence.parts), pattern.sequence.width
+    head = f"nodes {part.start} to {part.stop - 1}: {len(pattern.groups)} steps of"
+    lines = [f"{head} {several}, once on {width} lane{'s' if width > 1 else ''}"]
+    for group in pattern.groups.values():
+        nodes = group.tiling.nodes[group.macro]
+        first = graph.cells[part.start + int(nodes[0])]
+        lines.append(_line(graph, group.macro, group.step.rows, first))
+    return lines
+
+
 def _head(tiling: Tiling, plan: Plan) -> str:
-    count = len(tiling) - len(tiling.imports)
+    count = len(tiling) - len(tiling.older)
     first = f"nodes {tiling.start} to {tiling.start + count - 1}"
     found = f"{first}: {len(plan.steps)} components of {len(plan.fusion.parts)}"
     return f"{found}, room for {plan.fusion.pool_bytes >> 10} KB of rows"
@@ -46,12 +65,19 @@ def _component(
     for number in block.component.macros:
         nodes = tiling.nodes.get(number)
         count = 0 if nodes is None else int(tiling.batch[nodes].sum())
-        line = f"     {count:6} x {_formula(MACROS[number])}"
-        if nodes is not None and graph.lines:
-            made = graph.lines.get(tiling.cells[int(nodes[0])].index, "")
-            line += f"   {made}"
-        lines.append(line)
+        first = None if nodes is None else tiling.cells[int(nodes[0])]
+        lines.append(_line(graph, number, count, first))
     return lines
+
+
+def _line(
+    graph: ComputationGraph, macro: int, count: int, first: Expression | None
+) -> str:
+    """So many nodes of a macro, and where the user made the first."""
+    line = f"     {count:6} x {_formula(MACROS[macro])}"
+    if first is None or not graph.lines:
+        return line
+    return f"{line}   {graph.lines.get(first.index, '')}"
 
 
 def _formula(macro: Macro) -> str:

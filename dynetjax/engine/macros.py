@@ -156,7 +156,12 @@ def _sum_of(kind: Kind) -> Macro:
 def blank_macro(slot: int) -> int:
     """The number of a macro without nodes, whose rows a leaf could read."""
     macro = MACROS[SLOT_OWNERS[slot]]
-    return macro_of_rule(zeros_rule(macro.leaves[slot - macro.slot].shape))
+    return pool_of(macro.leaves[slot - macro.slot].shape)
+
+
+def pool_of(shape: Shape) -> int:
+    """The number of a macro without nodes, which stands for all rows of a shape."""
+    return macro_of_rule(zeros_rule(shape))
 
 
 def import_of(origin: int) -> int:

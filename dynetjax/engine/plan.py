@@ -56,6 +56,11 @@ class Step:
         """The component in a few words."""
         return label(self.wires.body)
 
+    @property
+    def work(self) -> tuple[str, int, int, int]:
+        """What `note_work` is told of a run."""
+        return self.label, self.block.trips, self.rows, self.room
+
 
 @dataclass(slots=True)
 class Plan:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
@@ -83,13 +84,13 @@ class Program:
             for k in range(self.body.columns)
         ]
 
-    def trip(self, tape, start: int, trip, uniforms, given) -> Trip:
-        """Trip number `trip`, ready to run."""
+    def trip(self, tape, start: int, trip, uniforms, given, once=False) -> Trip:
+        """Trip number `trip`, ready to run; with `once`, there are no others."""
         lane, part = trip * self.width, None
         if given is not None:
             part = lax.dynamic_slice_in_dim(given, lane, self.width)
         chunk = self.chunk(tape, start, lane, self.width)
-        return Trip(self.body, self.width, chunk, uniforms, part)
+        return Trip(self.body, self.width, chunk, uniforms, part, once)
 
 
 @cache
@@ -101,6 +102,12 @@ def program(body: Body, width: int, lanes: int, capacities: tuple[int, ...]) -> 
 def zeros(capacity: int, shape: Shape) -> Array:
     """An empty pool."""
     return jnp.zeros((capacity, *shape), jnp.float32)
+
+
+@lru_cache(maxsize=64)
+def empty(capacity: int, shape: Shape) -> Array:
+    """A pool of zeros, which nobody may donate."""
+    return jax.device_put(np.zeros((capacity, *shape), np.float32))
 
 
 def buffer(shape: Shape, lent: Iterator[Array]) -> Array:
@@ -159,6 +166,25 @@ def forward_rows(
 
         mine, kept = lax.fori_loop(0, trips, step, (start, kept))
         return [mine[p] for p in written], kept
+
+    return component
+
+
+def once_rows(program: Program, at: int = 0) -> Callable:
+    """``(uniforms, pools, given, tape) -> (pools, rows)``, which makes one trip.
+
+    `rows` are those of each cell. The component's tape begins at `at`.
+    """
+    body = program.body
+
+    def component(uniforms, pools, given, tape):
+        _, base = program.unpack(tape, at)
+        trip = program.trip(tape, at, 0, uniforms, given, once=True)
+        rows, _ = trip.run(trip.leaves(pools))
+        pools = list(pools)
+        for cell, row, values in zip(body.cells, base, rows, strict=True):
+            pools[cell.pool] = put(pools[cell.pool], values, row)
+        return pools, rows
 
     return component
 

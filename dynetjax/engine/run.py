@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache, partial, wraps
+from functools import cache, partial, wraps
 from itertools import chain
 from typing import Any
 
@@ -13,11 +13,12 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine import scratch
+from dynetjax.engine.archive import Archive
 from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.fused import HOT, Fusion
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, Step
-from dynetjax.engine.program import forward
+from dynetjax.engine.program import empty, forward
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter
@@ -64,12 +65,13 @@ class Run:
         plan: Plan,
         uniforms: Uniforms,
         seed: Callable[[], int],
-        older: "Iterable[Run]" = (),
+        archive: Archive | None = None,
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
-        self.stop = tiling.start + len(tiling) - len(tiling.imports)
-        self.tapes = TapeWriter(tiling, plan, seed)
-        self.older = list(older)
+        self.start = tiling.start
+        self.stop = tiling.start + len(tiling) - len(tiling.older)
+        self.archive = archive
+        self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, seed)
         self.pools: dict[int, Array] = {}
         self.keeping = False
         self.fused = False
@@ -104,8 +106,7 @@ class Run:
 
     def _note(self) -> None:
         """Tell the counters what was done."""
-        for step in self.plan.steps:
-            note_work(step.label, step.block.trips, step.rows, step.room)
+        note_work([s.work for s in self.plan.steps])
         note_pools(self.plan.fusion.pool_bytes)
 
     def _write(self) -> None:
@@ -179,41 +180,25 @@ class Run:
         return self.tapes.inputs(macro, lanes)
 
     def _import(self, macro: int, lanes: int) -> Array:
-        """Rows that older runs computed, lane by lane."""
+        """Rows that were computed before, lane by lane."""
+        assert self.archive is not None
         places = self.tapes.lanes(macro)
-        first = len(self.tiling) - len(self.tiling.imports)
-        nodes = places.spread(places.nodes)
-        numbers = self.tiling.imports[nodes - first]
-        rows: dict[tuple[int, int], np.ndarray] = {}
-        element = np.zeros_like(nodes) if places.element is None else places.element
-        for number, shift, at in zip(
-            numbers.tolist(), element.tolist(), places.at.tolist(), strict=True
-        ):
-            k, pool, row = self._where(number)
-            if (k, pool) not in rows:
-                rows[k, pool] = np.zeros(lanes, np.int32)
-            rows[k, pool][at] = row + shift
-        total = None
-        for (k, pool), chosen in rows.items():
-            total = _add_rows(total, self.older[k].pools[pool], chosen)
-        return total
-
-    def _where(self, number: int) -> tuple[int, int, int]:
-        """The older run that computed a node, its pool and first row."""
-        k = next(k for k, run in enumerate(self.older) if run.computed(number))
-        return k, *self.older[k].place(number)
-
-    def computed(self, number: int) -> bool:
-        """Whether the graph's stored node of this number was computed here."""
-        return self.tiling.start <= number < self.stop
+        first = len(self.tiling) - len(self.tiling.older)
+        numbers = self.tiling.older[places.nodes - first].tolist()
+        rows = places.spread(np.array([self.archive.row[n] for n in numbers]))
+        if places.element is not None:
+            rows = rows + places.element
+        chosen = np.zeros(lanes, np.int32)
+        chosen[places.at] = rows
+        return self.archive.take(pool_of(MACROS[macro].shape), chosen)
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
-        return int(self.tiling.macro_of[number - self.tiling.start])
+        return int(self.tiling.macro_of[number - self.start])
 
     def place(self, number: int) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
-        row = self.plan.layout.row[number - self.tiling.start]
+        row = self.plan.layout.row[number - self.start]
         return self.plan.pools[self.macro(number)], int(row)
 
     def rows(self, number: int, batch: int) -> np.ndarray:
@@ -343,18 +328,6 @@ class Backward:
 @partial(jax.jit, static_argnums=(1, 2))
 def _seed(row: int, capacity: int, shape: Shape) -> Array:
     return jnp.zeros((capacity, *shape)).at[row].set(1.0)
-
-
-@jax.jit
-def _add_rows(total: Array | None, pool: Array, rows: Array) -> Array:
-    found = pool.at[rows].get(mode="promise_in_bounds")
-    return found if total is None else total + found
-
-
-@lru_cache(maxsize=64)
-def empty(capacity: int, shape: Shape) -> Array:
-    """A pool of zeros, which nobody may donate."""
-    return jax.device_put(np.zeros((capacity, *shape), np.float32))
 
 
 @partial(jax.jit, static_argnums=2)

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -116,15 +115,17 @@ def note_program(cause: str) -> None:
         _stats.causes.append(cause)
 
 
-def note_work(label: str, trips: int, rows: int, room: int) -> None:
-    """A component ran."""
-    work = _stats.work.get(label)
-    if work is None:
-        work = _stats.work[label] = Work()
-    work.runs += 1
-    work.trips += trips
-    work.rows += rows
-    work.room += room
+def note_work(done: Iterable[tuple[str, int, int, int]]) -> None:
+    """Components ran: label, trips, rows and lanes of each."""
+    known = _stats.work
+    for label, trips, rows, room in done:
+        work = known.get(label)
+        if work is None:
+            work = known[label] = Work()
+        work.runs += 1
+        work.trips += trips
+        work.rows += rows
+        work.room += room
 
 
 _timing = False
@@ -151,15 +152,21 @@ def note_pools(size: int) -> None:
     _stats.pool_bytes = max(_stats.pool_bytes, size)
 
 
-@contextmanager
-def phase(name: str) -> Iterator[None]:
+class phase:  # noqa: N801  # a context manager
     """Add the time spent inside to a phase."""
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        spent = time.perf_counter() - start
-        _stats.seconds[name] = _stats.seconds.get(name, 0.0) + spent
+
+    __slots__ = ("name", "start")
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        seconds = _stats.seconds
+        spent = time.perf_counter() - self.start
+        seconds[self.name] = seconds.get(self.name, 0.0) + spent
 
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:

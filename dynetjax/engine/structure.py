@@ -89,11 +89,12 @@ class Scope:
         _, slot, read = reads
         producer = tiling.macro_of[read]
         self._widened |= tiling.blank  # a register holds no zeros
+        widens = not tiling.blank.isdisjoint(self.registers)
         macros = [m for m in tiling.nodes if m not in self._ranks]
         if macros:
             self._number(macros)
         new = self._new_edges(slot, producer)
-        changed = bool(new or macros)
+        changed = bool(new or macros or widens)
         for to, source in new:
             self._sources.setdefault(to, set()).add(source)
         macros.sort(key=lambda m: tiling.nodes[m][0])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.plan import Plan, Step
+from dynetjax.engine.plan import Step
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
@@ -50,11 +50,17 @@ class Lanes:
 
 
 class TapeWriter:
-    """Writes the tapes of one graph."""
+    """Writes the tapes of one graph; `lanes` keeps those of its macros, once found."""
 
-    def __init__(self, tiling: Tiling, plan: Plan, seed: Callable[[], int]):
-        self.tiling, self.plan, self.seed = tiling, plan.layout, seed
-        self._lanes = plan.lanes
+    def __init__(
+        self,
+        tiling: Tiling,
+        plan: Schedule,
+        lanes: dict[int, Lanes],
+        seed: Callable[[], int],
+    ):
+        self.tiling, self.plan, self.seed = tiling, plan, seed
+        self._lanes = lanes
 
     def lanes(self, macro: int) -> Lanes:
         """The lanes of a macro that has nodes."""

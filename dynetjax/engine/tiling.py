@@ -1,10 +1,10 @@
 """A part of a graph as arrays: the stored nodes that one run computes, by macro.
 
-Nodes get local numbers, in the graph's order. A node that an earlier run computed
-stands here as an *import*, a source with rows to copy; imports come last.
+Nodes get local numbers, in the graph's order. Nodes that were computed before and are
+read here have the numbers after that. They are no part of it, or stand here as
+*imports*, sources with rows to copy.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,8 +24,9 @@ class Tiling:
     Attributes:
         cells: the nodes; of imports, those imported.
         start: number of the first of them in the graph.
-        imports: the numbers of those imported.
-        batch, macro_of: per node.
+        older: the numbers in the graph of what was computed before.
+        batch: per node, the older ones included.
+        macro_of: per node.
         nodes: nodes of each macro present, by macro id.
         columns: for each macro, per leaf, the node that each of its nodes reads, or
             NOTHING; for REDUCE and GATHER see `rows`.
@@ -39,7 +40,7 @@ class Tiling:
 
     cells: list[Expression]
     start: int
-    imports: np.ndarray
+    older: np.ndarray
     batch: np.ndarray
     macro_of: np.ndarray
     nodes: dict[int, np.ndarray]
@@ -61,7 +62,7 @@ class Tiling:
         return (*[a.tobytes() for a in arrays], elements)
 
     def reads(self) -> Reads:
-        """Every stored row that is read: (reader, slot, node read).
+        """Every row of this part that is read: (reader, slot, node read).
 
         The slots that read NOTHING somewhere go to `blank`.
         """
@@ -80,19 +81,19 @@ class Tiling:
         counts = [len(r) for r in read]
         readers, slots = np.concatenate(reader), np.repeat(slot, counts)
         nodes = np.concatenate(read)
-        real = nodes != NOTHING
+        real = (nodes != NOTHING) & (nodes < len(self))
         if real.all():
             return readers, slots, nodes
-        self.blank = set(slots[~real].tolist())
+        self.blank = set(slots[nodes == NOTHING].tolist())
         return readers[real], slots[real], nodes[real]
 
 
 def tile(
-    graph: ComputationGraph, start: int, stop: int, origin: Callable[[int], int]
+    graph: ComputationGraph, start: int, stop: int, importing: bool = True
 ) -> Tiling:
     """The stored nodes of `graph` from `start` on and before `stop`.
 
-    `origin(number)` tells which macro computed an earlier node.
+    With `importing`, what was computed before and is read stands there as imports.
     """
     cells = graph.cells[start:stop]
     macros = [cell.rule.macro for cell in cells]
@@ -119,7 +120,9 @@ def tile(
         _take_in(tiling, macros[nodes[0]], nodes, args[first:end])
         first = end
     if start:
-        _import(tiling, graph, origin)
+        _number_older(tiling, graph)
+        if importing:
+            _import(tiling, graph)
     tiling.single = bool((tiling.batch == 1).all())
     return tiling
 
@@ -146,28 +149,30 @@ def _take_in(tiling: Tiling, macro: int, nodes: np.ndarray, args: list[tuple]) -
                 tiling.elements[k] = cells[k].data
 
 
-def _import(
-    tiling: Tiling, graph: ComputationGraph, origin: Callable[[int], int]
-) -> None:
-    """Number what is read from here on, and import what lies before."""
+def _number_older(tiling: Tiling, graph: ComputationGraph) -> None:
+    """Number what is read from here on, and what was computed before after that."""
     start, count = tiling.start, len(tiling.cells)
     read = [c.ravel() for c in tiling.columns.values()]
     read += [parts[2] for parts in tiling.rows.values()]
     every = np.concatenate([*read, np.zeros(0, np.int64)])
-    old = tiling.imports = np.unique(every[(every < start) & (every != NOTHING)])
-    number = np.empty(start + count + 1, np.int64)
-    number[NOTHING] = NOTHING
-    number[old] = count + np.arange(len(old))
-    number[start : start + count] = np.arange(count)
-    tiling.columns = {m: number[c] for m, c in tiling.columns.items()}
-    tiling.rows = {m: (r, p, number[x]) for m, (r, p, x) in tiling.rows.items()}
-    groups: dict[int, list[int]] = {}
-    for k, cell in enumerate(old.tolist(), count):
-        groups.setdefault(import_of(origin(cell)), []).append(k)
-        tiling.cells.append(graph.cells[cell])
-    more = [cell.lanes for cell in tiling.cells[count:]]
-    tiling.batch = np.append(tiling.batch, np.array(more, np.int64))
-    tiling.macro_of = np.append(tiling.macro_of, np.empty(len(more), np.int64))
-    for macro in sorted(groups):
-        tiling.nodes[macro] = np.array(groups[macro], np.int64)
-        tiling.macro_of[groups[macro]] = macro
+    older = tiling.older = np.unique(every[(every < start) & (every != NOTHING)])
+
+    def local(numbers: np.ndarray) -> np.ndarray:
+        before = count + np.searchsorted(older, numbers)
+        found = np.where(numbers < start, before, numbers - start)
+        return np.where(numbers == NOTHING, NOTHING, found)
+
+    tiling.columns = {m: local(c) for m, c in tiling.columns.items()}
+    tiling.rows = {m: (r, p, local(x)) for m, (r, p, x) in tiling.rows.items()}
+    lanes = [graph.cells[k].lanes for k in older.tolist()]
+    tiling.batch = np.append(tiling.batch, np.array(lanes, np.int64))
+
+
+def _import(tiling: Tiling, graph: ComputationGraph) -> None:
+    """Let what was computed before stand among the nodes."""
+    count = len(tiling.cells)
+    tiling.cells += [graph.cells[k] for k in tiling.older.tolist()]
+    macros = [import_of(macro_of_rule(cell.rule)) for cell in tiling.cells[count:]]
+    tiling.macro_of = np.append(tiling.macro_of, np.array(macros, np.int64))
+    for macro in sorted(set(macros)):
+        tiling.nodes[macro] = count + np.flatnonzero(tiling.macro_of[count:] == macro)

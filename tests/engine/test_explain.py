@@ -50,7 +50,7 @@ class TestExplain:
         h = chain(3)
         h.value()
         (h * 2).value()
-        assert describe(h.graph).count("KB of rows") == 2
+        assert "nodes 5 to 5: 1 steps of 1, once on 1 lane" in describe(h.graph)
 
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)

@@ -1,0 +1,142 @@
+"""Archives: the rows of a graph that is read in parts.
+
+All rows of one shape are in one array, whichever part computed them, so a part reads
+older rows where they are. The arrays are donated to each program and grow by a factor,
+so neither time nor programs depend on how old a graph is. When a graph is gone, the
+next one takes its arrays over: nobody reads a row before it is written.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.stats import note_pools
+
+Array = Any
+
+FIRST_BYTES, LEAST, MOST_AT_FIRST = 1 << 20, 16, 4096
+GROWTH = 4
+HELD = 4  # archives without a graph
+LARGE, PATIENCE = 16, 32  # times what is used; graphs until such an array is let go
+
+_spare: list["Archive"] = []
+_lock = threading.RLock()  # a graph may end while this thread holds it
+
+
+class Archive:
+    """Rows by pool, of which there is one for each shape.
+
+    Attributes:
+        arrays: by pool; row 0 is zero.
+        used: how many rows of each hold values, row 0 left out.
+        row: the row of each stored node of the graph; 0 if it is not here.
+        whole: no program has failed while it had the arrays.
+    """
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Array] = {}
+        self.used: dict[int, int] = {}
+        self.row: list[int] = []
+        self.whole = True
+        self._idle: dict[int, int] = {}
+
+    def reserve(self, pools: list[int], rows: list[int], slack: int = 0) -> list[int]:
+        """Make room for more rows, and some more; how many are in use before them."""
+        used = [self.used.get(p, 0) for p in pools]
+        for pool, before, more in zip(pools, used, rows, strict=True):
+            array = self.arrays.get(pool)
+            if array is None or array.shape[0] <= before + more + slack:
+                self._grow(pool, before + more + slack + 1)
+            self.used[pool] = before + more
+        return used
+
+    def _grow(self, pool: int, rows: int) -> None:
+        """Room for so many rows; others that are filling up grow with it."""
+        shape = MACROS[pool].shape
+        size = math.prod(shape)
+        capacity = _first(4 * size)
+        while capacity < rows:
+            capacity *= GROWTH
+        old = self.arrays.get(pool)
+        note_pools(sum(a.nbytes for a in self.arrays.values()) + 4 * capacity * size)
+        empty = jax.device_put(np.zeros((capacity, *shape), np.float32))
+        self.arrays[pool] = empty if old is None else _insert(empty, old, 0)
+        for other, array in list(self.arrays.items()):
+            if other != pool and 2 * self.used.get(other, 0) > array.shape[0]:
+                self._grow(other, array.shape[0] + 1)
+
+    def bring(self, rows: Array, pool: int) -> int:
+        """Copy rows that are not here; the number of the first."""
+        (before,) = self.reserve([pool], [rows.shape[0]])
+        self.whole = False
+        self.arrays[pool] = _insert(self.arrays[pool], rows, before + 1)
+        self.whole = True
+        return before + 1
+
+    def run(self, program: Callable, pools: list[int], *args: Any) -> Any:
+        """Run ``program(arrays, *args) -> (arrays, result)``, which is given them."""
+        arrays = [self.arrays[p] for p in pools]
+        self.whole = False
+        arrays, result = program(arrays, *args)
+        self.arrays.update(zip(pools, arrays, strict=True))
+        self.whole = True
+        return result
+
+    def take(self, pool: int, rows: np.ndarray) -> Array:
+        """A copy of some rows."""
+        return _take(self.arrays[pool], rows)
+
+    def read(self, pool: int, row: int, count: int) -> np.ndarray:
+        """A copy of some rows on the host."""
+        room = 1 << (count - 1).bit_length()
+        array = self.arrays[pool]
+        start = min(row, array.shape[0] - room)
+        return np.asarray(_slice(array, start, room))[row - start :][:count]
+
+    def close(self) -> None:
+        """The graph is gone: the arrays can serve another."""
+        if not self.whole:
+            return
+        for pool, array in list(self.arrays.items()):
+            needless = self.used.get(pool, 0) * LARGE < array.shape[0]
+            self._idle[pool] = self._idle.get(pool, 0) + 1 if needless else 0
+            if self._idle[pool] > PATIENCE:
+                del self.arrays[pool], self._idle[pool]
+        self.used, self.row = {}, []
+        with _lock:
+            if len(_spare) < HELD:
+                _spare.append(self)
+
+
+def archive() -> Archive:
+    """An empty archive."""
+    with _lock:
+        return _spare.pop() if _spare else Archive()
+
+
+def _first(row_bytes: int) -> int:
+    """The smallest room for rows of this size: a power of two."""
+    rows = min(max(FIRST_BYTES // row_bytes, LEAST), MOST_AT_FIRST)
+    return 1 << (rows.bit_length() - 1)
+
+
+@partial(jax.jit, donate_argnums=0)
+def _insert(array: Array, rows: Array, at: int) -> Array:
+    return lax.dynamic_update_slice_in_dim(array, rows, at, 0)
+
+
+@jax.jit
+def _take(array: Array, rows: Array) -> Array:
+    return array.at[rows].get(mode="promise_in_bounds")
+
+
+@partial(jax.jit, static_argnums=2)
+def _slice(array: Array, row: int, count: int) -> Array:
+    return lax.dynamic_slice_in_dim(array, row, count)

@@ -1,0 +1,375 @@
+"""Increments: a few nodes that were added to a graph after it was read.
+
+An increment reads older rows in the graph's archive and adds its own, by a program
+without loops: one call. What is decided about it is kept by its *pattern*: the rules of
+its nodes and what they read, whatever older nodes those are. So a step of a parser is
+planned once.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.archive import Archive
+from dynetjax.engine.fused import Part
+from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.plan import Step
+from dynetjax.engine.program import empty
+from dynetjax.engine.schedule import Block, Schedule
+from dynetjax.engine.sequences import Sequence, choose
+from dynetjax.engine.stats import note_work, phase
+from dynetjax.engine.structure import Component
+from dynetjax.engine.tape import STRUCTURE, Lanes, TapeWriter
+from dynetjax.engine.tiling import Tiling, tile
+from dynetjax.engine.uniforms import Uniforms
+from dynetjax.expression import Expression
+from dynetjax.graph import NOTHING, ComputationGraph
+from dynetjax.ops.registry import GATHER, KINDS, MAP, REDUCE
+
+Array = Any
+
+WIDTHS = (1, 4, 16, 64)  # lanes of all macros of a sequence
+LONGEST = 64  # sequence
+MOST_PATTERNS = 4096
+
+_patterns: dict[tuple, "Pattern | None"] = {}
+_lock = threading.RLock()
+
+
+@dataclass(slots=True)
+class Group:
+    """Nodes of one macro that run together.
+
+    Attributes:
+        tiling: of these nodes alone; their numbers are those of the increment.
+        layout: where all nodes are, and the first row of these.
+        lanes: of the macro, once found.
+        step: what runs.
+        start: where its tape begins.
+    """
+
+    tiling: Tiling
+    layout: Schedule
+    lanes: dict[int, Lanes]
+    step: Step
+    start: int
+
+    @property
+    def macro(self) -> int:
+        return self.step.wires.macros[0]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether anything but structure stands on its tape."""
+        return any(what not in STRUCTURE for what, *_ in self.step.wires.columns[0])
+
+    def write(self, tape: np.ndarray, seed: Callable[[], int], again: bool) -> None:
+        """Write its part of the tape; if `again`, only the runtime data."""
+        part = tape[self.start : self.start + self.step.program.tape_size]
+        self.writer(seed).write(self.step, part, again)
+
+    def writer(self, seed: Callable[[], int] = int) -> TapeWriter:
+        return TapeWriter(self.tiling, self.layout, self.lanes, seed)
+
+    def take(self, cells: list[Expression]) -> None:
+        """Take runtime data from these nodes."""
+        self.tiling.cells = cells
+        if MACROS[self.macro].fields:
+            inner = [cells[k].inner for k in self.tiling.nodes[self.macro].tolist()]
+            self.tiling.args[self.macro] = list(zip(*inner, strict=True))
+
+
+@dataclass(slots=True)
+class Pattern:
+    """Increments that are alike, and everything decided about them.
+
+    Attributes:
+        sequence: what runs.
+        groups: of nodes, by the part of the sequence that runs them; those with
+            runtime data on the tape are `data`.
+        group, lane, row: of each node: the part, its first lane, and its first row
+            among those of the increment.
+        pool: of each node, the number of its pool.
+        rows: how many of each pool it takes.
+        work: what the counters are told.
+        tape: without what differs.
+        own: for each number on the tape that is a row of the increment, one more than
+            the number of its pool; else 0.
+        at, read: where the tape has older rows, and which of the older nodes' it is.
+    """
+
+    sequence: Sequence
+    groups: dict[int, Group]
+    data: list[Group]
+    work: list[tuple[str, int, int, int]]
+    group: list[int]
+    lane: list[int]
+    row: list[int]
+    pool: list[int]
+    rows: list[int]
+    tape: np.ndarray
+    own: np.ndarray
+    at: np.ndarray
+    read: np.ndarray
+
+    def write(
+        self,
+        cells: list[Expression],
+        rows: list[int],
+        used: list[int],
+        seed: Callable[[], int],
+    ) -> tuple[np.ndarray, list[Array]]:
+        """The tape of an increment, and the rows that are given.
+
+        Args:
+            cells: its nodes.
+            rows: of the older nodes that it reads.
+            used: rows of each pool that were in use before.
+            seed: gives that of random nodes.
+        """
+        tape = self.tape + np.array([0, *used], np.int32)[self.own]
+        if rows:
+            tape[self.at] += np.array(rows, np.int32)[self.read]
+        for group in self.data:
+            group.take(cells)
+            group.write(tape, seed, again=True)
+        return tape, [self._given(k, cells) for k in self.sequence.given]
+
+    def _given(self, k: int, cells: list[Expression]) -> Array:
+        """The rows that are given of a part."""
+        program, group = self.sequence.parts[k].program, self.groups.get(k)
+        if group is None:
+            return empty(program.lanes, program.body.cells[0].shape)
+        group.take(cells)
+        return group.writer().inputs(group.macro, program.lanes)
+
+
+class Increment:
+    """A part of a graph, computed into the archive.
+
+    Attributes:
+        start, stop: number of its first node, and one more than that of its last.
+    """
+
+    def __init__(
+        self, pattern: Pattern, start: int, archive: Archive, found: list[Array]
+    ):
+        self.pattern, self.archive, self.start = pattern, archive, start
+        self.stop = start + len(pattern.row)
+        self._found = dict(zip(pattern.sequence.asked, found, strict=True))
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The values of a node that was computed here, ``[batch, *shape]``."""
+        k, pattern = number - self.start, self.pattern
+        group, lane = pattern.group[k], pattern.lane[k]
+        rows = self._found.get(group)
+        if rows is None:
+            pool = pattern.sequence.pools[pattern.pool[k]]
+            return self.archive.read(pool, self.archive.row[number], batch)
+        if not isinstance(rows, np.ndarray):
+            rows = self._found[group] = np.asarray(rows)
+        return rows[lane : lane + batch]
+
+
+def compute(
+    graph: ComputationGraph,
+    start: int,
+    asked: list[Expression],
+    archive: Archive,
+    uniforms: Uniforms,
+    seed: Callable[[], int],
+    bring: Callable[[Iterable[int]], None],
+) -> Increment | None:
+    """Compute the stored nodes from `start` on, of which some are `asked` for.
+
+    `bring` sees to it that older nodes have rows in the archive. None if there are too
+    many nodes, or too many sequences. If this fails, the archive may not be whole.
+    """
+    cells = graph.cells[start:]
+    with phase("plan"):
+        pattern, older = _pattern_of(graph, start, cells, asked)
+        if pattern is None:
+            return None
+    with phase("tape"):
+        bring(older)
+        sequence, known = pattern.sequence, archive.row
+        used = archive.reserve(sequence.pools, pattern.rows, sequence.width)
+        tape, given = pattern.write(cells, [known[n] for n in older], used, seed)
+    with phase("run"):
+        values = [uniforms.value(KINDS[k]) for k in sequence.uniforms]
+        found = archive.run(sequence.run, sequence.pools, values, given, tape)
+    known += [0] * (start - len(known))
+    known += [r + used[p] for r, p in zip(pattern.row, pattern.pool, strict=True)]
+    note_work(pattern.work)
+    return Increment(pattern, start, archive, found)
+
+
+def _pattern_of(
+    graph: ComputationGraph, start: int, cells: list[Expression], asked
+) -> tuple[Pattern | None, list[int]]:
+    """The pattern of an increment, and the older nodes that it reads."""
+    key, older = _key(graph, start, cells)
+    roots = tuple([node.args[0] - start for node in asked])
+    with _lock:
+        if (key, roots) in _patterns:
+            found = _patterns.pop((key, roots))
+        else:
+            found = _make(graph, start, older, roots)
+        _patterns[key, roots] = found
+        if len(_patterns) > MOST_PATTERNS:
+            del _patterns[next(iter(_patterns))]
+    return found, older
+
+
+def _key(
+    graph: ComputationGraph, start: int, cells: list[Expression]
+) -> tuple[tuple, list[int]]:
+    """What like increments share; and the older nodes that are read, as they come."""
+    key: list[Any] = []
+    older: dict[int, int] = {}
+    for cell in cells:
+        macro = cell.rule.macro
+        if macro < 0:
+            macro = macro_of_rule(cell.rule)
+        kind, reads = MACROS[macro], cell.inner
+        key += macro, cell.lanes
+        if kind.form == MAP:
+            if kind.fields:
+                reads = tuple([reads[p] for p in kind.places])
+        elif kind.form in (REDUCE, GATHER):
+            key.append(len(reads))
+            if cell.data is not None:
+                key.append(tuple(cell.data))
+        else:
+            continue
+        for number in reads:
+            if number >= start:
+                key.append(number - start)
+            elif number == NOTHING:
+                key.append(NOTHING)
+            else:
+                key.append(NOTHING - 1 - older.setdefault(number, len(older)))
+    lanes = tuple([graph.cells[number].lanes for number in older])
+    return (tuple(key), lanes), list(older)
+
+
+def _make(
+    graph: ComputationGraph, start: int, older: list[int], roots: tuple[int, ...]
+) -> Pattern | None:
+    tiling = tile(graph, start, len(graph.cells), importing=False)
+    sets = _groups(tiling)
+    sizes = [int(tiling.batch[nodes].sum()) for nodes in sets]
+    width = next((w for w in WIDTHS if w >= max(sizes)), None)
+    if width is None or len(sets) > LONGEST:
+        return None
+    macros = tuple(int(tiling.macro_of[nodes[0]]) for nodes in sets)
+    asked = tuple(k for k, nodes in enumerate(sets) if not set(roots).isdisjoint(nodes))
+    chosen = choose(macros, width, asked)
+    if chosen is None:
+        return None
+    sequence, places = chosen
+    lane = np.zeros(len(tiling), np.int64)
+    row = np.zeros(len(tiling.batch) + 1, np.int64)
+    group, pool = lane.copy(), lane.copy()
+    first = [1] * len(sequence.pools)
+    groups = {}
+    for k, nodes, size in zip(places, sets, sizes, strict=True):
+        part, wires = sequence.parts[k], sequence.wires[k]
+        number = part.pools[part.program.body.cells[0].pool]
+        lane[nodes] = np.cumsum(tiling.batch[nodes]) - tiling.batch[nodes]
+        row[nodes] = first[number] + lane[nodes]
+        group[nodes], pool[nodes] = k, number
+        macro = wires.macros[0]
+        block = Block(Component((macro,), False), width, 1)
+        step = Step(block, wires, part.program, k, size)
+        layout = Schedule([], lane, {macro: first[number]}, row, {})
+        of_group = _only(tiling, macro, nodes)
+        groups[k] = Group(of_group, layout, {}, step, part.start)
+        first[number] += size
+    stride = int(tiling.batch[len(tiling) :].max(initial=1))
+    row[len(tiling) : -1] = -stride * np.arange(1, len(older) + 1)
+    tape, own = np.zeros(sequence.size, np.int32), np.zeros(sequence.size, np.int64)
+    for k, part in enumerate(sequence.parts):
+        here = slice(part.start, part.start + part.program.tape_size)
+        if k in groups:
+            groups[k].write(tape, int, again=False)
+        else:  # it writes zeros after all rows
+            tape[part.start + 1] = first[part.pools[part.program.body.cells[0].pool]]
+        _mark_rows(own[here], part)
+    own[tape == 0] = 0
+    at = np.flatnonzero((own > 0) & (tape < 0))
+    own[at] = 0
+    which = (stride - 1 - tape[at]) // stride
+    tape[at] += which * stride
+    order = {number: k for k, number in enumerate(older)}
+    known = np.array([order[number] for number in tiling.older.tolist()], np.int64)
+    return Pattern(
+        sequence,
+        groups,
+        [group for group in groups.values() if group.has_data],
+        [group.step.work for group in groups.values()],
+        group.tolist(),
+        lane.tolist(),
+        row[: len(tiling)].tolist(),
+        pool.tolist(),
+        [n - 1 for n in first],
+        tape,
+        own,
+        at,
+        known[which - 1],
+    )
+
+
+def _groups(tiling: Tiling) -> list[np.ndarray]:
+    """Sets of nodes of one macro, in an order in which they can run."""
+    reader, _, read = tiling.reads()
+    rank = {m: int(nodes[0]) for m, nodes in tiling.nodes.items()}
+    ranks = [rank[m] for m in tiling.macro_of.tolist()]
+    turn = [0] * len(tiling)
+    for k in np.argsort(reader, kind="stable").tolist():
+        r, s = int(reader[k]), int(read[k])
+        turn[r] = max(turn[r], turn[s] + (ranks[s] >= ranks[r]))
+    found: dict[tuple[int, int], list[int]] = {}
+    for node, place in enumerate(zip(turn, ranks, strict=True)):
+        found.setdefault(place, []).append(node)
+    return [np.array(found[place]) for place in sorted(found)]
+
+
+def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
+    """Some nodes of one macro; they keep their numbers."""
+    chosen = np.isin(tiling.nodes[macro], nodes)
+    columns = {m: c[:, chosen] for m, c in tiling.columns.items() if m == macro}
+    rows = {}
+    if macro in tiling.rows:
+        mine = np.isin(tiling.rows[macro][0], nodes)
+        reader, position, read = tiling.rows[macro]
+        rows[macro] = reader[mine], position[mine], read[mine]
+    args = {}
+    if macro in tiling.args:
+        inner = [tiling.cells[k].inner for k in nodes.tolist()]
+        args[macro] = list(zip(*inner, strict=True))
+    return Tiling(
+        tiling.cells,
+        tiling.start,
+        tiling.older,
+        tiling.batch,
+        tiling.macro_of,
+        {macro: nodes},
+        columns,
+        rows,
+        tiling.elements,
+        args,
+        tiling.single,
+    )
+
+
+def _mark_rows(own: np.ndarray, part: Part) -> None:
+    """Note which numbers of a tape are rows, and of which pool."""
+    program, (cell,) = part.program, part.program.body.cells
+    own[1] = 1 + part.pools[cell.pool]
+    columns = own[program.head :].reshape(program.body.columns, program.lanes)
+    for read in cell.reads:
+        columns[read.column] = 1 + part.pools[read.pool]

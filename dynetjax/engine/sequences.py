@@ -1,0 +1,185 @@
+"""Sequences: programs without loops, of macros that each run once on a few lanes.
+
+A macro stands by itself here, and reads and writes the archive of its graph. A sequence
+serves every increment whose own macros are a part of it: the others run on empty lanes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax
+
+from dynetjax.engine.body import Wiring, wiring
+from dynetjax.engine.causes import made_fused
+from dynetjax.engine.fused import KEPT, Part
+from dynetjax.engine.macros import MACROS, pool_of
+from dynetjax.engine.program import once_rows, program
+from dynetjax.engine.rooms import LEAST
+from dynetjax.engine.structure import Component, Scope
+
+MOST_CHOICES = 16  # of one width, for one kind of result
+FAMILIES = 256
+
+
+class _Pools(dict[int, int]):
+    """The pool of each macro: one for each shape."""
+
+    def __missing__(self, macro: int) -> int:
+        pool = self[macro] = pool_of(MACROS[macro].shape)
+        return pool
+
+
+class _Apart(Scope):
+    """Every macro by itself: nothing but its shape is known of what it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pools = _Pools()
+
+    def pool(self, slot: int) -> int:
+        return self.pools[self.source(slot)]
+
+    def differs(self, slot: int) -> bool:
+        return False
+
+
+@dataclass(slots=True)
+class Sequence:
+    """Macros that run one after the other, each on `width` lanes.
+
+    Attributes:
+        asked: numbers of those whose rows are handed out.
+        given: numbers of those whose rows are given.
+        wires, parts: what runs, macro by macro.
+        pools, uniforms: those of all parts, by number.
+        size: of the tape.
+        number: of the program, by which it is found quickly.
+    """
+
+    macros: tuple[int, ...]
+    width: int
+    asked: tuple[int, ...]
+    given: tuple[int, ...]
+    wires: list[Wiring]
+    parts: tuple[Part, ...]
+    pools: list[int]
+    uniforms: list[int]
+    size: int
+    number: int
+
+    @property
+    def run(self) -> Callable:
+        """The compiled program."""
+        return run_sequence(self.number)
+
+
+def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Sequence:
+    pools: dict[int, int] = {}
+    uniforms: dict[int, int] = {}
+    several, parts, size = [], [], 0
+    for macro in macros:
+        wires = wiring(_apart, Component((macro,), False))
+        body = wires.body
+        made = program(body, width, width, (LEAST,) * len(body.pools))
+        part = Part(
+            made,
+            tuple(pools.setdefault(p, len(pools)) for p in wires.pools),
+            tuple(uniforms.setdefault(k, len(uniforms)) for k in wires.uniforms),
+            size,
+        )
+        size += made.tape_size
+        several.append(wires)
+        parts.append(part)
+    given = tuple(k for k, part in enumerate(parts) if part.given)
+    about = (
+        macros,
+        width,
+        asked,
+        given,
+        several,
+        tuple(parts),
+        list(pools),
+        list(uniforms),
+    )
+    return Sequence(*about, size, _number(tuple(parts), asked))
+
+
+def _number(parts: tuple[Part, ...], asked: tuple[int, ...]) -> int:
+    """The number of the program that runs these parts, and hands these rows out."""
+    known = _numbers.get((parts, asked))
+    if known is None:
+        known = _numbers[parts, asked] = len(_programs)
+        _programs.append((parts, asked))
+    return known
+
+
+_apart = _Apart()
+_choices: dict[tuple, list[Sequence]] = {}
+_programs: list[tuple[tuple[Part, ...], tuple[int, ...]]] = []
+_numbers: dict[tuple[tuple[Part, ...], tuple[int, ...]], int] = {}
+
+
+def choose(
+    macros: tuple[int, ...], width: int, asked: tuple[int, ...]
+) -> tuple[Sequence, list[int]] | None:
+    """A sequence that has these macros in it, and where; None if there are too many.
+
+    It hands out the rows of those `asked` for, unless it is one made for others.
+    """
+    family = frozenset(macros[k] for k in asked), width
+    known = _choices.pop(family, [])
+    _choices[family] = known
+    if len(_choices) > FAMILIES:
+        del _choices[next(iter(_choices))]
+    for some in known:
+        if some.macros == macros and set(asked) <= set(some.asked):
+            return some, list(range(len(macros)))
+    if len(known) < MOST_CHOICES:
+        known.append(_sequence(macros, width, asked))
+        return known[-1], list(range(len(macros)))
+    fitting = [(some, _places(macros, some.macros)) for some in known]
+    found = [(some, places) for some, places in fitting if places is not None]
+    return min(found, key=lambda f: len(f[0].macros), default=None)
+
+
+def _places(part: tuple[int, ...], whole: tuple[int, ...]) -> list[int] | None:
+    """Where the members of `part` are in `whole`, in their order, if all are."""
+    places, at = [], 0
+    for macro in part:
+        while at < len(whole) and whole[at] != macro:
+            at += 1
+        if at == len(whole):
+            return None
+        places.append(at)
+        at += 1
+    return places
+
+
+@lru_cache(maxsize=KEPT)
+def run_sequence(number: int) -> Callable:
+    """``(arrays, uniforms, given, tape) -> (arrays, found)``, compiled.
+
+    The arrays are donated; `found` are the rows of the parts asked for.
+    """
+    parts, asked = _programs[number]
+
+    def run(arrays, uniforms, given, tape):
+        sizes = [part.program.size for part in parts]
+        rooms = [tuple(arrays[n].shape[0] for n in part.pools) for part in parts]
+        about = [(b, w, r) for (b, w, _), r in zip(sizes, rooms, strict=True)]
+        made_fused("increment", tuple(about))
+        arrays, rest, found = list(arrays), iter(given), []
+        for part in parts:
+            pools, (rows,) = once_rows(part.program, part.start)(
+                [uniforms[n] for n in part.uniforms],
+                [arrays[n] for n in part.pools],
+                next(rest) if part.given else None,
+                tape,
+            )
+            for number, array in zip(part.pools, pools, strict=True):
+                arrays[number] = array
+            found.append(rows)
+        return arrays, [found[k] for k in asked]
+
+    return jax.jit(run, donate_argnames="arrays")
