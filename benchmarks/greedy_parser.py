@@ -1,4 +1,4 @@
-"""Greedy shift-reduce parser over BiLSTM features, against DyNet's API.
+"""Greedy shift-reduce parser over BiLSTM features (Cross & Huang 2016), DyNet's API.
 
 It reads the scores of every step, and decides by them what to do (when it parses) or
 whether there is a loss (when it learns). ``--batch`` trees a graph go in lock-step: a
@@ -8,7 +8,7 @@ step of all of them is read at once.
 import corpora
 from treelstm import dy, run
 
-EMBEDDING, HIDDEN, LAYER = 64, 64, 64
+EMBEDDING, LAYERS, HIDDEN, LAYER = 50, 2, 200, 200
 SHIFT = 0
 ACTIONS = 1 + corpora.SENTIMENTS  # shift, and a reduction for each label
 
@@ -55,8 +55,8 @@ class Parser:
         del args
         self.numbers, self.unknown = data.words, data.words[corpora.UNKNOWN]
         self.table = model.add_lookup_parameters((len(data.words), EMBEDDING))
-        self.forward = dy.VanillaLSTMBuilder(1, EMBEDDING, HIDDEN, model)
-        self.backward = dy.VanillaLSTMBuilder(1, EMBEDDING, HIDDEN, model)
+        self.forward = dy.VanillaLSTMBuilder(LAYERS, EMBEDDING, HIDDEN, model)
+        self.backward = dy.VanillaLSTMBuilder(LAYERS, EMBEDDING, HIDDEN, model)
         self.nothing = model.add_parameters(2 * HIDDEN)
         self.hidden = model.add_parameters((LAYER, 6 * HIDDEN))
         self.bias = model.add_parameters(LAYER)

@@ -5,8 +5,10 @@ on from there with what it has composed. The scores of every step are read.
 """
 
 import corpora
-from greedy_parser import ACTIONS, EMBEDDING, HIDDEN, LAYER, Configuration, gold_actions
+from greedy_parser import ACTIONS, Configuration, gold_actions
 from treelstm import dy, run
+
+EMBEDDING, LAYERS, HIDDEN, LAYER = 100, 2, 100, 100
 
 
 class StackParser:
@@ -17,8 +19,8 @@ class StackParser:
         add = model.add_parameters
         self.numbers, self.unknown = data.words, data.words[corpora.UNKNOWN]
         self.table = model.add_lookup_parameters((len(data.words), EMBEDDING))
-        self.stack = dy.VanillaLSTMBuilder(1, EMBEDDING, HIDDEN, model)
-        self.buffer = dy.VanillaLSTMBuilder(1, EMBEDDING, HIDDEN, model)
+        self.stack = dy.VanillaLSTMBuilder(LAYERS, EMBEDDING, HIDDEN, model)
+        self.buffer = dy.VanillaLSTMBuilder(LAYERS, EMBEDDING, HIDDEN, model)
         self.guard = add(EMBEDDING)
         self.compose, self.compose_bias = (
             add((EMBEDDING, 2 * EMBEDDING)),

@@ -63,7 +63,7 @@ def lstm_cell(gates, c):
     return f * c + i * g
 
 
-@op(inputs="gates c", dim=_quarter)
+@op(inputs="gates c", dim=_quarter, tells=True)
 def gated_output(gates, c):
     """The output: ``o tanh(c)``; `c` may have been normalised."""
     _, _, o, _ = _parts(gates)

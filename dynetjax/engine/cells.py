@@ -372,6 +372,8 @@ def lane_function(
         return fn(*operands, *rest)
 
     def every(*lanes: Array) -> Array:
+        if width == 1:  # for XLA, the product with a matrix of one row is a slower one
+            return one(*[x[0] for x in lanes])[None]
         if lanes:
             return jax.vmap(one)(*lanes)
         result = one()

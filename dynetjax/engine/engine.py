@@ -184,6 +184,9 @@ class Engine:
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
+            if graph.changes != len(CHANGED):  # all is computed again in any case
+                state.forget()
+                _settle(graph, state, [node])
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.seed)

@@ -152,7 +152,7 @@ def note_pools(size: int) -> None:
     _stats.pool_bytes = max(_stats.pool_bytes, size)
 
 
-class phase:  # noqa: N801  # a context manager
+class phase:  # a context manager
     """Add the time spent inside to a phase."""
 
     __slots__ = ("name", "start")

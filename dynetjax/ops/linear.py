@@ -68,7 +68,7 @@ def matmul(x, y):
     """
     x = x.reshape(pad(x.shape, 2))
     if y.ndim == 1:
-        return jnp.dot(y, x.T, precision=HIGHEST)
+        return jnp.dot(x, y, precision=HIGHEST)
     return jnp.dot(x, y, precision=HIGHEST)
 
 

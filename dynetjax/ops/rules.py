@@ -31,12 +31,19 @@ class View:
         kind: its kind.
         rule: of an inlined node, else None.
         sums: a sum that goes on: whatever is added to it becomes part of it.
+        telling: of a stored node, what computed it, if that matters.
     """
 
-    __slots__ = ("kind", "rule", "sums")
+    __slots__ = ("kind", "rule", "sums", "telling")
 
-    def __init__(self, kind: Kind, rule: "Rule | None" = None, sums: bool = False):
-        self.kind, self.rule, self.sums = kind, rule, sums
+    def __init__(
+        self,
+        kind: Kind,
+        rule: "Rule | None" = None,
+        sums: bool = False,
+        telling: Signature | None = None,
+    ):
+        self.kind, self.rule, self.sums, self.telling = kind, rule, sums, telling
 
     @property
     def inlined(self) -> bool:
@@ -142,8 +149,9 @@ class Rule:
         weighted = any(k.uniform for k in self.signature.operands)
         if op.form == MAP and (op.contraction or weighted):
             return self.signature
-        if op.tells and self.operands[0].rule is not None:
-            return self.operands[0].rule._telling()
+        if op.tells:
+            first = self.operands[0]
+            return first.telling if first.rule is None else first.rule._telling()
         return None
 
     def store(self) -> None:
@@ -166,7 +174,7 @@ def stored_view(kind: Kind, telling: Signature | None = None) -> View:
     """The view of rows of `kind`, computed by `telling` if that matters."""
     key = kind.id, -1 if telling is None else telling.id
     with _lock:
-        return _stored_views.setdefault(key, View(kind))
+        return _stored_views.setdefault(key, View(kind, telling=telling))
 
 
 def uniform_view(kind: Kind) -> View:
