@@ -11,6 +11,7 @@ from dynetjax import config as _config
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
+from dynetjax.checkpoints import cg_checkpoint, cg_revert
 from dynetjax.config import init
 from dynetjax.dims import Dim, DimError
 from dynetjax.engine.engine import Engine as _Engine

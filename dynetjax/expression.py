@@ -236,7 +236,7 @@ def stale(use: str) -> str:
     """The message for an expression of an earlier graph."""
     return explain(
         "the expression is stale",
-        got=f"{use} of an expression made before renew_cg()",
+        got=f"{use} of an expression made before renew_cg(), or cut by cg_revert()",
         expected="an expression of the current graph",
-        fix="build it again after renew_cg()",
+        fix="build it again",
     )

@@ -45,6 +45,7 @@ class ComputationGraph:
         uniforms: the nodes that have no rows, for they are made of parameters alone.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
+        marks: how many nodes there were at each checkpoint.
         lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
     """
@@ -62,6 +63,7 @@ class ComputationGraph:
         self.changes = len(CHANGED)
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
+        self.marks: list[int] = []
         self.state: Any = None
 
     def __len__(self) -> int:
@@ -75,7 +77,7 @@ class ComputationGraph:
         """Drop every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
         self.nodes, self.cells, self.uniforms = [], [], []
-        self.sessions, self.state = {}, None
+        self.sessions, self.marks, self.state = {}, [], None
 
     def add(
         self,

@@ -13,7 +13,7 @@ LAYERS = [
     ("ops.rules",),
     ("expression",),
     ("graph",),
-    ("reading",),
+    ("reading", "checkpoints"),
     ("ops",),
     ("engine",),
     ("model",),

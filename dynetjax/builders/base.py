@@ -42,6 +42,14 @@ class Session:
         self.root = RNNState(builder, (), None)
         self.masks: dict[int, Masks] = {}
 
+    def revert(self, nodes: int) -> None:
+        """Forget masks that were drawn after the first `nodes` nodes of the graph."""
+        self.masks = {
+            size: masks
+            for size, masks in self.masks.items()
+            if all(m is None or m.index < nodes for layer in masks for m in layer)
+        }
+
 
 class RNNBuilder(Unique):
     """A recurrent network of one or more layers; use one of the subclasses.

@@ -45,6 +45,7 @@ class Archive:
         self.used: dict[int, int] = {}
         self.row: list[int] = []
         self.whole = True
+        self._brought: dict[int, int] = {}
         self._idle: dict[int, int] = {}
 
     def reserve(self, pools: list[int], rows: list[int], slack: int = 0) -> list[int]:
@@ -72,12 +73,21 @@ class Archive:
             if other != pool and 2 * self.used.get(other, 0) > array.shape[0]:
                 self._grow(other, array.shape[0] + 1)
 
+    def release(self, pools: list[int], used: list[int]) -> None:
+        """Use rows again from where they were `used` before.
+
+        Those that were brought from elsewhere stay.
+        """
+        for pool, before in zip(pools, used, strict=True):
+            self.used[pool] = max(before, self._brought.get(pool, 0))
+
     def bring(self, rows: Array, pool: int) -> int:
         """Copy rows that are not here; the number of the first."""
         (before,) = self.reserve([pool], [rows.shape[0]])
         self.whole = False
         self.arrays[pool] = _insert(self.arrays[pool], rows, before + 1)
         self.whole = True
+        self._brought[pool] = self.used[pool]
         return before + 1
 
     def run(self, program: Callable, pools: list[int], *args: Any) -> Any:
@@ -109,7 +119,7 @@ class Archive:
             self._idle[pool] = self._idle.get(pool, 0) + 1 if needless else 0
             if self._idle[pool] > PATIENCE:
                 del self.arrays[pool], self._idle[pool]
-        self.used, self.row = {}, []
+        self.used, self.row, self._brought = {}, [], {}
         with _lock:
             if len(_spare) < HELD:
                 _spare.append(self)

@@ -55,6 +55,19 @@ class State:
             self.archive.close()
         self.parts, self.archive = [], None
 
+    def revert(self, nodes: int, cells: int) -> None:
+        """Keep what was computed of so many nodes and stored nodes."""
+        if self.last is not None and self.last.node.index >= nodes:
+            self.last = None
+        while self.parts and self.parts[-1].start >= cells:
+            part = self.parts.pop()
+            if isinstance(part, Increment):
+                part.give_back()
+        if self.parts:
+            self.parts[-1].stop = min(self.parts[-1].stop, cells)
+        if self.archive is not None:
+            del self.archive.row[cells:]
+
     def rows(self, number: int, lanes: int) -> np.ndarray:
         """The values of a stored node that was computed."""
         return self._part_of(number).rows(number, lanes)
@@ -81,8 +94,10 @@ class State:
         for macro, nodes in run.tiling.nodes.items():
             if run.plan.pools[macro] == pool and MACROS[macro].form != IMPORT:
                 rows = run.plan.layout.row[nodes] + first
-                for node, at in zip(nodes.tolist(), rows.tolist(), strict=True):
-                    row[run.start + node] = row[run.start + node] or at
+                numbers = (nodes + run.start).tolist()
+                for number, at in zip(numbers, rows.tolist(), strict=True):
+                    if number < run.stop:  # what was cut is no node any more
+                        row[number] = row[number] or at
 
 
 class Engine:

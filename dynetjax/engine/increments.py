@@ -155,11 +155,21 @@ class Increment:
     """
 
     def __init__(
-        self, pattern: Pattern, start: int, archive: Archive, found: list[Array]
+        self,
+        pattern: Pattern,
+        start: int,
+        archive: Archive,
+        used: list[int],
+        found: list[Array],
     ):
         self.pattern, self.archive, self.start = pattern, archive, start
+        self._used = used
         self.stop = start + len(pattern.row)
         self._found = dict(zip(pattern.sequence.asked, found, strict=True))
+
+    def give_back(self) -> None:
+        """Its rows are of no use any more, nor are those of later increments."""
+        self.archive.release(self.pattern.sequence.pools, self._used)
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
@@ -204,7 +214,7 @@ def compute(
     known += [0] * (start - len(known))
     known += [r + used[p] for r, p in zip(pattern.row, pattern.pool, strict=True)]
     note_work(pattern.work)
-    return Increment(pattern, start, archive, found)
+    return Increment(pattern, start, archive, used, found)
 
 
 def _pattern_of(

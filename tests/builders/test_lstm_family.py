@@ -245,7 +245,7 @@ class TestDropout:
         builder.set_dropout(0.5)
         builder.disable_dropout()
         found = flat(builder.initial_state().add_input(x(0)).s())
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
     def test_masks_last_as_long_as_the_graph(self, builder):
         """All sequences of a graph share the masks; the next graph has others."""
