@@ -60,6 +60,7 @@ class Expression:
         inner: of a stored node, what `args` would be if it were inlined.
         operands: expressions.
         data: runtime data of its own.
+        lengths: true sizes of the axes that are ragged; unset where there are none.
     """
 
     __slots__ = (
@@ -69,6 +70,7 @@ class Expression:
         "index",
         "inner",
         "lanes",
+        "lengths",
         "operands",
         "rule",
         "view",
@@ -83,12 +85,24 @@ class Expression:
     inner: tuple
     operands: "tuple[Expression, ...]"
     data: Any
+    lengths: tuple[int, ...]
 
     @property
     def full_dim(self) -> Dim:
         """Sizes and batch size, unchecked."""
-        lanes = self.lanes
-        return Dim(self.rule.kind.shape, lanes) if lanes > 1 else self.rule.kind.dim
+        lanes, kind = self.lanes, self.rule.kind
+        if kind.ragged:
+            shape = list(kind.shape)
+            for axis, length in zip(kind.ragged, self.lengths, strict=True):
+                shape[axis] = length
+            return Dim(tuple(shape), max(1, lanes))
+        return Dim(kind.shape, lanes) if lanes > 1 else kind.dim
+
+    def without_padding(self, rows: np.ndarray) -> np.ndarray:
+        """Rows ``[batch, *shape]`` as far as they are real."""
+        if not self.rule.kind.ragged:
+            return rows
+        return rows[:, *[slice(n) for n in self.full_dim.shape]]
 
     def locate(self) -> "tuple[Any, Expression]":
         """The graph and the node, where this is about to be read.
@@ -114,7 +128,7 @@ class Expression:
         graph, node = self.locate()
         if recalculate:
             graph.invalidate()
-        return engine().values(graph, [node])[0]
+        return node.without_padding(engine().values(graph, [node])[0])
 
     def npvalue(self, recalculate: bool = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
@@ -185,7 +199,7 @@ class Expression:
             RuntimeError: no backward was run, or the node is newer than its root.
         """
         graph, node = self.locate()
-        return to_numpy(engine().gradient(graph, node))
+        return to_numpy(node.without_padding(engine().gradient(graph, node)))
 
     def set(self, value: Any) -> None:
         """Give an input or a lookup another value; the graph is computed anew.

@@ -7,12 +7,13 @@ ends at the user's own line; values come from an `Engine` that the facade hands 
 import os
 import sys
 import threading
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import DimError, Shape
+from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, stale
 from dynetjax.ops.registry import (
@@ -95,14 +96,41 @@ class ComputationGraph:
         Raises:
             DimError: the operands do not fit the operation or one another.
         """
+        ragged = False
         for x in operands:
             size = x.lanes
             if size > 1 and size != batch:
                 if batch != 1:
                     raise _batch_mismatch(op, operands, batch)
                 batch = size
+            if x.rule.kind.ragged:
+                ragged = True
+        if ragged:
+            return self.add_padded(_on_ragged(self, op, operands, static, data), batch)
         rule = self._rule(op, operands, static, batch)
         return self._append(rule, operands, data, batch)
+
+    def add_padded(self, call: Any, batch: int = 1) -> Expression:
+        """Append the node of a `dynetjax.ops.ragged.Call`."""
+        op, operands, static, data, lengths = call
+        batch = max([batch, *[x.lanes for x in operands]])
+        if op.compose is None:
+            rule = self._rule(op, operands, static, batch)
+            node = self._append(rule, operands, data, batch)
+        else:
+            parts = op.compose(self, operands)
+            node = self._node(self._rule(op, parts, static, batch), operands, batch)
+            node.data = data
+            self._enter(node, parts)
+        node.lengths = lengths
+        return node
+
+    def add_list(
+        self, op: Op, operands: tuple[Expression, ...], static: tuple
+    ) -> Expression:
+        """`add` of a list whose length may differ from time to time."""
+        call = _side_by_side(self, op, operands, static)
+        return self.add(op, operands, static) if call is None else self.add_padded(call)
 
     def add_quick(
         self,
@@ -118,6 +146,7 @@ class ComputationGraph:
         rule = node.rule
         lanes = any(not view.kind.uniform for view in rule.operands)
         plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
+        plain = plain and rule.signature.op is op
         if plain and lanes:
             views: Any = rule.operands
             views = views[0] if len(views) == 1 else views
@@ -151,17 +180,37 @@ class ComputationGraph:
         """Append a node of an operation over parts that are made of `operands`."""
         assert op.compose is not None
         parts = op.compose(self, operands)
+        if any(x.rule.kind.ragged for x in parts):
+            op, parts, static, data, lengths = _on_ragged(self, op, parts, (), None)
+        else:
+            static, data, lengths = (), None, ()
         batch = max([1, *[x.lanes for x in parts]])
-        rule = self._rule(op, parts, (), batch)
+        rule = self._rule(op, parts, static, batch)
         node = self._node(rule, operands, batch)
+        node.data, node.lengths = data, lengths
         self._enter(node, parts)
         return node
 
     def part(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
         """A node that is a part of another, and not one of the user's."""
         batch = max([1, *[x.lanes for x in operands]])
-        rule = self._rule(op, operands, (), batch)
+        static, data, lengths = (), None, ()
+        if any(x.rule.kind.ragged for x in operands):
+            op, operands, static, data, lengths = _on_ragged(
+                self, op, operands, (), None
+            )
+        rule = self._rule(op, operands, static, batch)
         node = self._node(rule, operands, batch)
+        node.data, node.lengths = data, lengths
+        self._settle(node, operands)
+        return node
+
+    def part_of_rows(self, rule: Rule, operands: tuple[Expression, ...]) -> Expression:
+        """A part whose rows are not those of its operands one by one."""
+        for x in operands:
+            self.store(x)
+        node = self._node(rule, operands, max([x.lanes for x in operands]))
+        node.data = None
         self._settle(node, operands)
         return node
 
@@ -410,11 +459,17 @@ def _checked_rule(
     Raises:
         DimError: they do not.
     """
-    assert op.dim is not None
-    shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
     key = (static, stretched, *[x.rule.kind.id for x in operands])
     sig: int | None = op.signatures.get(key)
-    signature = SIGNATURES[intern(op, key, shape) if sig is None else sig]
+    if op.padded is not None:
+        dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
+        shape, axes = op.padded(op.name, *dims, *static)
+        sig = intern(op, key, shape, kind=lane_kind(shape, axes))
+    else:
+        assert op.dim is not None
+        shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
+        sig = intern(op, key, shape) if sig is None else sig
+    signature = SIGNATURES[sig]
     views: Any = tuple([x.view for x in operands])
     return rule_for(op, signature, views)
 
@@ -448,6 +503,16 @@ def _batch_mismatch(op: Op, operands, batch: int) -> DimError:
             fix="bring the batches to one size",
         )
     )
+
+
+def use_lengths(on_ragged: Callable, side_by_side: Callable) -> None:
+    """Let these say how to compute with axes that are ragged, or become so."""
+    global _on_ragged, _side_by_side
+    _on_ragged, _side_by_side = on_ragged, side_by_side
+
+
+_on_ragged: Callable
+_side_by_side: Callable
 
 
 class _Thread(threading.local):

@@ -26,7 +26,8 @@ def npvalues(exprs: list[Expression], recalculate: bool = False) -> list[np.ndar
     if recalculate:
         graph.invalidate()
     nodes = [e.locate()[1] for e in exprs]
-    return [to_numpy(rows) for rows in engine().values(graph, nodes)]
+    found = zip(nodes, engine().values(graph, nodes), strict=True)
+    return [to_numpy(node.without_padding(rows)) for node, rows in found]
 
 
 def values(exprs: list[Expression], recalculate: bool = False) -> list:

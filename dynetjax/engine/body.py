@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dynetjax.dims import Shape
+import jax.numpy as jnp
+
+from dynetjax.dims import Shape, pad
 from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.ops.registry import (
@@ -17,6 +19,7 @@ from dynetjax.ops.registry import (
     GATHER,
     IMPORT,
     INPUT,
+    JOIN,
     KINDS,
     LOOKUP,
     MAP,
@@ -177,16 +180,18 @@ def _cell(
         steps = tuple(
             _step(macro, j, uniforms, column) for j in range(len(macro.steps))
         )
-    elif macro.form in (REDUCE, GATHER):
+    elif macro.form in (REDUCE, GATHER, JOIN):
         pool = _row_pool(scope, macro.slot, pools)
         differentiable = full or macro.id in scope.differentiable
-        count = FAN_IN if macro.form == REDUCE else 1
+        count = 1 if macro.form == GATHER else FAN_IN
         reads = [
             Read(None, pool, column("operand", k), differentiable) for k in range(count)
         ]
         leaves = tuple(("leaf", k) for k in range(count))
-        op = _ADD if macro.form == REDUCE else _COPY
-        steps = (CellStep(op, (), leaves, macro.shape, ()),)
+        op, static = _OF_ROWS[macro.form], ()
+        if macro.form == JOIN:
+            static = macro.steps[0].signature.static[1:]
+        steps = (CellStep(op, static, leaves, macro.shape, ()),)
     elif macro.form == LOOKUP:
         table = uniforms.number(macro.kinds[0].id)
         rows = column("rows", 0)
@@ -239,5 +244,16 @@ def _step(macro: Macro, j: int, uniforms: _Names, column) -> CellStep:
 
 
 _FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}
-_ADD = Op("sum of rows", lambda *rows: sum(rows[1:], rows[0]))
-_COPY = Op("copy of rows", lambda row: row)
+
+
+def _columns(*rows, d: int):
+    """Rows side by side along axis `d`."""
+    shape = pad(rows[0].shape, d + 1)
+    return jnp.concatenate([row.reshape(shape) for row in rows], axis=d)
+
+
+_OF_ROWS = {
+    REDUCE: Op("sum of rows", lambda *rows: sum(rows[1:], rows[0])),
+    GATHER: Op("copy of rows", lambda row: row),
+    JOIN: Op("columns of rows", _columns, static=("d",)),
+}

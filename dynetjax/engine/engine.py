@@ -233,7 +233,7 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        if _has_no_rows(node):
+        if _has_no_rows(node) or node.args[0] >= last.run.stop:
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 

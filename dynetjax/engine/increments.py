@@ -27,7 +27,7 @@ from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
-from dynetjax.ops.registry import GATHER, KINDS, MAP, REDUCE
+from dynetjax.ops.registry import GATHER, JOIN, KINDS, MAP, REDUCE
 
 Array = Any
 
@@ -249,7 +249,7 @@ def _key(
         if kind.form == MAP:
             if kind.fields:
                 reads = tuple([reads[p] for p in kind.places])
-        elif kind.form in (REDUCE, GATHER):
+        elif kind.form in (REDUCE, GATHER, JOIN):
             key.append(len(reads))
             if cell.data is not None:
                 key.append(tuple(cell.data))

@@ -13,6 +13,7 @@ from dynetjax.graph import zeros_rule
 from dynetjax.ops.registry import (
     GATHER,
     IMPORT,
+    JOIN,
     MAP,
     REDUCE,
     SIGNATURES,
@@ -56,8 +57,8 @@ class Macro:
         id: order of first appearance in the process.
         form: MAP, or that of its only operation.
         steps: operations, operands first; the last gives the result.
-        leaves: the boundaries it reads; REDUCE and GATHER have one, which stands
-            for all the rows they sum or copy.
+        leaves: the boundaries it reads; REDUCE, GATHER and JOIN have one, which
+            stands for all the rows they take.
         slot: number of its first leaf among the leaves of all macros.
         places: where a node's args name what each leaf reads.
         fields: where they have runtime data, by (step, field).
@@ -89,6 +90,8 @@ class Macro:
             self.steps.append(Step(signature, (), rule))
             if self.form in (REDUCE, GATHER):
                 self.leaves.append(Leaf(self.shape, True))
+            elif self.form == JOIN:
+                self.leaves.append(Leaf(signature.static[0], True))
         self.weighted = bool(self.kinds)
         self.id = len(MACROS)
         self.slot = len(SLOT_OWNERS)

@@ -12,7 +12,7 @@ import numpy as np
 from dynetjax.engine.macros import MACROS, import_of, macro_of_rule
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
-from dynetjax.ops.registry import GATHER, MAP, REDUCE
+from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
 
 Reads = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -29,8 +29,8 @@ class Tiling:
         macro_of: per node.
         nodes: nodes of each macro present, by macro id.
         columns: for each macro, per leaf, the node that each of its nodes reads, or
-            NOTHING; for REDUCE and GATHER see `rows`.
-        rows: for each REDUCE or GATHER macro, the arrays (reader, operand position,
+            NOTHING; for REDUCE, GATHER and JOIN see `rows`.
+        rows: for each macro of those forms, the arrays (reader, operand position,
             node read), one entry per operand.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
         args: for each macro with runtime data, the args of its nodes, transposed.
@@ -139,7 +139,7 @@ def _take_in(tiling: Tiling, macro: int, nodes: np.ndarray, args: list[tuple]) -
         else:
             columns = np.array(args, np.int64).T
         tiling.columns[macro] = columns
-    elif kind.form in (REDUCE, GATHER):
+    elif kind.form in (REDUCE, GATHER, JOIN):
         counts = [len(a) for a in args]
         position = np.array([k for n in counts for k in range(n)], np.int64)
         read = np.array([x for a in args for x in a], np.int64)

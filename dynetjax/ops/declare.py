@@ -128,6 +128,7 @@ def op(
     batch_matters: bool = False,
     slope: Callable[[Any], Any] | None = None,
     tells: bool = False,
+    lengthens: Callable[..., bool] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -141,6 +142,8 @@ def op(
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
         reset, batch_matters, slope, tells: see `Op`.
+        lengthens: ``(operands, *static) -> bool``: whether the size of the result is
+            the number of operands, and may become ragged.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -163,7 +166,7 @@ def op(
             tells=tells,
         )
         if inputs.startswith("*"):
-            build = _list_builder(operation, shown[1:], accept)
+            build = _list_builder(operation, shown[1:], accept, lengthens)
         else:
             build = _builder(operation, shown, names, accept)
         build.__doc__, build.__module__ = fn.__doc__, fn.__module__
@@ -247,7 +250,7 @@ def _general_source(name: str, parameters, names, accept, quick: bool) -> str:
     )
 
 
-def _list_builder(operation: Op, others, accept) -> Any:
+def _list_builder(operation: Op, others, accept, lengthens) -> Any:
     """The same for an operation over a list of expressions."""
     names = [p.name for p in others]
     defaults = {p.name: p.default for p in others}
@@ -269,6 +272,8 @@ def _list_builder(operation: Op, others, accept) -> Any:
         if accept:
             dims = [x.full_dim for x in xs]
             static, data, batch = accept(operation.name, dims, *rest)
+        if lengthens and lengthens(xs, *static):
+            return graph.add_list(operation, tuple(xs), static)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
         plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)

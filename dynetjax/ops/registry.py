@@ -27,6 +27,7 @@ LOOKUP = "lookup"  # rows of a table
 PARAMETER = "parameter"  # a whole parameter: always uniform
 REDUCE = "reduce"  # the sum of at most FAN_IN rows, whichever they are
 GATHER = "gather"  # rows picked from others, whichever they are
+JOIN = "join"  # at most FAN_IN rows side by side, whichever they are
 IMPORT = "import"  # rows computed earlier
 
 FAN_IN = 8
@@ -68,6 +69,8 @@ class Op:
             with static arguments before, where there are any.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
+        padded: of an operation on ragged operands, ``(name, *dims, *static) -> (shape,
+            ragged axes)``, dims and shape being padded.
         static: names of the static arguments.
         runtime: a letter per runtime column: ``i`` an int, ``f`` a float, ``k`` a
             random key drawn per batch element.
@@ -98,6 +101,7 @@ class Op:
         "internal",
         "lane",
         "name",
+        "padded",
         "reset",
         "rules",
         "runtime",
@@ -125,7 +129,9 @@ class Op:
         compose: Callable[..., Any] | None = None,
         slope: Callable[[Any], Any] | None = None,
         tells: bool = False,
+        padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
     ):
+        self.padded = padded
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
@@ -151,16 +157,35 @@ class Kind:
 
     Attributes:
         shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
+        ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
         source: None for lanes; the parameter's id, or the id of the signature that
             computes the uniform.
         level: operations between the uniform and its parameters.
         constant: no gradient flows to it.
     """
 
-    __slots__ = ("constant", "dim", "id", "is_parameter", "level", "shape", "source")
+    __slots__ = (
+        "constant",
+        "dim",
+        "id",
+        "is_parameter",
+        "level",
+        "ragged",
+        "shape",
+        "source",
+    )
 
-    def __init__(self, shape, source=None, is_parameter=False, level=0, constant=True):
+    def __init__(
+        self,
+        shape,
+        source=None,
+        is_parameter=False,
+        level=0,
+        constant=True,
+        ragged=(),
+    ):
         self.shape: Shape = shape
+        self.ragged: tuple[int, ...] = ragged
         self.dim = Dim(shape, 1)
         self.source: int | None = source
         self.is_parameter: bool = is_parameter
@@ -203,17 +228,17 @@ KINDS: list[Kind] = []
 SIGNATURES: list[Signature] = []
 # The storages that are alive, by their ids.
 OWNERS: weakref.WeakValueDictionary[Any, Storage] = weakref.WeakValueDictionary()
-_lane_kinds: dict[Shape, Kind] = {}
+_lane_kinds: dict[tuple[Shape, tuple[int, ...]], Kind] = {}
 _parameter_kinds: dict[tuple, Kind] = {}
 _lock = threading.RLock()
 
 
-def lane_kind(shape: Shape) -> Kind:
-    """The kind of every value that has rows of `shape`."""
+def lane_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
+    """The kind of every value that has rows of `shape`, of which axes are `ragged`."""
     with _lock:
-        kind = _lane_kinds.get(shape)
+        kind = _lane_kinds.get((shape, ragged))
         if kind is None:
-            kind = _lane_kinds[shape] = Kind(shape)
+            kind = _lane_kinds[shape, ragged] = Kind(shape, ragged=ragged)
         return kind
 
 

@@ -59,7 +59,17 @@ def _concatenated(name: str, *dims_and_axis) -> Shape:
     return (*first[:d], sum(shape[d] for shape in shapes), *first[d + 1 :])
 
 
-@op(inputs="*xs", dim=_concatenated, accept=_axis)
+def _one_each(xs: list[Expression], d: int) -> bool:
+    """Whether each operand has size 1 along `d` and after it, and rows."""
+    kind = xs[0].rule.kind
+    return (
+        all(n == 1 for n in pad(kind.shape, d + 1)[d:])
+        and not kind.ragged
+        and all(x.lanes and x.rule.kind is kind for x in xs)
+    )
+
+
+@op(inputs="*xs", dim=_concatenated, accept=_axis, lengthens=_one_each)
 def concatenate(*xs, d=0):
     """The operands one after the other along dimension `d`.
 

@@ -151,6 +151,16 @@ class TestGradient:
         loss.backward(full=True)
         np.testing.assert_allclose(x.gradient(), [0.3, -0.4], rtol=1e-6)
 
+    def test_of_a_node_that_was_read_after_backward(self):
+        pc = dy.ParameterCollection()
+        w = pc.parameters_from_numpy(np.array([0.3, -0.4]))
+        dy.renew_cg()
+        x = dy.inputVector([2.0, 3.0])
+        inner = dy.cmult(x, w)
+        dy.sum_elems(dy.square(inner)).backward()
+        np.testing.assert_allclose(inner.npvalue(), [0.6, -1.2], rtol=1e-6)
+        np.testing.assert_allclose(inner.gradient(), [1.2, -2.4], rtol=1e-6)
+
     def test_before_any_backward(self):
         dy.renew_cg()
         x = dy.inputVector([2.0])

@@ -1,0 +1,300 @@
+"""Ragged axes: sizes that are the length of a sentence, and runtime data.
+
+A matrix of T states would be another program for every T. So an axis along which lists
+of ever different lengths are put side by side becomes *ragged*: rows have room for a
+round number of columns, a node knows its true lengths, and what is past them is zero.
+What users see has the true lengths only.
+
+Most operations compute the same on padded rows, as zeros add nothing to a product or a
+sum. Others take the lengths as runtime data: they see harmless numbers in the padding,
+and zeros are put there in the result. What has no such rule is computed on *exact*
+dims, as if the axis were an ordinary one; `dynetjax.stats()` names it.
+"""
+
+from collections import Counter
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import Dim, DimError, Shape, pad
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph, use_lengths
+from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kind
+from dynetjax.ops.rules import Rule
+
+EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged
+LEAST = 16  # room of a ragged axis
+
+ZERO, MASK, FILL, MEAN = "zero", "mask", "fill", "mean"
+
+# How each operation treats padding. ZERO: zeros in it give zeros, or change nothing.
+# MASK: each number of the result depends on numbers in its own place. FILL: along an
+# axis, padding has to be the least number, or the largest. MEAN: only real ones count.
+# fmt: off
+_PLAIN = (
+    "abs", "asin", "asinh", "atan", "block_dropout", "cmult", "cube", "dot_product",
+    "dropout", "dropout_batch", "erf", "flip_gradient", "l1_distance", "matmul",
+    "negate", "nobackprop", "pick", "rectify", "scale", "scale_gradient", "silu", "sin",
+    "sinh", "softsign", "square", "squared_distance", "squared_norm", "sum_elems",
+    "sum_over", "tan", "tanh", "trace_of_product", "transpose",
+)
+_MASKED = (
+    "acos", "acosh", "add", "affine_transform", "atanh", "bmax", "bmin", "cdiv",
+    "colwise_add", "concatenate", "cos", "cosh", "cumsum", "elu", "emax", "exp",
+    "lgamma", "log", "log_sigmoid", "logistic", "noise", "pow", "selu", "shift", "sqrt",
+    "subtract", "subtract_from",
+)
+# fmt: on
+_LEAST = (
+    "hinge",
+    "log_softmax",
+    "logsumexp_dim",
+    "max_dim",
+    "pickneglogsoftmax",
+    "softmax",
+)
+TREATMENT: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(_PLAIN, (ZERO, 0.0)),
+    **dict.fromkeys(_MASKED, (MASK, 1.0)),
+    **dict.fromkeys(_LEAST, (FILL, -jnp.inf)),
+    "min_dim": (FILL, jnp.inf),
+    "mean_elems": (MEAN, 0.0),
+}
+
+exact_uses: Counter[str] = Counter()  # operations computed on exact dims, how often
+_seen: dict[tuple, set[int]] = {}
+
+
+class Call(NamedTuple):
+    """An operation on padded operands, and the true lengths of its result."""
+
+    op: Op
+    operands: tuple[Expression, ...]
+    static: tuple
+    data: Any
+    lengths: tuple[int, ...]
+
+
+def room(length: int) -> int:
+    """The size that an axis of this length is padded to."""
+    size = LEAST
+    while size < length:
+        size *= 2
+    return size
+
+
+def exact(graph: ComputationGraph, x: Expression, use: str) -> Expression:
+    """`x` with its true dims, for a use that has no rule for ragged ones."""
+    if not x.rule.kind.ragged:
+        return x
+    exact_uses[use] += 1
+    return graph.add_padded(Call(EXACT_OP, (x,), (x.full_dim.shape,), None, ()))
+
+
+def _cut(x, shape: Shape):
+    return x[tuple(slice(n) for n in shape)]
+
+
+def _given(name: str, x: Dim, shape: Shape) -> tuple[Shape, tuple[int, ...]]:
+    del name, x
+    return shape, ()
+
+
+EXACT_OP = Op("exact", _cut, static=("shape",), internal=True, padded=_given)
+
+
+def call(
+    graph: ComputationGraph,
+    op: Op,
+    operands: tuple[Expression, ...],
+    static: tuple,
+    data: Any,
+) -> Call:
+    """How to compute an operation of which an operand is ragged.
+
+    Raises:
+        DimError: the true dims do not fit.
+    """
+    assert op.dim is not None
+    true = op.dim(op.name, *[x.full_dim for x in operands], *static)
+    treatment = TREATMENT.get(op.name)
+    found = None
+    if treatment and not any(x.rule.kind.uniform and x.lanes for x in operands):
+        found = _result(op, operands, static, true)
+    if treatment is None or found is None:
+        plain = tuple([exact(graph, x, op.name) for x in operands])
+        return Call(op, plain, static, data, ())
+    outside, lengths = found
+    how, filling = treatment
+    inside = tuple([x.rule.kind.ragged for x in operands])
+    known: list[int] = []
+    if how != ZERO:
+        for x in operands:
+            if x.rule.kind.ragged:
+                known += x.lengths
+        known += lengths
+    variant = _variant(op, how, filling, len(operands), len(known))
+    own = len(op.runtime.replace("k", ""))
+    first = () if not own else data if isinstance(data, tuple) else (data,)
+    return Call(
+        variant, operands, (*static, inside, outside), (*first, *known), lengths
+    )
+
+
+def _result(
+    op: Op, operands: tuple[Expression, ...], static: tuple, true: Shape
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The ragged axes of the result and their lengths.
+
+    They are found by dims with sizes that nothing else has: of each axis first, and
+    where those do not fit, of each length. None if they are no axes of the operands.
+    """
+    assert op.dim is not None
+    for apart in (True, False):
+        sizes: dict[int, int] = {}
+        dims = []
+        for k, x in enumerate(operands):
+            shape = list(x.full_dim.shape)
+            for axis in x.rule.kind.ragged:
+                mark = 8 * k + axis if apart else shape[axis]
+                size = 1_000_003 + 1_009 * mark
+                sizes[size] = shape[axis]
+                shape[axis] = size
+            dims.append(Dim(tuple(shape), x.full_dim.batch))
+        try:
+            found = op.dim(op.name, *dims, *static)
+        except (DimError, ValueError):
+            continue
+        if [sizes.get(n, n) for n in found] != list(true):
+            return None
+        axes = tuple(axis for axis, n in enumerate(found) if n in sizes)
+        return axes, tuple(true[axis] for axis in axes)
+    return None
+
+
+@cache
+def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
+    """The operation with lengths as further runtime data, and axes as static."""
+    of_one, dim_of = op.fn, op.dim
+    assert of_one is not None
+    assert dim_of is not None
+    own = len(op.runtime.replace("k", ""))
+
+    def fn(*values, inside, outside, **static):
+        xs, given = values[:operands], values[operands : operands + own]
+        lengths = iter(values[operands + own : operands + own + known])
+        key = values[operands + own + known :]
+        if how == ZERO:
+            return of_one(*xs, *given, *key, **static)
+        bounds = [[(axis, next(lengths)) for axis in axes] for axes in inside]
+        if how == FILL:
+            along = static.get("d", 0)
+            filled = [
+                _where([b for b in of_x if b[0] == along], x, filling)
+                for x, of_x in zip(xs, bounds, strict=True)
+            ]
+        elif how == MASK:
+            filled = [
+                _where(of_x, x, filling) for x, of_x in zip(xs, bounds, strict=True)
+            ]
+        else:
+            return _mean(xs[0], bounds[0])
+        result = of_one(*filled, *given, *key, **static)
+        return _where([(axis, next(lengths)) for axis in outside], result, 0.0)
+
+    def padded(name: str, *dims_and_static):
+        *about, _, outside = dims_and_static
+        return dim_of(name, *about), outside
+
+    return Op(
+        f"{op.name} (ragged)",
+        fn,
+        static=(*op.static, "inside", "outside"),
+        runtime=op.runtime.replace("k", "") + "i" * known + "k" * ("k" in op.runtime),
+        contraction=op.contraction,
+        lane=True,
+        slope=op.slope if how == ZERO else None,
+        tells=op.tells,
+        compose=op.compose,
+        padded=padded,
+    )
+
+
+def _where(bounds: list[tuple[int, Any]], x, other: float):
+    """`x` as far as the bounds of its axes go, and another number past them."""
+    real = None
+    for axis, length in bounds:
+        inside = lax.broadcasted_iota(jnp.int32, x.shape, axis) < length
+        real = inside if real is None else real & inside
+    return x if real is None else jnp.where(real, x, other)
+
+
+def _mean(x, bounds):
+    count = 1
+    for axis, n in enumerate(x.shape):
+        count = count * dict(bounds).get(axis, n)
+    return (jnp.sum(x) / count).reshape(1)
+
+
+def side_by_side(
+    graph: ComputationGraph, op: Op, operands: tuple[Expression, ...], static: tuple
+) -> Call | None:
+    """How to put rows of one shape side by side along a ragged axis.
+
+    None while few lengths of such lists were seen.
+    """
+    del graph, op
+    (d,) = static
+    view = operands[0].view
+    seen = _seen.setdefault((d, operands[0].rule.kind.shape, view), set())
+    seen.add(len(operands))
+    if len(seen) <= EXACT_LENGTHS:
+        return None
+    return Call(_joined(d), operands, (room(len(operands)),), None, (len(operands),))
+
+
+@cache
+def _joined(d: int) -> Op:
+    """Puts pieces of FAN_IN columns side by side, which it makes of its operands."""
+
+    def pieces(graph: ComputationGraph, operands: tuple[Expression, ...]):
+        shape = operands[0].rule.kind.shape
+        batch = max([x.lanes for x in operands])
+        rule = _piece(shape, d)
+        found = [
+            graph.part_of_rows(rule, operands[k : k + FAN_IN])
+            for k in range(0, len(operands), FAN_IN)
+        ]
+        while len(found) < room(len(operands)) // FAN_IN:
+            found.append(graph.zeros(rule.kind.shape, batch))
+        return tuple(found)
+
+    def padded(name: str, *dims_and_size):
+        del name
+        *dims, size = dims_and_size
+        shape = dims[0].shape
+        return (*shape[:d], size, *shape[d + 1 :]), (d,)
+
+    return Op(
+        "concatenate (ragged)",
+        lambda *xs, size: jnp.concatenate(xs, axis=d),
+        static=("size",),
+        compose=pieces,
+        padded=padded,
+    )
+
+
+@cache
+def _piece(shape: Shape, d: int) -> Rule:
+    """The rule of FAN_IN rows of `shape` side by side."""
+    column = pad(shape, d + 1)
+    whole = (*column[:d], FAN_IN)
+    sig = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
+    return Rule(SIGNATURES[sig], ())
+
+
+JOIN_OP = Op("columns", form=JOIN, static=("shape", "d"), internal=True)
+
+use_lengths(call, side_by_side)

@@ -1,0 +1,182 @@
+"""Ragged axes: padding is never seen, whatever is computed.
+
+The same program runs on exact dims and on ragged ones; values and gradients agree.
+"""
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.ops import ragged
+
+SIZE, ROWS = 3, 40
+RNG = np.random.default_rng(5)
+TABLE = RNG.uniform(0.1, 0.9, (ROWS, SIZE))
+W = RNG.normal(size=(4, SIZE))
+
+
+class World:
+    """A model, and a matrix {3,T} and vectors {T} of it, for one batch size."""
+
+    def __init__(self, length, batch=1):
+        self.pc = dy.ParameterCollection()
+        self.table = self.pc.lookup_parameters_from_numpy(TABLE)
+        self.W = self.pc.parameters_from_numpy(W)
+        self.b = self.pc.parameters_from_numpy(W[:, 0])
+        self.column = self.pc.parameters_from_numpy(TABLE[0])
+        self.length, self.batch = length, batch
+        dy.renew_cg()
+        self.X = self.matrix(0)
+
+    @property
+    def Y(self):
+        return self.matrix(7)
+
+    @property
+    def v(self):
+        return self.vector(3)
+
+    def row(self, k):
+        return self.table.batch([(k + 11 * e) % ROWS for e in range(self.batch)])
+
+    def matrix(self, shift):
+        return dy.concatenate_cols([self.row(k + shift) for k in range(self.length)])
+
+    def vector(self, shift):
+        rows = [self.row(k + shift) for k in range(self.length)]
+        return dy.concatenate([dy.pick(row, k % SIZE) for k, row in enumerate(rows)])
+
+
+PROGRAMS = {
+    "abs": lambda w: dy.abs(w.X - w.Y),
+    "acos": lambda w: dy.acos(w.X),
+    "acosh": lambda w: dy.acosh(w.X + 1.5),
+    "add": lambda w: w.X + w.Y,
+    "affine_transform": lambda w: dy.affine_transform([w.b, w.W, w.X, w.W, w.Y]),
+    "asin": lambda w: dy.asin(w.X),
+    "asinh": lambda w: dy.asinh(w.X),
+    "atan": lambda w: dy.atan(w.X),
+    "atanh": lambda w: dy.atanh(w.X),
+    "bmax": lambda w: dy.bmax(w.X, w.Y),
+    "bmin": lambda w: dy.bmin(w.X, w.Y),
+    "cdiv": lambda w: dy.cdiv(w.X, w.Y),
+    "cmult": lambda w: dy.cmult(w.X, w.Y),
+    "colwise_add": lambda w: dy.colwise_add(w.X, w.column),
+    "concatenate": lambda w: dy.concatenate([w.X, w.Y]),
+    "cos": lambda w: dy.cos(w.X),
+    "cosh": lambda w: dy.cosh(w.X),
+    "cube": lambda w: dy.cube(w.X),
+    "cumsum": lambda w: dy.cumsum(w.X, 1) + dy.cumsum(w.X, 0),
+    "dot_product": lambda w: dy.dot_product(w.X, w.Y),
+    "elu": lambda w: dy.elu(w.X - w.Y),
+    "emax": lambda w: dy.emax([w.X, w.Y]),
+    "erf": lambda w: dy.erf(w.X),
+    "exp": lambda w: dy.exp(w.X),
+    "flip_gradient": lambda w: dy.flip_gradient(w.X),
+    "hinge": lambda w: dy.hinge(w.v, w.length - 1),
+    "l1_distance": lambda w: dy.l1_distance(w.X, w.Y),
+    "lgamma": lambda w: dy.lgamma(w.X),
+    "log": lambda w: dy.log(w.X),
+    "log_sigmoid": lambda w: dy.log_sigmoid(w.X),
+    "log_softmax": lambda w: dy.log_softmax(w.v),
+    "log_softmax of columns": lambda w: dy.log_softmax(w.X),
+    "logistic": lambda w: dy.logistic(w.X),
+    "logsumexp_dim": lambda w: dy.logsumexp_dim(w.X, 1),
+    "logsumexp_dim of columns": lambda w: dy.logsumexp_dim(w.X, 0),
+    "matmul": lambda w: w.W * w.X,
+    "matmul over the axis": lambda w: w.X * w.v,
+    "matmul to two axes": lambda w: dy.transpose(w.X) * w.Y,
+    "max_dim": lambda w: dy.max_dim(-w.X, 1),
+    "max_dim of columns": lambda w: dy.max_dim(-w.X, 0),
+    "mean_elems": lambda w: dy.mean_elems(w.X),
+    "min_dim": lambda w: dy.min_dim(w.X, 1),
+    "negate": lambda w: -w.X,
+    "nobackprop": lambda w: w.X + dy.nobackprop(w.X),
+    "pick": lambda w: dy.pick(w.X, w.length - 1, 1),
+    "pick of another axis": lambda w: dy.pick(w.X, 1, 0),
+    "pickneglogsoftmax": lambda w: dy.pickneglogsoftmax(w.v, w.length // 2),
+    "pow": lambda w: dy.pow(w.X, dy.scalarInput(2.5)),
+    "rectify": lambda w: dy.rectify(w.X - w.Y),
+    "scale": lambda w: w.X * 2.5,
+    "scale_gradient": lambda w: dy.scale_gradient(w.X, 0.5),
+    "selu": lambda w: dy.selu(w.X - w.Y),
+    "shift": lambda w: w.X + 1.0,
+    "silu": lambda w: dy.silu(w.X),
+    "sin": lambda w: dy.sin(w.X),
+    "sinh": lambda w: dy.sinh(w.X),
+    "softmax": lambda w: dy.softmax(w.v),
+    "softmax of columns": lambda w: dy.softmax(w.X),
+    "softmax of rows": lambda w: dy.softmax(w.X, 1),
+    "softmax of two axes": lambda w: dy.softmax(dy.transpose(w.X) * w.Y),
+    "softsign": lambda w: dy.softsign(w.v),
+    "sqrt": lambda w: dy.sqrt(w.X),
+    "square": lambda w: dy.square(w.X),
+    "squared_distance": lambda w: dy.squared_distance(w.X, w.Y),
+    "squared_norm": lambda w: dy.squared_norm(w.X),
+    "subtract": lambda w: w.X - w.Y,
+    "subtract_from": lambda w: 1.0 - w.X,
+    "sum_elems": lambda w: dy.sum_elems(w.X),
+    "sum_over": lambda w: dy.sum_dim(w.X, [1]) + dy.sum_elems(dy.sum_dim(w.X, [0])),
+    "mean_dim": lambda w: dy.mean_dim(w.X, [1], False),
+    "tan": lambda w: dy.tan(w.X),
+    "tanh": lambda w: dy.tanh(w.X),
+    "trace_of_product": lambda w: dy.trace_of_product(w.X, w.Y),
+    "transpose": lambda w: dy.transpose(w.X),
+    "select_cols, by exact dims": lambda w: dy.select_cols(w.X, [0, w.length - 1]),
+    "reshape, by exact dims": lambda w: dy.reshape(w.X, (w.length, SIZE)),
+    "pick_range, by exact dims": lambda w: dy.pick_range(w.X, 0, w.length, 1),
+    "esum, by exact dims": lambda w: dy.esum([w.X, w.Y]),
+    "average, by exact dims": lambda w: dy.average([w.X, w.Y, w.X]),
+    "std_elems, by exact dims": lambda w: dy.std_elems(w.X),
+    "sum_batches, by exact dims": lambda w: dy.sum_batches(w.X),
+    "to a batch, by exact dims": lambda w: dy.concatenate_to_batch([w.X, w.Y]),
+    "of a batch, by exact dims": lambda w: dy.pick_batch_elem(w.X, w.batch - 1),
+    "restricted, by exact dims": lambda w: dy.log_softmax(w.v, [0]),
+}
+UNBATCHED = {"hinge", "pickneglogsoftmax", "restricted, by exact dims"}
+RANDOM = {"dropout", "dropout_batch", "block_dropout", "noise"}
+
+
+def run(monkeypatch, ragged_too, program, length, batch=1):
+    """Dim, value and gradients of a program, and whether it met a ragged axis."""
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0 if ragged_too else 10**9)
+    monkeypatch.setattr(ragged, "_seen", {})
+    world = World(length, batch)
+    y = program(world)
+    assert bool(world.X.rule.kind.ragged) == ragged_too
+    dim, value = y.dim(), y.npvalue()
+    weights = dy.inputTensor(np.cos(np.arange(value.size)).reshape(value.shape))
+    if dim[1] > 1:
+        loss = dy.sum_batches(dy.sum_elems(dy.square(y)))
+    else:
+        loss = dy.sum_elems(dy.cmult(y, weights))
+    loss.backward()
+    tables = [world.table.grad_as_array(), world.W.grad_as_array()]
+    return dim, [np.array(a) for a in (value, *tables)]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_padding_is_never_seen(monkeypatch, name):
+    batch = 1 if name in UNBATCHED else 2
+    exact = run(monkeypatch, False, PROGRAMS[name], 5, batch)
+    padded = run(monkeypatch, True, PROGRAMS[name], 5, batch)
+    assert padded[0] == exact[0]
+    for a, b in zip(padded[1], exact[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_every_rule_has_a_program():
+    assert (
+        set(ragged.TREATMENT) == {n for n in PROGRAMS if n in ragged.TREATMENT} | RANDOM
+    )
+
+
+@pytest.mark.parametrize("name", sorted(RANDOM))
+def test_noise_stays_inside(monkeypatch, name):
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    x = World(5).X
+    y = dy.dropout_batch(x, 0.5) if name == "dropout_batch" else None
+    y = y or getattr(dy, name)(x, 0.5)
+    assert y.dim() == ((SIZE, 5), 1)
+    total, parts = dy.sum_elems(dy.square(y)).value(), y.npvalue()
+    assert total == pytest.approx((parts**2).sum(), rel=1e-5)
