@@ -182,6 +182,20 @@ def minibatch_units(text, size):
     return [Unit(part, len(part), sum(map(len, part))) for part in parts]
 
 
+def pair_units(text, words, size, longest=50):
+    """Pairs of a sentence and the next, in groups, counted in words of the targets.
+
+    All but the most frequent words are word 0.
+    """
+    counts = collections.Counter(itertools.chain(*text.sentences))
+    often = {w: k + 1 for k, (w, _) in enumerate(counts.most_common(words - 1))}
+    sentences = [[often.get(w, 0) for w in s] for s in text.sentences]
+    fitting = [s for s in sentences if 3 <= len(s) <= longest]
+    pairs = list(itertools.pairwise(fitting))
+    parts = [pairs[k : k + size] for k in range(0, len(pairs), size)]
+    return [Unit(p, len(p), sum(len(target) for _, target in p)) for p in parts]
+
+
 def tree_units(trees, size):
     """Trees in groups, counted in trees."""
     parts = [trees.trees[k : k + size] for k in range(0, len(trees.trees), size)]

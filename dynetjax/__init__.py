@@ -32,6 +32,7 @@ from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
 from dynetjax.ops import operators as _operators  # gives Expression its + and *
+from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are lengths
 from dynetjax.ops.activations import *
 from dynetjax.ops.arithmetic import *
 from dynetjax.ops.elementwise import *

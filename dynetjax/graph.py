@@ -105,32 +105,39 @@ class ComputationGraph:
                 batch = size
             if x.rule.kind.ragged:
                 ragged = True
-        if ragged:
-            return self.add_padded(_on_ragged(self, op, operands, static, data), batch)
+        if ragged or op.lengthens is not None:
+            return self._add_with_care(op, operands, static, data, batch)
         rule = self._rule(op, operands, static, batch)
         return self._append(rule, operands, data, batch)
 
-    def add_padded(self, call: Any, batch: int = 1) -> Expression:
-        """Append the node of a `dynetjax.ops.ragged.Call`."""
-        op, operands, static, data, lengths = call
-        batch = max([batch, *[x.lanes for x in operands]])
-        if op.compose is None:
-            rule = self._rule(op, operands, static, batch)
-            node = self._append(rule, operands, data, batch)
-        else:
-            parts = op.compose(self, operands)
-            node = self._node(self._rule(op, parts, static, batch), operands, batch)
-            node.data = data
-            self._enter(node, parts)
-        node.lengths = lengths
+    def _add_with_care(
+        self, op: Op, operands: tuple[Expression, ...], static: tuple, data: Any, batch
+    ) -> Expression:
+        """Append a node that may have parts, or ragged axes."""
+        node = self._node(_undecided, operands, batch)
+        parts = self._decide(node, op, static, data, batch)
+        self._enter(node, parts)
         return node
 
-    def add_list(
-        self, op: Op, operands: tuple[Expression, ...], static: tuple
-    ) -> Expression:
-        """`add` of a list whose length may differ from time to time."""
-        call = _side_by_side(self, op, operands, static)
-        return self.add(op, operands, static) if call is None else self.add_padded(call)
+    def _decide(
+        self, node: Expression, op: Op, static: tuple, data: Any, batch: int
+    ) -> tuple[Expression, ...]:
+        """Give `node` its rule, data and lengths; what it is made of."""
+        parts, lengths = node.operands, ()
+        if op.compose is not None:
+            parts = op.compose(self, parts)
+        call = None
+        if op.lengthens is not None and op.lengthens(parts, *static):
+            call = _side_by_side(self, op, parts, static)
+        elif any(x.rule.kind.ragged for x in parts):
+            call = _on_ragged(self, op, parts, static, data)
+        if call is not None:
+            op, parts, static, data, lengths = call
+        batch = max([batch, *[x.lanes for x in parts]])
+        node.rule = rule = self._rule(op, parts, static, batch)
+        node.lanes = 0 if rule.kind.uniform else batch
+        node.data, node.lengths = data, lengths
+        return parts
 
     def add_quick(
         self,
@@ -178,31 +185,16 @@ class ComputationGraph:
 
     def add_composed(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
         """Append a node of an operation over parts that are made of `operands`."""
-        assert op.compose is not None
-        parts = op.compose(self, operands)
-        if any(x.rule.kind.ragged for x in parts):
-            op, parts, static, data, lengths = _on_ragged(self, op, parts, (), None)
-        else:
-            static, data, lengths = (), None, ()
-        batch = max([1, *[x.lanes for x in parts]])
-        rule = self._rule(op, parts, static, batch)
-        node = self._node(rule, operands, batch)
-        node.data, node.lengths = data, lengths
-        self._enter(node, parts)
-        return node
+        batch = max([1, *[x.lanes for x in operands]])
+        return self._add_with_care(op, operands, (), None, batch)
 
-    def part(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
+    def part(
+        self, op: Op, operands: tuple[Expression, ...], static: tuple = ()
+    ) -> Expression:
         """A node that is a part of another, and not one of the user's."""
         batch = max([1, *[x.lanes for x in operands]])
-        static, data, lengths = (), None, ()
-        if any(x.rule.kind.ragged for x in operands):
-            op, operands, static, data, lengths = _on_ragged(
-                self, op, operands, (), None
-            )
-        rule = self._rule(op, operands, static, batch)
-        node = self._node(rule, operands, batch)
-        node.data, node.lengths = data, lengths
-        self._settle(node, operands)
+        node = self._node(_undecided, operands, batch)
+        self._settle(node, self._decide(node, op, static, None, batch))
         return node
 
     def part_of_rows(self, rule: Rule, operands: tuple[Expression, ...]) -> Expression:
@@ -243,9 +235,22 @@ class ComputationGraph:
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
+        rule = _rule_of_rows(op, shape)
+        if any(x.rule.kind.ragged for x in operands):
+            node = self._node(rule, operands, batch)
+            node.data = data
+            self._enter(node, self._exact(operands))
+            return node
         for x in operands:
             self.store(x)
-        return self._append(_rule_of_rows(op, shape), operands, data, batch)
+        return self._append(rule, operands, data, batch)
+
+    def _exact(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The operands stored, with parts that have true dims for ragged ones."""
+        found = tuple([_with_true_dims(self, x) for x in operands])
+        for x in found:
+            self.store(x)
+        return found
 
     def add_source(self, source: Expression, rule: Rule, data: Any) -> None:
         """Append a node that reads rows of a table; its slots are filled here."""
@@ -272,10 +277,16 @@ class ComputationGraph:
         for x in terms:
             if x.view is None:
                 self.store(x)
-        rule = _rule_of_rows(op, terms[0].rule.kind.shape)
+        rule = _rule_of_rows(op, terms[0].full_dim.shape)
         if not rule.sums:
             rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
-        return self._append(rule, terms, None, max([x.lanes for x in terms]))
+        batch = max([x.lanes for x in terms])
+        if any(x.rule.kind.ragged for x in terms):
+            node = self._node(rule, terms, batch)
+            node.data = None
+            self._enter(node, self._exact(terms))
+            return node
+        return self._append(rule, terms, None, batch)
 
     def _append(
         self, rule: Rule, operands: tuple[Expression, ...], data: Any, batch: int
@@ -382,11 +393,19 @@ class ComputationGraph:
     def _enter_again(self, node: Expression) -> None:
         rule, operands = node.rule, node.operands
         signature = rule.signature
-        if rule.operands:
-            if signature.op.compose is not None:
-                operands = signature.op.compose(self, operands)
-            batch = max(1, node.lanes)
-            node.rule = self._rule(signature.op, operands, signature.static, batch)
+        op, static, data = signature.op, signature.static, None
+        if op.runtime.replace("k", ""):
+            data = node.data
+        if op.origin is not None:
+            op = op.origin
+            static = static[: len(op.static)]
+            if isinstance(data, tuple):
+                data = data[: len(op.runtime.replace("k", ""))]
+        if op.compose is not None or op.lengthens is not None or op.dim is not None:
+            if rule.operands:
+                operands = self._decide(node, op, static, data, max(1, node.lanes))
+        elif any(x.rule.kind.ragged for x in operands):
+            operands = self._exact(operands)
         else:
             for x in operands:
                 if x.view is None or not rule.sums:
@@ -505,14 +524,16 @@ def _batch_mismatch(op: Op, operands, batch: int) -> DimError:
     )
 
 
-def use_lengths(on_ragged: Callable, side_by_side: Callable) -> None:
+def use_lengths(on_ragged: Callable, side_by_side: Callable, exact: Callable) -> None:
     """Let these say how to compute with axes that are ragged, or become so."""
-    global _on_ragged, _side_by_side
-    _on_ragged, _side_by_side = on_ragged, side_by_side
+    global _on_ragged, _side_by_side, _with_true_dims
+    _on_ragged, _side_by_side, _with_true_dims = on_ragged, side_by_side, exact
 
 
 _on_ragged: Callable
 _side_by_side: Callable
+_with_true_dims: Callable
+_undecided = Rule(SIGNATURES[intern(Op("undecided"), ((), 0), (1,))], ())
 
 
 class _Thread(threading.local):

@@ -124,9 +124,9 @@ class Macro:
         """The uniforms among its operands, in order of use."""
         return [k for s in self.steps for k in s.signature.operands if k.uniform]
 
-    def inlines(self, rule: Rule) -> bool:
-        """Whether nodes of this rule are part of its nodes."""
-        return any(step.rule is rule for step in self.steps[:-1])
+    def follows(self, rule: Rule) -> bool:
+        """Whether its nodes, or what is part of them, follow this rule."""
+        return any(step.rule is rule for step in self.steps)
 
 
 MACROS: list[Macro] = []

@@ -147,7 +147,7 @@ def _drop_outdated() -> None:
     fresh, _seen = CHANGED[_seen:], len(CHANGED)
     for rule in fresh:
         for scopes in _scopes.values():
-            scopes[:] = [scope for scope in scopes if not scope.inlines(rule)]
+            scopes[:] = [scope for scope in scopes if not scope.follows(rule)]
 
 
 def _lay_out(

@@ -131,9 +131,9 @@ class Scope:
         """Whether a macro was seen."""
         return macro in self._ranks
 
-    def inlines(self, rule: Rule) -> bool:
-        """Whether a macro was seen that has nodes of this rule in it."""
-        return any(MACROS[macro].inlines(rule) for macro in self._ranks)
+    def follows(self, rule: Rule) -> bool:
+        """Whether a macro was seen that follows this rule, or has it in it."""
+        return any(MACROS[macro].follows(rule) for macro in self._ranks)
 
     def source(self, slot: int) -> int:
         """A macro whose rows this leaf reads; one without nodes if it never did."""

@@ -141,9 +141,7 @@ def op(
             function's signature. `data` is the runtime value, a tuple of them if
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
-        reset, batch_matters, slope, tells: see `Op`.
-        lengthens: ``(operands, *static) -> bool``: whether the size of the result is
-            the number of operands, and may become ragged.
+        reset, batch_matters, slope, tells, lengthens: see `Op`.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -164,9 +162,10 @@ def op(
             batch_matters=batch_matters,
             slope=slope,
             tells=tells,
+            lengthens=lengthens,
         )
         if inputs.startswith("*"):
-            build = _list_builder(operation, shown[1:], accept, lengthens)
+            build = _list_builder(operation, shown[1:], accept)
         else:
             build = _builder(operation, shown, names, accept)
         build.__doc__, build.__module__ = fn.__doc__, fn.__module__
@@ -250,7 +249,7 @@ def _general_source(name: str, parameters, names, accept, quick: bool) -> str:
     )
 
 
-def _list_builder(operation: Op, others, accept, lengthens) -> Any:
+def _list_builder(operation: Op, others, accept) -> Any:
     """The same for an operation over a list of expressions."""
     names = [p.name for p in others]
     defaults = {p.name: p.default for p in others}
@@ -272,11 +271,10 @@ def _list_builder(operation: Op, others, accept, lengthens) -> Any:
         if accept:
             dims = [x.full_dim for x in xs]
             static, data, batch = accept(operation.name, dims, *rest)
-        if lengthens and lengthens(xs, *static):
-            return graph.add_list(operation, tuple(xs), static)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
         plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)
+        plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
         if plain and data is None and not kwargs:
             known[args, *rule.operands] = rule
         return node

@@ -22,10 +22,10 @@ from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, use_lengths
 from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kind
-from dynetjax.ops.rules import Rule
+from dynetjax.ops.rules import CHANGED, Rule
 
 EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged
-LEAST = 16  # room of a ragged axis
+PATIENCE = 256  # lists that all need less room, before there is less
 
 ZERO, MASK, FILL, MEAN = "zero", "mask", "fill", "mean"
 
@@ -64,7 +64,6 @@ TREATMENT: dict[str, tuple[str, float]] = {
 }
 
 exact_uses: Counter[str] = Counter()  # operations computed on exact dims, how often
-_seen: dict[tuple, set[int]] = {}
 
 
 class Call(NamedTuple):
@@ -77,20 +76,20 @@ class Call(NamedTuple):
     lengths: tuple[int, ...]
 
 
-def room(length: int) -> int:
-    """The size that an axis of this length is padded to."""
-    size = LEAST
+def rounded(length: int) -> int:
+    """The least room for this length."""
+    size = FAN_IN
     while size < length:
         size *= 2
     return size
 
 
-def exact(graph: ComputationGraph, x: Expression, use: str) -> Expression:
+def exact(graph: ComputationGraph, x: Expression, use: str = "rows") -> Expression:
     """`x` with its true dims, for a use that has no rule for ragged ones."""
     if not x.rule.kind.ragged:
         return x
     exact_uses[use] += 1
-    return graph.add_padded(Call(EXACT_OP, (x,), (x.full_dim.shape,), None, ()))
+    return graph.part(EXACT_OP, (x,), (x.full_dim.shape,))
 
 
 def _cut(x, shape: Shape):
@@ -117,6 +116,8 @@ def call(
     Raises:
         DimError: the true dims do not fit.
     """
+    if op is EXACT_OP:
+        return Call(op, operands, static, data, ())
     assert op.dim is not None
     true = op.dim(op.name, *[x.full_dim for x in operands], *static)
     treatment = TREATMENT.get(op.name)
@@ -217,8 +218,8 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         lane=True,
         slope=op.slope if how == ZERO else None,
         tells=op.tells,
-        compose=op.compose,
         padded=padded,
+        origin=op,
     )
 
 
@@ -238,6 +239,55 @@ def _mean(x, bounds):
     return (jnp.sum(x) / count).reshape(1)
 
 
+class Place:
+    """Where lists of one kind of rows are put side by side.
+
+    Attributes:
+        seen: the first lengths.
+        room: of the axis, once it is ragged.
+        longest, lists: of the lists since the room was last chosen.
+    """
+
+    def __init__(self, op: Op, d: int) -> None:
+        self.op, self.d = op, d
+        self.seen: set[int] = set()
+        self.room = self.longest = self.lists = 0
+
+    def take(self, length: int) -> int:
+        """The room for a list; 0 while few lengths were seen.
+
+        All lists have the same room: for each that occurs in a loop, every trip of it
+        would take longer. It grows with the longest, and shrinks after many shorter
+        ones. What was planned for another room is void.
+        """
+        if not self.room:
+            self.seen.add(length)
+            if len(self.seen) <= EXACT_LENGTHS:
+                return 0
+        self.lists += 1
+        self.longest = max(self.longest, length)
+        patient = self.lists < PATIENCE or 2 * rounded(self.longest) > self.room
+        if length > self.room or not patient:
+            self._void()
+            self.room = rounded(max(self.longest, *self.seen))
+            self.longest, self.lists, self.seen = length, 0, {0}
+        return self.room
+
+    def _void(self) -> None:
+        """Let nobody go on with results of the old room, or of exact lengths."""
+        old = {self.room, *self.seen}
+        for op in self.op, _joined(self.op):
+            for rule in op.rules.values():
+                if (
+                    rule.signature.static == (self.d,)
+                    and rule.kind.shape[self.d] in old
+                ):
+                    CHANGED.append(rule)
+
+
+_places: dict[tuple, Place] = {}
+
+
 def side_by_side(
     graph: ComputationGraph, op: Op, operands: tuple[Expression, ...], static: tuple
 ) -> Call | None:
@@ -245,44 +295,38 @@ def side_by_side(
 
     None while few lengths of such lists were seen.
     """
-    del graph, op
     (d,) = static
-    view = operands[0].view
-    seen = _seen.setdefault((d, operands[0].rule.kind.shape, view), set())
-    seen.add(len(operands))
-    if len(seen) <= EXACT_LENGTHS:
+    first = operands[0].rule
+    shape, of = first.kind.shape, first.signature.op
+    place = _places.setdefault((op, d, shape, of), Place(op, d))
+    size = place.take(len(operands))
+    if not size:
         return None
-    return Call(_joined(d), operands, (room(len(operands)),), None, (len(operands),))
+    rule = _piece(shape, d)
+    batch = max([x.lanes for x in operands])
+    pieces = [
+        graph.part_of_rows(rule, operands[k : k + FAN_IN])
+        for k in range(0, len(operands), FAN_IN)
+    ]
+    while len(pieces) < size // FAN_IN:
+        pieces.append(graph.zeros(rule.kind.shape, batch))
+    return Call(_joined(op), tuple(pieces), (d,), None, (len(operands),))
 
 
 @cache
-def _joined(d: int) -> Op:
-    """Puts pieces of FAN_IN columns side by side, which it makes of its operands."""
+def _joined(op: Op) -> Op:
+    """Puts pieces of FAN_IN columns side by side."""
 
-    def pieces(graph: ComputationGraph, operands: tuple[Expression, ...]):
-        shape = operands[0].rule.kind.shape
-        batch = max([x.lanes for x in operands])
-        rule = _piece(shape, d)
-        found = [
-            graph.part_of_rows(rule, operands[k : k + FAN_IN])
-            for k in range(0, len(operands), FAN_IN)
-        ]
-        while len(found) < room(len(operands)) // FAN_IN:
-            found.append(graph.zeros(rule.kind.shape, batch))
-        return tuple(found)
-
-    def padded(name: str, *dims_and_size):
-        del name
-        *dims, size = dims_and_size
-        shape = dims[0].shape
-        return (*shape[:d], size, *shape[d + 1 :]), (d,)
+    def padded(name: str, *dims_and_axis):
+        assert op.dim is not None
+        return op.dim(name, *dims_and_axis), dims_and_axis[-1:]
 
     return Op(
-        "concatenate (ragged)",
-        lambda *xs, size: jnp.concatenate(xs, axis=d),
-        static=("size",),
-        compose=pieces,
+        f"{op.name} (ragged)",
+        op.fn,
+        static=op.static,
         padded=padded,
+        origin=op,
     )
 
 
@@ -297,4 +341,4 @@ def _piece(shape: Shape, d: int) -> Rule:
 
 JOIN_OP = Op("columns", form=JOIN, static=("shape", "d"), internal=True)
 
-use_lengths(call, side_by_side)
+use_lengths(call, side_by_side, exact)

@@ -69,8 +69,12 @@ class Op:
             with static arguments before, where there are any.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
+        lengthens: ``(operands, *static) -> bool``: whether the size of the result is
+            the number of operands, and may become ragged.
         padded: of an operation on ragged operands, ``(name, *dims, *static) -> (shape,
             ragged axes)``, dims and shape being padded.
+        origin: of such a one, the operation that it stands for; its static arguments
+            and runtime data come first.
         static: names of the static arguments.
         runtime: a letter per runtime column: ``i`` an int, ``f`` a float, ``k`` a
             random key drawn per batch element.
@@ -100,7 +104,9 @@ class Op:
         "form",
         "internal",
         "lane",
+        "lengthens",
         "name",
+        "origin",
         "padded",
         "reset",
         "rules",
@@ -129,9 +135,11 @@ class Op:
         compose: Callable[..., Any] | None = None,
         slope: Callable[[Any], Any] | None = None,
         tells: bool = False,
+        lengthens: Callable[..., bool] | None = None,
         padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
+        origin: "Op | None" = None,
     ):
-        self.padded = padded
+        self.lengthens, self.padded, self.origin = lengthens, padded, origin
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal

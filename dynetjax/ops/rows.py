@@ -11,7 +11,6 @@ from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
 from dynetjax.ops.declare import graph_of, operands
-from dynetjax.ops.ragged import exact
 from dynetjax.ops.registry import FAN_IN, GATHER, REDUCE, Op
 
 __all__ = [
@@ -46,9 +45,8 @@ LIFT_OP = Op(
 
 def lane(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
     """`x` with rows of `shape`, which differs by trailing ones at most."""
-    x = exact(graph, x, "rows")
     kind = x.rule.kind
-    if kind.shape == shape and not kind.uniform:
+    if x.full_dim.shape == shape and not kind.uniform:
         return x
     return graph.add(LIFT_OP, (x,), (shape,))
 
@@ -57,16 +55,14 @@ def element(graph: ComputationGraph, x: Expression, number: int) -> Expression:
     """One batch element of `x`."""
     if x.lanes <= 1:
         return x
-    x = exact(graph, x, "element of a batch")
-    return graph.add_rows(GATHER_OP, (x,), x.rule.kind.shape, [number], 1)
+    return graph.add_rows(GATHER_OP, (x,), x.full_dim.shape, [number], 1)
 
 
 def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
     """The sum of `terms`, which have the same dims but for trailing ones."""
     if len(terms) == 1:
         return terms[0]
-    terms = [exact(graph, x, "sum") for x in terms]
-    shape = terms[0].rule.kind.shape
+    shape = terms[0].full_dim.shape
     return graph.add_sum(SUM_OP, tuple([lane(graph, x, shape) for x in terms]))
 
 
@@ -74,8 +70,7 @@ def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
     """The sum of the batch elements of `x`."""
     if x.lanes <= 1:
         return x
-    x = exact(graph, x, "sum_batches")
-    shape = x.rule.kind.shape
+    shape = x.full_dim.shape
     op = ELEMENTS_OP if x.lanes <= FAN_IN else PART_OP
     parts = []
     for start in range(0, x.lanes, FAN_IN):
@@ -239,6 +234,5 @@ def pick_batch_elems(x, vs):
 
 
 def _rows(graph: ComputationGraph, x: Expression, rows: list[int]) -> Expression:
-    x = exact(graph, x, "pick_batch_elems")
-    shape = x.rule.kind.shape
+    shape = x.full_dim.shape
     return graph.add_rows(GATHER_OP, (lane(graph, x, shape),), shape, rows, len(rows))

@@ -162,7 +162,7 @@ class Rule:
                 CHANGED.append(self)
 
 
-CHANGED: list[Rule] = []  # what was inlined once and is not any more, in order
+CHANGED: list[Rule] = []  # what no new graph follows as it did before, in order
 # Additions of such a term were once part of a long chain.
 _long_sums: set[tuple[int, View]] = set()
 _stored_views: dict[tuple[int, int], View] = {}

@@ -144,7 +144,7 @@ GROUPS = [sorted(UNBATCHED), *[BATCHED[k::9] for k in range(9)]]
 def run(monkeypatch, ragged_too, names, batch):
     """Dims and values of programs, and the gradients of what comes of all of them."""
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0 if ragged_too else 10**9)
-    monkeypatch.setattr(ragged, "_seen", {})
+    monkeypatch.setattr(ragged, "_places", {})
     world = World(5, batch)
     assert bool(world.X.rule.kind.ragged) == ragged_too
     results = [PROGRAMS[name](world) for name in names]
