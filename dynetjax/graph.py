@@ -28,6 +28,7 @@ from dynetjax.ops.rules import CHANGED, Rule, View, rule_for, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
 ZEROS = Op("zeros", form=INPUT, internal=True)
+MOST_DECIDED = 4096
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
@@ -114,8 +115,21 @@ class ComputationGraph:
         self, op: Op, operands: tuple[Expression, ...], static: tuple, data: Any, batch
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
+        known = _decided.get(_about(op, operands, static, batch))
+        if known is not None and not _repeated(known[0], operands):
+            rule, more, lengths = known
+            node = self._node(rule, operands, batch)
+            node.data, node.lengths = (*_tuple_of(op, data), *more), lengths
+            self._enter(node)
+            return node
         node = self._node(_undecided, operands, batch)
         parts = self._decide(node, op, static, data, batch)
+        about = _about(op, operands, static, batch)
+        if about and parts is operands and node.rule.signature.op.origin is op:
+            if len(_decided) >= MOST_DECIDED:
+                _decided.clear()
+            more = node.data[len(_tuple_of(op, data)) :]
+            _decided[about] = node.rule, more, node.lengths
         self._enter(node, parts)
         return node
 
@@ -491,6 +505,32 @@ def _checked_rule(
     signature = SIGNATURES[sig]
     views: Any = tuple([x.view for x in operands])
     return rule_for(op, signature, views)
+
+
+# What was decided of operations with ragged operands: the rule, further runtime data,
+# and the lengths of the result.
+_decided: dict[tuple | None, tuple[Rule, tuple, tuple[int, ...]]] = {}
+
+
+def _about(
+    op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
+) -> tuple | None:
+    """What decides how a node is computed; None where that is not all."""
+    about: list[Any] = [op, static]
+    for x in operands:
+        if x.view is None or (x.lanes and x.lanes != batch):
+            return None
+        about.append(x.view)
+        if x.rule.kind.ragged:
+            about.append(x.lengths)
+    return tuple(about)
+
+
+def _tuple_of(op: Op, data: Any) -> tuple:
+    """Runtime data given for an operation, but for keys."""
+    if not op.runtime.replace("k", ""):
+        return ()
+    return data if isinstance(data, tuple) else (data,)
 
 
 def _repeated(rule: Rule, operands: tuple[Expression, ...]) -> tuple[int, ...]:
