@@ -4,8 +4,6 @@ Nothing here computes. Nodes are checked as they are added, so a mistake's trace
 ends at the user's own line; values come from an `Engine` that the facade hands in.
 """
 
-import os
-import sys
 import threading
 from collections.abc import Callable
 from itertools import chain
@@ -13,21 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError, Shape
+from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, stale
+from dynetjax.nodes import (
+    batch_mismatch,
+    checked_rule,
+    circumstances,
+    given_data,
+    line_of_user,
+    own_data,
+    repeated,
+    rule_of_rows,
+    zeros_rule,
+)
 from dynetjax.ops.registry import (
     FAN_IN,
-    INPUT,
     SIGNATURES,
     Op,
     intern,
-    lane_kind,
 )
-from dynetjax.ops.rules import CHANGED, Rule, View, rule_for, sum_view
+from dynetjax.ops.rules import CHANGED, Rule, View, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
-ZEROS = Op("zeros", form=INPUT, internal=True)
 MOST_DECIDED = 4096
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
@@ -102,7 +108,7 @@ class ComputationGraph:
             size = x.lanes
             if size > 1 and size != batch:
                 if batch != 1:
-                    raise _batch_mismatch(op, operands, batch)
+                    raise batch_mismatch(op, operands, batch)
                 batch = size
             if x.rule.kind.ragged:
                 ragged = True
@@ -115,20 +121,20 @@ class ComputationGraph:
         self, op: Op, operands: tuple[Expression, ...], static: tuple, data: Any, batch
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
-        known = _decided.get(_about(op, operands, static, batch))
-        if known is not None and not _repeated(known[0], operands):
+        known = _decided.get(circumstances(op, operands, static, batch))
+        if known is not None and not repeated(known[0], operands):
             rule, more, lengths = known
             node = self._node(rule, operands, batch)
-            node.data, node.lengths = (*_tuple_of(op, data), *more), lengths
+            node.data, node.lengths = (*given_data(op, data), *more), lengths
             self._enter(node)
             return node
         node = self._node(_undecided, operands, batch)
         parts = self._decide(node, op, static, data, batch)
-        about = _about(op, operands, static, batch)
+        about = circumstances(op, operands, static, batch)
         if about and parts is operands and node.rule.signature.op.origin is op:
             if len(_decided) >= MOST_DECIDED:
                 _decided.clear()
-            more = node.data[len(_tuple_of(op, data)) :]
+            more = node.data[len(given_data(op, data)) :]
             _decided[about] = node.rule, more, node.lengths
         self._enter(node, parts)
         return node
@@ -190,8 +196,8 @@ class ComputationGraph:
             views = tuple([x.view for x in operands])
             rule = op.rules.get((static, stretched, *views))
             if rule is None or op.batch_matters:
-                rule = _checked_rule(op, operands, static, stretched)
-            pins = rule.pins or (len(rule.eats) > 1 and _repeated(rule, operands))
+                rule = checked_rule(op, operands, static, stretched)
+            pins = rule.pins or (len(rule.eats) > 1 and repeated(rule, operands))
             if not pins:
                 return rule
             for k in pins:
@@ -249,7 +255,7 @@ class ComputationGraph:
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
-        rule = _rule_of_rows(op, shape)
+        rule = rule_of_rows(op, shape)
         if any(x.rule.kind.ragged for x in operands):
             node = self._node(rule, operands, batch)
             node.data = data
@@ -291,7 +297,7 @@ class ComputationGraph:
         for x in terms:
             if x.view is None:
                 self.store(x)
-        rule = _rule_of_rows(op, terms[0].full_dim.shape)
+        rule = rule_of_rows(op, terms[0].full_dim.shape)
         if not rule.sums:
             rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
         batch = max([x.lanes for x in terms])
@@ -320,7 +326,7 @@ class ComputationGraph:
         if not node.lanes:
             self.uniforms.append(node)
         if self.lines is not None:
-            self.lines[node.index] = _line_of_user()
+            self.lines[node.index] = line_of_user()
         if self.immediate:
             self._compute_now(node)
 
@@ -335,7 +341,7 @@ class ComputationGraph:
                 operands[k].view = None
         runtime = rule.signature.op.runtime
         if runtime and operands:
-            args += _own_data(node, runtime)
+            args += own_data(node, runtime)
         node.view = rule.view
         if rule.stored:
             node.inner, node.args = args, (len(self.cells),)
@@ -455,113 +461,15 @@ class ComputationGraph:
         return made + len(parameters)
 
 
-def _line_of_user() -> str:
-    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
-    frame = sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dynetjax"):
-        frame = frame.f_back
-    code = frame.f_code
-    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"
-
-
 def note_lines(on: bool) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
 
 
-def zeros_rule(shape: Shape) -> Rule:
-    """The rule of what `ComputationGraph.zeros` returns."""
-    return _rule_of_rows(ZEROS, shape)
-
-
-def _rule_of_rows(op: Op, shape: Shape) -> Rule:
-    """The rule of nodes of `op` with rows of `shape`, whatever they are made of."""
-    rule = op.rules.get(shape)
-    if rule is None:
-        sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
-        rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
-    return rule
-
-
-def _checked_rule(
-    op: Op, operands: tuple[Expression, ...], static: tuple, stretched: int
-) -> Rule:
-    """The rule for operands whose dims fit.
-
-    Raises:
-        DimError: they do not.
-    """
-    key = (static, stretched, *[x.rule.kind.id for x in operands])
-    sig: int | None = op.signatures.get(key)
-    if op.padded is not None:
-        dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
-        shape, axes = op.padded(op.name, *dims, *static)
-        sig = intern(op, key, shape, kind=lane_kind(shape, axes))
-    else:
-        assert op.dim is not None
-        shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
-        sig = intern(op, key, shape) if sig is None else sig
-    signature = SIGNATURES[sig]
-    views: Any = tuple([x.view for x in operands])
-    return rule_for(op, signature, views)
-
-
 # What was decided of operations with ragged operands: the rule, further runtime data,
 # and the lengths of the result.
 _decided: dict[tuple | None, tuple[Rule, tuple, tuple[int, ...]]] = {}
-
-
-def _about(
-    op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
-) -> tuple | None:
-    """What decides how a node is computed; None where that is not all."""
-    about: list[Any] = [op, static]
-    for x in operands:
-        if x.view is None or (x.lanes and x.lanes != batch):
-            return None
-        about.append(x.view)
-        if x.rule.kind.ragged:
-            about.append(x.lengths)
-    return tuple(about)
-
-
-def _tuple_of(op: Op, data: Any) -> tuple:
-    """Runtime data given for an operation, but for keys."""
-    if not op.runtime.replace("k", ""):
-        return ()
-    return data if isinstance(data, tuple) else (data,)
-
-
-def _repeated(rule: Rule, operands: tuple[Expression, ...]) -> tuple[int, ...]:
-    """Operands that would become part of the node twice."""
-    seen: set[int] = set()
-    found = []
-    for k in rule.eats:
-        if id(operands[k]) in seen:
-            found.append(k)
-        seen.add(id(operands[k]))
-    return tuple(found)
-
-
-def _own_data(node: Expression, runtime: str) -> tuple:
-    """The runtime data of a node, field by field; its number for a random key."""
-    given = node.data if isinstance(node.data, tuple) else (node.data,)
-    if "k" not in runtime:
-        return given
-    return (*given, node.index) if runtime != "k" else (node.index,)
-
-
-def _batch_mismatch(op: Op, operands, batch: int) -> DimError:
-    dims = ", ".join(str(x.full_dim) for x in operands)
-    return DimError(
-        explain(
-            f"{op.name}: the operands have different batch sizes",
-            got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
-            expected="one batch size, or 1",
-            fix="bring the batches to one size",
-        )
-    )
 
 
 def use_lengths(on_ragged: Callable, side_by_side: Callable, exact: Callable) -> None:

@@ -12,6 +12,7 @@ LAYERS = [
     ("ops.registry",),
     ("ops.rules",),
     ("expression",),
+    ("nodes",),
     ("graph",),
     ("reading", "checkpoints"),
     ("ops",),

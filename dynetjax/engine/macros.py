@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 
 from dynetjax.dims import Shape
-from dynetjax.graph import zeros_rule
+from dynetjax.nodes import zeros_rule
 from dynetjax.ops.registry import (
     GATHER,
     IMPORT,

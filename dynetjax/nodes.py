@@ -1,0 +1,111 @@
+"""What a node follows from: the rule for its operands, and its runtime data."""
+
+import os
+import sys
+from typing import Any
+
+from dynetjax.dims import Dim, DimError, Shape
+from dynetjax.errors import explain
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import INPUT, SIGNATURES, Op, intern, lane_kind
+from dynetjax.ops.rules import Rule, rule_for
+
+ZEROS = Op("zeros", form=INPUT, internal=True)
+
+
+def zeros_rule(shape: Shape) -> Rule:
+    """The rule of what `ComputationGraph.zeros` returns."""
+    return rule_of_rows(ZEROS, shape)
+
+
+def rule_of_rows(op: Op, shape: Shape) -> Rule:
+    """The rule of nodes of `op` with rows of `shape`, whatever they are made of."""
+    rule = op.rules.get(shape)
+    if rule is None:
+        sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+    return rule
+
+
+def checked_rule(
+    op: Op, operands: tuple[Expression, ...], static: tuple, stretched: int
+) -> Rule:
+    """The rule for operands whose dims fit.
+
+    Raises:
+        DimError: they do not.
+    """
+    key = (static, stretched, *[x.rule.kind.id for x in operands])
+    sig: int | None = op.signatures.get(key)
+    if op.padded is not None:
+        dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
+        shape, axes = op.padded(op.name, *dims, *static)
+        sig = intern(op, key, shape, kind=lane_kind(shape, axes))
+    else:
+        assert op.dim is not None
+        shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
+        sig = intern(op, key, shape) if sig is None else sig
+    signature = SIGNATURES[sig]
+    views: Any = tuple([x.view for x in operands])
+    return rule_for(op, signature, views)
+
+
+def circumstances(
+    op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
+) -> tuple | None:
+    """What decides how a node is computed; None where that is not all."""
+    about: list[Any] = [op, static]
+    for x in operands:
+        if x.view is None or (x.lanes and x.lanes != batch):
+            return None
+        about.append(x.view)
+        if x.rule.kind.ragged:
+            about.append(x.lengths)
+    return tuple(about)
+
+
+def given_data(op: Op, data: Any) -> tuple:
+    """Runtime data given for an operation, but for keys."""
+    if not op.runtime.replace("k", ""):
+        return ()
+    return data if isinstance(data, tuple) else (data,)
+
+
+def repeated(rule: Rule, operands: tuple[Expression, ...]) -> tuple[int, ...]:
+    """Operands that would become part of the node twice."""
+    seen: set[int] = set()
+    found = []
+    for k in rule.eats:
+        if id(operands[k]) in seen:
+            found.append(k)
+        seen.add(id(operands[k]))
+    return tuple(found)
+
+
+def own_data(node: Expression, runtime: str) -> tuple:
+    """The runtime data of a node, field by field; its number for a random key."""
+    given = node.data if isinstance(node.data, tuple) else (node.data,)
+    if "k" not in runtime:
+        return given
+    return (*given, node.index) if runtime != "k" else (node.index,)
+
+
+def batch_mismatch(op: Op, operands, batch: int) -> DimError:
+    dims = ", ".join(str(x.full_dim) for x in operands)
+    return DimError(
+        explain(
+            f"{op.name}: the operands have different batch sizes",
+            got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
+            expected="one batch size, or 1",
+            fix="bring the batches to one size",
+        )
+    )
+
+
+def line_of_user() -> str:
+    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dynetjax"):
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"
