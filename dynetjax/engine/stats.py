@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import jax
 
+from dynetjax.ops.ragged import exact_uses
+
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
 _lock = threading.Lock()
@@ -42,6 +44,8 @@ class Stats:
         seconds: wall-clock time by phase: plan, tape, run, wait.
         work: by component.
         pool_bytes: of the rows that one graph's values take, at most so far.
+        exact: uses of ragged axes by what has no rule for them, so that every length
+            is compiled; see `dynetjax.ops.ragged`.
     """
 
     graphs: int = 0
@@ -53,6 +57,7 @@ class Stats:
     seconds: dict[str, float] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0
+    exact: dict[str, int] = field(default_factory=dict)
 
     @property
     def waste(self) -> float:
@@ -69,6 +74,9 @@ class Stats:
             f"rows of one graph: at most {self.pool_bytes / 2**20:.1f} MB; "
             f"empty lanes: {100 * self.waste:.0f} %",
         ]
+        if self.exact:
+            uses = [f"{name} ({count})" for name, count in self.exact.items()]
+            lines.append(f"ragged axes by exact dims: {', '.join(uses)}")
         lines += ["components:"] if self.work else []
         by_time = sorted(self.work.items(), key=lambda i: (-i[1].seconds, -i[1].room))
         for label, work in by_time:
@@ -92,6 +100,7 @@ def stats() -> Stats:
             causes=list(_stats.causes),
             seconds=dict(_stats.seconds),
             work={label: replace(work) for label, work in _stats.work.items()},
+            exact=dict(exact_uses),
         )
 
 
@@ -99,6 +108,7 @@ def reset_stats() -> None:
     """Set every counter to zero."""
     global _stats
     _stats = Stats()
+    exact_uses.clear()
 
 
 def count(**changes: int) -> None:

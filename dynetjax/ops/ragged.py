@@ -245,7 +245,7 @@ class Place:
     Attributes:
         seen: the first lengths.
         room: of the axis, once it is ragged.
-        longest, lists: of the lists since the room was last chosen.
+        longest, lists: of those since the room was last looked at.
     """
 
     def __init__(self, op: Op, d: int) -> None:
@@ -265,13 +265,19 @@ class Place:
             if len(self.seen) <= EXACT_LENGTHS:
                 return 0
         self.lists += 1
-        self.longest = max(self.longest, length)
-        patient = self.lists < PATIENCE or 2 * rounded(self.longest) > self.room
-        if length > self.room or not patient:
-            self._void()
-            self.room = rounded(max(self.longest, *self.seen))
-            self.longest, self.lists, self.seen = length, 0, {0}
+        self.longest = max(self.longest, length, *self.seen)
+        needed = rounded(self.longest)
+        if needed > self.room:
+            self._change(needed)
+        elif self.lists >= PATIENCE:
+            if needed < self.room:
+                self._change(needed)
+            self.longest = self.lists = 0
         return self.room
+
+    def _change(self, room: int) -> None:
+        self._void()
+        self.room, self.seen = room, {0}
 
     def _void(self) -> None:
         """Let nobody go on with results of the old room, or of exact lengths."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.archive import Archive
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 
@@ -197,3 +198,145 @@ def test_backward_of_a_batched_loss():
     x = dy.inputTensor(np.ones((1, 3)), batched=True)
     with pytest.raises(ValueError, match=r"\{1X3\}"):
         x.backward()
+
+
+class Stepper:
+    """A recurrence of which some steps are read."""
+
+    def __init__(self, size=3):
+        rng = np.random.default_rng(3)
+        self.W, self.x = rng.normal(size=(size, size)) * 0.5, rng.normal(size=size)
+        self.pc = dy.ParameterCollection()
+        self.weights = self.pc.parameters_from_numpy(self.W)
+        self.table = self.pc.lookup_parameters_from_numpy(rng.normal(size=(7, size)))
+
+    def run(self, steps, read):
+        """The values that were read, and those there should be."""
+        dy.renew_cg()
+        h, expected = dy.inputVector(self.x), self.x
+        rows, found, wanted = self.table.as_array(), [], []
+        for k in range(steps):
+            h = dy.tanh(self.weights * h + self.table[k % 7])
+            expected = np.tanh(self.W @ expected + rows[k % 7])
+            if read(k):
+                found.append(h.npvalue())
+                wanted.append(expected)
+        return found, wanted
+
+
+def test_steps_read_at_random_stop_compiling():
+    net = Stepper()
+
+    def epoch(seed):
+        rng = np.random.default_rng(seed)
+        gaps = rng.integers(1, 6, size=60)  # at most so many steps between two reads
+        found, wanted = net.run(60, set(np.cumsum(gaps).tolist()).__contains__)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+    for seed in range(6):
+        epoch(seed)
+    before = dy.stats()
+    for seed in range(6, 12):
+        epoch(seed)
+    after = dy.stats()
+    done = before.compilations + before.loads
+    assert after.compilations + after.loads == done
+
+
+def test_a_graph_that_is_never_renewed():
+    """Rows outgrow their arrays several times; every step costs one increment."""
+    net = Stepper()
+    found, wanted = net.run(3000, lambda _: True)
+    np.testing.assert_allclose(found[-1], wanted[-1], rtol=1e-3)
+
+
+def test_more_lanes_than_a_sequence_has():
+    """Wide increments run as loops over what is imported."""
+    net = Stepper()
+    dy.renew_cg()
+    first = [dy.tanh(net.weights * net.table[k % 7]) for k in range(90)]
+    first[0].value()
+    second = [dy.tanh(net.weights * h) for h in first]
+    last = dy.esum(second)
+    rows = net.table.as_array()
+    expected = [np.tanh(net.W @ np.tanh(net.W @ rows[k % 7])) for k in range(90)]
+    np.testing.assert_allclose(last.npvalue(), sum(expected), rtol=1e-4)
+    np.testing.assert_allclose(second[89].npvalue(), expected[89], rtol=1e-4)
+    third = dy.square(second[3])
+    np.testing.assert_allclose(third.npvalue(), expected[3] ** 2, rtol=1e-4)
+
+
+def test_batches_gathered_from_older_nodes():
+    net = Stepper()
+    rows = net.table.as_array()
+    dy.renew_cg()
+    x = dy.lookup_batch(net.table, [1, 2, 3])
+    y = dy.tanh(net.weights * x)
+    y.value()
+    one = dy.pick_batch_elem(y, 1)
+    both = dy.concatenate_to_batch([one, y])
+    np.testing.assert_allclose(
+        both.npvalue()[:, 0], np.tanh(net.W @ rows[2]), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        dy.sum_batches(both).npvalue(),
+        np.tanh(rows[[2, 1, 2, 3]] @ net.W.T).sum(0),
+        rtol=1e-5,
+    )
+    z = dy.cmult(y, dy.pick_batch_elem(x, 0))  # a row for all batch elements
+    np.testing.assert_allclose(
+        z.npvalue(), np.tanh(net.W @ rows[1:4].T) * rows[1][:, None], rtol=1e-5
+    )
+
+
+def test_values_after_an_update_are_the_old_ones():
+    net = Stepper()
+    trainer = dy.SimpleSGDTrainer(net.pc, 0.1)
+    dy.renew_cg()
+    y = dy.tanh(net.weights * dy.inputVector(net.x))
+    y.value()
+    dy.sum_elems(y).backward()
+    trainer.update()
+    before = np.tanh(net.W @ net.x)
+    np.testing.assert_allclose(y.npvalue(), before, rtol=1e-5)
+    np.testing.assert_allclose(
+        dy.tanh(net.weights * y).npvalue(), np.tanh(net.W @ before), rtol=1e-5
+    )
+
+
+def test_masks_are_those_that_were_read():
+    """What backward computes again has the masks that the user saw."""
+    net = Stepper(size=40)
+    dy.renew_cg()
+    x = dy.dropout(dy.inputVector(net.x), 0.5)
+    x.value()
+    y = dy.dropout(dy.square(net.weights * x), 0.5)
+    seen = y.npvalue()
+    loss = dy.sum_elems(y)
+    loss.backward()
+    np.testing.assert_allclose(y.npvalue(), seen, rtol=1e-5)
+    assert loss.value() == pytest.approx(seen.sum(), rel=1e-5)
+
+
+def test_interrupted_at_any_moment(monkeypatch):
+    """A program that lost the rows it was given: all is computed again."""
+    net = Stepper()
+    dy.renew_cg()
+    h = dy.tanh(net.weights * dy.inputVector(net.x))
+    h.value()
+    dy.tanh(net.weights * h).value()
+    given = Archive.run
+
+    def interrupted(self, program, pools, *args):
+        given(self, program, pools, *args)
+        self.whole = False
+        raise KeyboardInterrupt
+
+    further = dy.square(net.weights * h)
+    with monkeypatch.context() as patch:
+        patch.setattr(Archive, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            further.value()
+    expected = np.square(net.W @ np.tanh(net.W @ net.x))
+    np.testing.assert_allclose(further.npvalue(), expected, rtol=1e-5)
+    np.testing.assert_allclose(h.npvalue(), np.tanh(net.W @ net.x), rtol=1e-5)

@@ -181,3 +181,63 @@ def test_noise_stays_inside(monkeypatch, name):
     assert y.dim() == ((SIZE, 5), 1)
     total, parts = dy.sum_elems(dy.square(y)).value(), y.npvalue()
     assert total == pytest.approx((parts**2).sum(), rel=1e-5)
+
+
+def test_mistakes_are_told_with_true_lengths(monkeypatch):
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    monkeypatch.setattr(ragged, "_places", {})
+    world = World(5)
+    x, other = world.X, dy.concatenate_cols([world.row(k) for k in range(6)])
+    with pytest.raises(dy.DimError, match=r"\{3,5\}, \{3,6\}"):
+        dy.cmult(x, other)
+    with pytest.raises(ValueError, match="5"):
+        dy.pick(x, 5, 1)
+    with pytest.raises(dy.DimError, match=r"\{3,5\}"):
+        x * x
+
+
+def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
+    monkeypatch.setattr(ragged, "_places", {})
+    world = World(4)
+    rows = [world.row(k) for k in range(9)]
+
+    def columns(count):
+        return dy.concatenate_cols(rows[:count]).rule.kind
+
+    assert [columns(n).ragged for n in (4, 9, 4, 9)] == [()] * 4
+    assert columns(6).ragged == (1,)
+    assert columns(4).shape == (SIZE, 16)  # room for nine
+
+
+def test_room_grows_at_once_and_shrinks_with_patience(monkeypatch):
+    monkeypatch.setattr(ragged, "PATIENCE", 5)
+    place = ragged.Place(dy.concatenate.op, 1)
+    assert [place.take(n) for n in (3, 4, 5, 30)] == [0, 0, 8, 32]
+    assert [place.take(7) for _ in range(8)] == [32] * 7 + [8]
+    assert place.take(9) == 16
+
+
+def test_what_was_built_before_an_axis_grew(monkeypatch):
+    """The graph is entered anew, so that all of it has the new room."""
+    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    world = World(3)
+    short = dy.tanh(world.W * world.X)
+    softened = dy.softmax(short, 1)
+    long = dy.concatenate_cols([world.row(k) for k in range(20)])
+    total = dy.sum_elems(softened) + dy.mean_elems(long) + dy.std_elems(short)
+    x = TABLE[np.arange(3) % ROWS].T
+    h = np.tanh(W @ x)
+    expected = 4 + TABLE[:20].mean() + h.std()
+    assert total.value() == pytest.approx(expected, rel=1e-5)
+    assert short.rule.kind.shape == (4, 32)
+    np.testing.assert_allclose(short.npvalue(), h, rtol=1e-5)
+
+
+def test_what_has_no_rule_is_counted(monkeypatch):
+    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    dy.reset_stats()
+    dy.std_elems(World(5).X)
+    assert dy.stats().exact == {"std_elems": 1}
+    assert "exact dims: std_elems (1)" in str(dy.stats())
