@@ -59,10 +59,20 @@ def all_rows():
             Row(f"trees50-{kind}", "treelstm", batched, "autobatch", grouped),
         ]
     forward = ["--inference"]
+    peers = ("dynet", "dynetjax")
     for name in ("greedy_parser", "stack_parser"):
-        peers = ("dynet", "dynetjax")
         rows.append(Row(name, name, ["--sparse"], peers=peers))
         rows.append(Row(f"{name}-inference", name, forward, peers=peers))
+    for name in ("reader", "reinforce", "beam", "growing", "trials"):
+        flags = ["--program", name]
+        flags += [] if name in ("reader", "reinforce") else forward
+        rows.append(Row(f"decisions-{name}", "decisions", flags, peers=peers))
+    for size in (1, 16):
+        flags = ["--batch", str(size)]
+        both = ("dynet", "autobatch", "dynetjax")
+        rows.append(Row(f"seq2seq-{size}", "seq2seq", flags, peers=both))
+    lockstep = ["--batch", "32", *forward]
+    rows.append(Row("greedy_parser-32", "greedy_parser", lockstep, peers=peers))
     return [
         *rows,
         Row("tagger-inference", "tagger", forward, peers=everyone),
