@@ -46,14 +46,14 @@ class Archive:
         self.row: list[int] = []
         self.whole = True
         self._brought: dict[int, int] = {}
+        self._rows: dict[int, int] = {}  # of each array
         self._idle: dict[int, int] = {}
 
     def reserve(self, pools: list[int], rows: list[int], slack: int = 0) -> list[int]:
         """Make room for more rows, and some more; how many are in use before them."""
         used = [self.used.get(p, 0) for p in pools]
         for pool, before, more in zip(pools, used, rows, strict=True):
-            array = self.arrays.get(pool)
-            if array is None or array.shape[0] <= before + more + slack:
+            if self._rows.get(pool, 0) <= before + more + slack:
                 self._grow(pool, before + more + slack + 1)
             self.used[pool] = before + more
         return used
@@ -69,9 +69,10 @@ class Archive:
         note_pools(sum(a.nbytes for a in self.arrays.values()) + 4 * capacity * size)
         empty = jax.device_put(np.zeros((capacity, *shape), np.float32))
         self.arrays[pool] = empty if old is None else _insert(empty, old, 0)
-        for other, array in list(self.arrays.items()):
-            if other != pool and 2 * self.used.get(other, 0) > array.shape[0]:
-                self._grow(other, array.shape[0] + 1)
+        self._rows[pool] = capacity
+        for other, room in list(self._rows.items()):
+            if other != pool and 2 * self.used.get(other, 0) > room:
+                self._grow(other, room + 1)
 
     def release(self, pools: list[int], used: list[int]) -> None:
         """Use rows again from where they were `used` before.
@@ -114,11 +115,11 @@ class Archive:
         """The graph is gone: the arrays can serve another."""
         if not self.whole:
             return
-        for pool, array in list(self.arrays.items()):
-            needless = self.used.get(pool, 0) * LARGE < array.shape[0]
+        for pool, room in list(self._rows.items()):
+            needless = self.used.get(pool, 0) * LARGE < room
             self._idle[pool] = self._idle.get(pool, 0) + 1 if needless else 0
             if self._idle[pool] > PATIENCE:
-                del self.arrays[pool], self._idle[pool]
+                del self.arrays[pool], self._rows[pool], self._idle[pool]
         self.used, self.row, self._brought = {}, [], {}
         with _lock:
             if len(_spare) < HELD:

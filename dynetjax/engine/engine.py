@@ -73,6 +73,8 @@ class State:
         return self._part_of(number).rows(number, lanes)
 
     def _part_of(self, number: int) -> Run | Increment:
+        if number >= self.parts[-1].start:
+            return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
 
     def bring(self, numbers: Iterable[int]) -> None:

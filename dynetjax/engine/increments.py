@@ -27,7 +27,7 @@ from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
-from dynetjax.ops.registry import GATHER, JOIN, KINDS, MAP, REDUCE
+from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
 
 Array = Any
 
@@ -36,6 +36,7 @@ LONGEST = 64  # sequence
 MOST_PATTERNS = 4096
 
 _patterns: dict[tuple, "Pattern | None"] = {}
+_unknown: Any = object()
 _lock = threading.RLock()
 
 
@@ -209,7 +210,7 @@ def compute(
         used = archive.reserve(sequence.pools, pattern.rows, sequence.width)
         tape, given = pattern.write(cells, [known[n] for n in older], used, seed)
     with phase("run"):
-        values = [uniforms.value(KINDS[k]) for k in sequence.uniforms]
+        values = uniforms.several(sequence.uniforms)
         found = archive.run(sequence.run, sequence.pools, values, given, tape)
     known += [0] * (start - len(known))
     known += [r + used[p] for r, p in zip(pattern.row, pattern.pool, strict=True)]
@@ -223,14 +224,13 @@ def _pattern_of(
     """The pattern of an increment, and the older nodes that it reads."""
     key, older = _key(graph, start, cells)
     roots = tuple([node.args[0] - start for node in asked])
-    with _lock:
-        if (key, roots) in _patterns:
-            found = _patterns.pop((key, roots))
-        else:
-            found = _make(graph, start, older, roots)
-        _patterns[key, roots] = found
-        if len(_patterns) > MOST_PATTERNS:
-            del _patterns[next(iter(_patterns))]
+    whole = key, roots
+    found = _patterns.get(whole, _unknown)
+    if found is _unknown:
+        with _lock:
+            found = _patterns[whole] = _make(graph, start, older, roots)
+            if len(_patterns) > MOST_PATTERNS:
+                del _patterns[next(iter(_patterns))]
     return found, older
 
 

@@ -64,7 +64,7 @@ class Sequence:
     wires: list[Wiring]
     parts: tuple[Part, ...]
     pools: list[int]
-    uniforms: list[int]
+    uniforms: tuple[int, ...]
     size: int
     number: int
 
@@ -100,7 +100,7 @@ def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Se
         several,
         tuple(parts),
         list(pools),
-        list(uniforms),
+        tuple(uniforms),
     )
     return Sequence(*about, size, _number(tuple(parts), asked))
 

@@ -37,6 +37,16 @@ class Uniforms:
 
     def __init__(self) -> None:
         self._values: dict[Kind, Array] = {}
+        self._several: dict[tuple[int, ...], list[Array]] = {}
+
+    def several(self, kinds: tuple[int, ...]) -> list[Array]:
+        """The arrays of uniforms that are known by their ids."""
+        found = self._several.get(kinds)
+        if found is None:
+            found = [self.value(KINDS[k]) for k in kinds]
+            if all(KINDS[k] in self._values for k in kinds):  # a table may change
+                self._several[kinds] = found
+        return found
 
     def value(self, kind: Kind) -> Array:
         """The array of a uniform.

@@ -314,7 +314,7 @@ def test_masks_are_those_that_were_read():
     seen = y.npvalue()
     loss = dy.sum_elems(y)
     loss.backward()
-    np.testing.assert_allclose(y.npvalue(), seen, rtol=1e-5)
+    np.testing.assert_allclose(y.npvalue(), seen, rtol=1e-5, atol=1e-6)
     assert loss.value() == pytest.approx(seen.sum(), rel=1e-5)
 
 
