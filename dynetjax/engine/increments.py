@@ -19,7 +19,7 @@ from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.plan import Step
 from dynetjax.engine.program import empty
 from dynetjax.engine.schedule import Block, Schedule
-from dynetjax.engine.sequences import Sequence, choose
+from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
 from dynetjax.engine.tape import STRUCTURE, Lanes, TapeWriter
@@ -31,7 +31,7 @@ from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
 
 Array = Any
 
-WIDTHS = (1, 4, 16, 64)  # lanes of all macros of a sequence
+WIDTHS = (1, 4, 16, 32, 64)  # lanes of all macros of a sequence
 LONGEST = 64  # sequence
 MOST_PATTERNS = 4096
 
@@ -269,7 +269,7 @@ def _key(
 def _make(
     graph: ComputationGraph, start: int, older: list[int], roots: tuple[int, ...]
 ) -> Pattern | None:
-    tiling = tile(graph, start, len(graph.cells), importing=False)
+    tiling = _merged(tile(graph, start, len(graph.cells), importing=False))
     sets = _groups(tiling)
     sizes = [int(tiling.batch[nodes].sum()) for nodes in sets]
     width = next((w for w in WIDTHS if w >= max(sizes)), None)
@@ -333,18 +333,48 @@ def _make(
     )
 
 
+def _merged(tiling: Tiling) -> Tiling:
+    """The same with one macro for all that are alike; runtime data is left out."""
+    tiling.macro_of = np.array([alike(m) for m in tiling.macro_of.tolist()], np.int64)
+    nodes: dict[int, list] = {}
+    columns: dict[int, list] = {}
+    rows: dict[int, list] = {}
+    for macro, found in tiling.nodes.items():
+        nodes.setdefault(alike(macro), []).append(found)
+        if macro in tiling.columns:
+            columns.setdefault(alike(macro), []).append(tiling.columns[macro])
+        if macro in tiling.rows:
+            rows.setdefault(alike(macro), []).append(tiling.rows[macro])
+    order = {m: np.argsort(np.concatenate(parts)) for m, parts in nodes.items()}
+    tiling.nodes = {m: np.sort(np.concatenate(parts)) for m, parts in nodes.items()}
+    tiling.columns = {
+        m: np.concatenate(parts, axis=1)[:, order[m]] for m, parts in columns.items()
+    }
+    tiling.rows, tiling.args = {}, {}
+    for macro, parts in rows.items():
+        reader, position, read = (np.concatenate(p) for p in zip(*parts, strict=True))
+        by_reader = np.argsort(reader, kind="stable")
+        entries = reader[by_reader], position[by_reader], read[by_reader]
+        tiling.rows[macro] = entries
+    return tiling
+
+
 def _groups(tiling: Tiling) -> list[np.ndarray]:
-    """Sets of nodes of one macro, in an order in which they can run."""
+    """Sets of nodes of one macro, each after all that it reads.
+
+    Those that can run early do, so that rows are mostly written before any program part
+    reads the array they are in: else XLA copies it.
+    """
     reader, _, read = tiling.reads()
-    rank = {m: int(nodes[0]) for m, nodes in tiling.nodes.items()}
-    ranks = [rank[m] for m in tiling.macro_of.tolist()]
-    turn = [0] * len(tiling)
+    level = [0] * len(tiling)
     for k in np.argsort(reader, kind="stable").tolist():
-        r, s = int(reader[k]), int(read[k])
-        turn[r] = max(turn[r], turn[s] + (ranks[s] >= ranks[r]))
+        r = int(reader[k])
+        level[r] = max(level[r], level[int(read[k])] + 1)
     found: dict[tuple[int, int], list[int]] = {}
-    for node, place in enumerate(zip(turn, ranks, strict=True)):
-        found.setdefault(place, []).append(node)
+    for node, (at, macro) in enumerate(
+        zip(level, tiling.macro_of.tolist(), strict=True)
+    ):
+        found.setdefault((at, int(tiling.nodes[macro][0])), []).append(node)
     return [np.array(found[place]) for place in sorted(found)]
 
 
@@ -358,7 +388,7 @@ def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
         reader, position, read = tiling.rows[macro]
         rows[macro] = reader[mine], position[mine], read[mine]
     args = {}
-    if macro in tiling.args:
+    if MACROS[macro].fields:
         inner = [tiling.cells[k].inner for k in nodes.tolist()]
         args[macro] = list(zip(*inner, strict=True))
     return Tiling(

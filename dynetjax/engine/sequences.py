@@ -6,7 +6,7 @@ serves every increment whose own macros are a part of it: the others run on empt
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import jax
 
@@ -105,6 +105,17 @@ def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Se
     return Sequence(*about, size, _number(tuple(parts), asked))
 
 
+@cache
+def alike(macro: int) -> int:
+    """The first of the macros that compute the same of what they read.
+
+    Rules tell more apart, for they know what computes their operands.
+    """
+    kind, wires = MACROS[macro], wiring(_apart, Component((macro,), False))
+    about = wires.body, *wires.uniforms, -1, *kind.places, *kind.fields.items()
+    return _first.setdefault((about, tuple(wires.pools)), macro)
+
+
 def _number(parts: tuple[Part, ...], asked: tuple[int, ...]) -> int:
     """The number of the program that runs these parts, and hands these rows out."""
     known = _numbers.get((parts, asked))
@@ -115,6 +126,7 @@ def _number(parts: tuple[Part, ...], asked: tuple[int, ...]) -> int:
 
 
 _apart = _Apart()
+_first: dict[tuple, int] = {}
 _choices: dict[tuple, list[Sequence]] = {}
 _programs: list[tuple[tuple[Part, ...], tuple[int, ...]]] = []
 _numbers: dict[tuple[tuple[Part, ...], tuple[int, ...]], int] = {}
