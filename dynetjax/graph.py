@@ -84,8 +84,9 @@ class ComputationGraph:
     def close(self) -> None:
         """Drop every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
+        self.invalidate()
         self.nodes, self.cells, self.uniforms = [], [], []
-        self.sessions, self.marks, self.state = {}, [], None
+        self.sessions, self.marks = {}, []
 
     def add(
         self,
@@ -446,7 +447,9 @@ class ComputationGraph:
 
     def invalidate(self) -> None:
         """Forget every value; the next read computes them, with new random draws."""
-        self.state = None
+        state, self.state = self.state, None
+        if state is not None:
+            state.forget()
 
     def user_number(self, node: Expression) -> int:
         """How many of the user's nodes come before `node`, parameters included."""

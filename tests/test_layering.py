@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
-    ("errors",),
+    ("errors", "uninterrupted"),
     ("dims",),
     ("ops.registry",),
     ("ops.rules",),

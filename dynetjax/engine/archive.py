@@ -18,6 +18,7 @@ from jax import lax
 
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.stats import note_pools
+from dynetjax.uninterrupted import Uninterrupted
 
 Array = Any
 
@@ -85,19 +86,21 @@ class Archive:
     def bring(self, rows: Array, pool: int) -> int:
         """Copy rows that are not here; the number of the first."""
         (before,) = self.reserve([pool], [rows.shape[0]])
-        self.whole = False
-        self.arrays[pool] = _insert(self.arrays[pool], rows, before + 1)
-        self.whole = True
+        with Uninterrupted():
+            self.whole = False
+            self.arrays[pool] = _insert(self.arrays[pool], rows, before + 1)
+            self.whole = True
         self._brought[pool] = self.used[pool]
         return before + 1
 
     def run(self, program: Callable, pools: list[int], *args: Any) -> Any:
         """Run ``program(arrays, *args) -> (arrays, result)``, which is given them."""
         arrays = [self.arrays[p] for p in pools]
-        self.whole = False
-        arrays, result = program(arrays, *args)
-        self.arrays.update(zip(pools, arrays, strict=True))
-        self.whole = True
+        with Uninterrupted():
+            self.whole = False
+            arrays, result = program(arrays, *args)
+            self.arrays.update(zip(pools, arrays, strict=True))
+            self.whole = True
         return result
 
     def take(self, pool: int, rows: np.ndarray) -> Array:

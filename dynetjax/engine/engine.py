@@ -41,9 +41,6 @@ class State:
         self.archive: Archive | None = None
         self.last: Backward | None = None
 
-    def __del__(self) -> None:
-        self.forget()
-
     @property
     def done(self) -> int:
         """How many of the stored nodes were computed."""
@@ -51,9 +48,10 @@ class State:
 
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
-        if self.archive is not None:
-            self.archive.close()
+        old = self.archive
         self.parts, self.archive = [], None
+        if old is not None:
+            old.close()
 
     def revert(self, nodes: int, cells: int) -> None:
         """Keep what was computed of so many nodes and stored nodes."""

@@ -11,7 +11,7 @@ from dynetjax.ops.ragged import exact_uses
 
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
-_lock = threading.Lock()
+_lock = threading.RLock()  # an interrupt may leave it held
 
 
 @dataclass(slots=True)

@@ -28,7 +28,7 @@ class _Idents:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._free: dict[tuple, list[int]] = {}
         self._next = 0
         # Owners die in the garbage collector, where no lock may be taken.

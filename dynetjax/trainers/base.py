@@ -22,6 +22,7 @@ from dynetjax.model.unique import Unique
 from dynetjax.trainers.blocks import States
 from dynetjax.trainers.gather import Census, Gatherer, Members, with_gradient
 from dynetjax.trainers.update import Targets, compiled_update, knobs
+from dynetjax.uninterrupted import Uninterrupted
 
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
@@ -124,22 +125,23 @@ class Trainer(Unique):
         members = self._census.members()
         step = min(self._updates + 1, _LAST_COUNT)
         states, tables = self._states, members.tables
-        values, targets, norm = self._compiled(
-            knobs(self._learning_rate, self._threshold, step),
-            [[s.values for s in block] for block in members.blocks],
-            Targets(
-                states.of_blocks(members.blocks),
-                [s.values for s in tables],
-                states.of_tables(tables),
-            ),
-            self._gatherer.gather(members),
-            dense=tuple([self._goes_to_all_rows(s) for s in tables]),
-            frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
-        )
-        self._store(members, values, targets)
-        self._sent = _Sent(norm, self._threshold, _take_gradients(members))
-        self._updates += 1
-        _unread.add(self)
+        with Uninterrupted():
+            values, targets, norm = self._compiled(
+                knobs(self._learning_rate, self._threshold, step),
+                [[s.values for s in block] for block in members.blocks],
+                Targets(
+                    states.of_blocks(members.blocks),
+                    [s.values for s in tables],
+                    states.of_tables(tables),
+                ),
+                self._gatherer.gather(members),
+                dense=tuple([self._goes_to_all_rows(s) for s in tables]),
+                frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
+            )
+            self._store(members, values, targets)
+            self._sent = _Sent(norm, self._threshold, _take_gradients(members))
+            self._updates += 1
+            _unread.add(self)
         if not _asynchronous:
             self.check()
 

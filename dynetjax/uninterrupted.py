@@ -1,0 +1,35 @@
+"""Work that Ctrl-C must not cut in two.
+
+A program that is given buffers to work in place leaves nothing behind if its results
+are not stored. So an interrupt waits until they are.
+"""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+
+class Uninterrupted:
+    """A context in which Ctrl-C is put off to the end, in the main thread."""
+
+    __slots__ = ("_handler", "_noted")
+
+    def __enter__(self) -> None:
+        self._noted: list[tuple[int, FrameType | None]] = []
+        self._handler: Any = None
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._noted.append((number, frame))
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is None:
+            return
+        signal.signal(signal.SIGINT, self._handler)
+        if self._noted:
+            self._handler(*self._noted[-1])
