@@ -8,7 +8,7 @@ planned once.
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,8 @@ class Group:
     """Nodes of one macro that run together.
 
     Attributes:
-        tiling: of these nodes alone; their numbers are those of the increment.
+        tiling: of these nodes alone, which have the numbers that they have in the
+            increment; without the nodes themselves.
         layout: where all nodes are, and the first row of these.
         lanes: of the macro, once found.
         step: what runs.
@@ -67,20 +68,27 @@ class Group:
         """Whether anything but structure stands on its tape."""
         return any(what not in STRUCTURE for what, *_ in self.step.wires.columns[0])
 
-    def write(self, tape: np.ndarray, seed: Callable[[], int], again: bool) -> None:
-        """Write its part of the tape; if `again`, only the runtime data."""
+    def write(
+        self,
+        tape: np.ndarray,
+        cells: list[Expression],
+        seed: Callable[[], int],
+        again: bool,
+    ) -> None:
+        """Write its part of the tape; if `again`, only the runtime data of `cells`."""
         part = tape[self.start : self.start + self.step.program.tape_size]
-        self.writer(seed).write(self.step, part, again)
+        self.writer(cells, seed).write(self.step, part, again)
 
-    def writer(self, seed: Callable[[], int] = int) -> TapeWriter:
-        return TapeWriter(self.tiling, self.layout, self.lanes, seed)
-
-    def take(self, cells: list[Expression]) -> None:
-        """Take runtime data from these nodes."""
-        self.tiling.cells = cells
-        if MACROS[self.macro].fields:
-            inner = [cells[k].inner for k in self.tiling.nodes[self.macro].tolist()]
-            self.tiling.args[self.macro] = list(zip(*inner, strict=True))
+    def writer(
+        self, cells: list[Expression], seed: Callable[[], int] = int
+    ) -> TapeWriter:
+        """What writes for an increment with these nodes."""
+        macro, args = self.macro, {}
+        if MACROS[macro].fields:
+            inner = [cells[k].inner for k in self.tiling.nodes[macro].tolist()]
+            args[macro] = list(zip(*inner, strict=True))
+        tiling = replace(self.tiling, cells=cells, args=args)
+        return TapeWriter(tiling, self.layout, self.lanes, seed)
 
 
 @dataclass(slots=True)
@@ -135,8 +143,7 @@ class Pattern:
         if rows:
             tape[self.at] += np.array(rows, np.int32)[self.read]
         for group in self.data:
-            group.take(cells)
-            group.write(tape, seed, again=True)
+            group.write(tape, cells, seed, again=True)
         return tape, [self._given(k, cells) for k in self.sequence.given]
 
     def _given(self, k: int, cells: list[Expression]) -> Array:
@@ -144,8 +151,7 @@ class Pattern:
         program, group = self.sequence.parts[k].program, self.groups.get(k)
         if group is None:
             return empty(program.lanes, program.body.cells[0].shape)
-        group.take(cells)
-        return group.writer().inputs(group.macro, program.lanes)
+        return group.writer(cells).inputs(group.macro, program.lanes)
 
 
 class Increment:
@@ -305,7 +311,7 @@ def _make(
     for k, part in enumerate(sequence.parts):
         here = slice(part.start, part.start + part.program.tape_size)
         if k in groups:
-            groups[k].write(tape, int, again=False)
+            groups[k].write(tape, tiling.cells, int, again=False)
         else:  # it writes zeros after all rows
             tape[part.start + 1] = first[part.pools[part.program.body.cells[0].pool]]
         _mark_rows(own[here], part)
@@ -387,12 +393,8 @@ def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
         mine = np.isin(tiling.rows[macro][0], nodes)
         reader, position, read = tiling.rows[macro]
         rows[macro] = reader[mine], position[mine], read[mine]
-    args = {}
-    if MACROS[macro].fields:
-        inner = [tiling.cells[k].inner for k in nodes.tolist()]
-        args[macro] = list(zip(*inner, strict=True))
     return Tiling(
-        tiling.cells,
+        [],
         tiling.start,
         tiling.older,
         tiling.batch,
@@ -401,7 +403,7 @@ def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
         columns,
         rows,
         tiling.elements,
-        args,
+        {},
         tiling.single,
     )
 

@@ -1,5 +1,9 @@
 """Values asked for while the graph is still growing."""
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ import dynetjax as dy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
+from dynetjax.graph import current_graph
 
 
 @pytest.fixture
@@ -340,3 +345,34 @@ def test_interrupted_at_any_moment(monkeypatch):
     expected = np.square(net.W @ np.tanh(net.W @ net.x))
     np.testing.assert_allclose(further.npvalue(), expected, rtol=1e-5)
     np.testing.assert_allclose(h.npvalue(), np.tanh(net.W @ net.x), rtol=1e-5)
+
+
+def test_no_graph_is_kept():
+    net = Stepper()
+    net.run(4, lambda _: True)
+    old = weakref.ref(current_graph())
+    dy.renew_cg()
+    gc.collect()
+    assert old() is None
+
+
+def test_threads_read_steps_of_one_model():
+    net = Stepper()
+    rows = net.table.as_array()
+    failed = []
+
+    def work(first):
+        dy.renew_cg()
+        h, expected = dy.inputVector(net.x), net.x
+        for k in range(first, first + 150):
+            h = dy.tanh(net.weights * h + net.table[k * first % 7])
+            expected = np.tanh(net.W @ expected + rows[k * first % 7])
+            if not np.allclose(h.npvalue(), expected, rtol=1e-3, atol=1e-5):
+                failed.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
