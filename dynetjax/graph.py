@@ -150,7 +150,7 @@ class ComputationGraph:
         call = None
         if op.lengthens is not None and op.lengthens(parts, *static):
             call = _side_by_side(self, op, parts, static)
-        elif any(x.rule.kind.ragged for x in parts):
+        elif op.padded is None and any(x.rule.kind.ragged for x in parts):
             call = _on_ragged(self, op, parts, static, data)
         if call is not None:
             op, parts, static, data, lengths = call
@@ -256,18 +256,11 @@ class ComputationGraph:
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
-        rule = rule_of_rows(op, shape)
-        if any(x.rule.kind.ragged for x in operands):
-            node = self._node(rule, operands, batch)
-            node.data = data
-            self._enter(node, self._exact(operands))
-            return node
-        for x in operands:
-            self.store(x)
-        return self._append(rule, operands, data, batch)
+        rule, parts = rule_of_rows(op, shape), self._exact(operands)
+        return self._append(rule, operands, data, batch, parts)
 
     def _exact(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """The operands stored, with parts that have true dims for ragged ones."""
+        """The operands stored; for ragged ones, parts that have true dims."""
         found = tuple([_with_true_dims(self, x) for x in operands])
         for x in found:
             self.store(x)
@@ -301,20 +294,23 @@ class ComputationGraph:
         rule = rule_of_rows(op, terms[0].full_dim.shape)
         if not rule.sums:
             rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
-        batch = max([x.lanes for x in terms])
+        batch, parts = max([x.lanes for x in terms]), terms
         if any(x.rule.kind.ragged for x in terms):
-            node = self._node(rule, terms, batch)
-            node.data = None
-            self._enter(node, self._exact(terms))
-            return node
-        return self._append(rule, terms, None, batch)
+            parts = self._exact(terms)
+        return self._append(rule, terms, None, batch, parts)
 
     def _append(
-        self, rule: Rule, operands: tuple[Expression, ...], data: Any, batch: int
+        self,
+        rule: Rule,
+        operands: tuple[Expression, ...],
+        data: Any,
+        batch: int,
+        parts: tuple[Expression, ...] | None = None,
     ) -> Expression:
+        """Append a node; `parts` are what it is made of, if not its operands."""
         node = self._node(rule, operands, batch)
         node.data = data
-        self._enter(node)
+        self._enter(node, parts)
         return node
 
     def _enter(
@@ -415,16 +411,15 @@ class ComputationGraph:
         rule, operands = node.rule, node.operands
         signature = rule.signature
         op, static, data = signature.op, signature.static, None
-        if op.runtime.replace("k", ""):
+        if op.given:
             data = node.data
         if op.origin is not None:
             op = op.origin
             static = static[: len(op.static)]
             if isinstance(data, tuple):
-                data = data[: len(op.runtime.replace("k", ""))]
-        if op.compose is not None or op.lengthens is not None or op.dim is not None:
-            if rule.operands:
-                operands = self._decide(node, op, static, data, max(1, node.lanes))
+                data = data[: len(op.given)]
+        if rule.operands:
+            operands = self._decide(node, op, static, data, max(1, node.lanes))
         elif any(x.rule.kind.ragged for x in operands):
             operands = self._exact(operands)
         else:

@@ -66,7 +66,7 @@ def circumstances(
 
 def given_data(op: Op, data: Any) -> tuple:
     """Runtime data given for an operation, but for keys."""
-    if not op.runtime.replace("k", ""):
+    if not op.given:
         return ()
     return data if isinstance(data, tuple) else (data,)
 
@@ -91,6 +91,7 @@ def own_data(node: Expression, runtime: str) -> tuple:
 
 
 def batch_mismatch(op: Op, operands, batch: int) -> DimError:
+    """The error for operands, or runtime data, of different batch sizes."""
     dims = ", ".join(str(x.full_dim) for x in operands)
     return DimError(
         explain(

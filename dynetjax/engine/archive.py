@@ -16,7 +16,10 @@ import jax
 import numpy as np
 from jax import lax
 
+from dynetjax.engine.cells import take
 from dynetjax.engine.macros import MACROS
+from dynetjax.engine.program import put
+from dynetjax.engine.rooms import first_room
 from dynetjax.engine.stats import note_pools
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -63,7 +66,7 @@ class Archive:
         """Room for so many rows; others that are filling up grow with it."""
         shape = MACROS[pool].shape
         size = math.prod(shape)
-        capacity = _first(4 * size)
+        capacity = first_room(4 * size, FIRST_BYTES, LEAST, MOST_AT_FIRST)
         while capacity < rows:
             capacity *= GROWTH
         old = self.arrays.get(pool)
@@ -109,10 +112,7 @@ class Archive:
 
     def read(self, pool: int, row: int, count: int) -> np.ndarray:
         """A copy of some rows on the host."""
-        room = 1 << (count - 1).bit_length()
-        array = self.arrays[pool]
-        start = min(row, array.shape[0] - room)
-        return np.asarray(_slice(array, start, room))[row - start :][:count]
+        return copied(self.arrays[pool], row, count)
 
     def close(self) -> None:
         """The graph is gone: the arrays can serve another."""
@@ -135,22 +135,17 @@ def archive() -> Archive:
         return _spare.pop() if _spare else Archive()
 
 
-def _first(row_bytes: int) -> int:
-    """The smallest room for rows of this size: a power of two."""
-    rows = min(max(FIRST_BYTES // row_bytes, LEAST), MOST_AT_FIRST)
-    return 1 << (rows.bit_length() - 1)
+def copied(pool: Array, row: int, count: int) -> np.ndarray:
+    """Some rows of a pool, copied to the host; waits for them."""
+    room = min(1 << (count - 1).bit_length(), pool.shape[0])
+    start = min(row, pool.shape[0] - room)
+    return np.asarray(_slice(pool, start, room))[row - start :][:count]
 
 
-@partial(jax.jit, donate_argnums=0)
-def _insert(array: Array, rows: Array, at: int) -> Array:
-    return lax.dynamic_update_slice_in_dim(array, rows, at, 0)
-
-
-@jax.jit
-def _take(array: Array, rows: Array) -> Array:
-    return array.at[rows].get(mode="promise_in_bounds")
+_insert = jax.jit(put, donate_argnums=0)
+_take = jax.jit(take)
 
 
 @partial(jax.jit, static_argnums=2)
-def _slice(array: Array, row: int, count: int) -> Array:
-    return lax.dynamic_slice_in_dim(array, row, count)
+def _slice(pool: Array, row: int, count: int) -> Array:
+    return lax.dynamic_slice_in_dim(pool, row, count)

@@ -5,7 +5,7 @@ program serves every graph of the scope and size class. Only a scope that keeps 
 runs its components one by one, until it has settled.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from dynetjax.engine import scratch
 from dynetjax.engine.backward import back_pools, backward_rows, room
+from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.program import Program, forward_rows, zeros
@@ -51,6 +52,28 @@ class Part:
     def learns(self) -> bool:
         """Whether a gradient comes back through it."""
         return not self.given and any(c.differentiable for c in self.program.body.cells)
+
+
+def numbered(
+    several: Iterable[tuple[Wiring, Program]],
+) -> tuple[tuple[Part, ...], list[int], list[int], int]:
+    """Programs with their wiring as parts of one, its pools and uniforms, and its tape.
+
+    Pools and kind ids stand where the parts' numbers say; of the tape, it is the size.
+    """
+    pools: dict[int, int] = {}
+    uniforms: dict[int, int] = {}
+    parts, start = [], 0
+    for wires, made in several:
+        part = Part(
+            made,
+            tuple(pools.setdefault(p, len(pools)) for p in wires.pools),
+            tuple(uniforms.setdefault(k, len(uniforms)) for k in wires.uniforms),
+            start,
+        )
+        start += made.tape_size
+        parts.append(part)
+    return tuple(parts), list(pools), list(uniforms), start
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import label, variants_of
-from dynetjax.engine.fused import HOT, Fusion, Part
+from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.rooms import LEAST, Sizes
@@ -256,19 +256,10 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
 def _fuse(
     scope: Scope, programs: Sequence[Program | None], room: Sizes, full: bool
 ) -> Fusion:
-    pools: dict[int, int] = {}
-    uniforms: dict[int, int] = {}
-    parts, start = [], 0
+    several = []
     for component, made in zip(scope.components, programs, strict=True):
         assert made is not None
-        wires = wiring(scope, component, full)
-        part = Part(
-            made,
-            tuple(pools.setdefault(p, len(pools)) for p in wires.pools),
-            tuple(uniforms.setdefault(k, len(uniforms)) for k in wires.uniforms),
-            start,
-        )
-        start += made.tape_size
-        parts.append(part)
+        several.append((wiring(scope, component, full), made))
+    parts, pools, uniforms, tape = numbered(several)
     size = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    return Fusion(tuple(parts), list(pools), list(uniforms), start, size)
+    return Fusion(parts, pools, uniforms, tape, size)

@@ -16,9 +16,17 @@ CHEAP = 16  # an array of so small a part of all may be larger than needed
 Sizes = dict[int, int]
 
 
-def first_room(row_bytes: int) -> int:
-    """The smallest room for rows of this size: a power of two."""
-    first = min(max(FIRST_BYTES // row_bytes, LEAST), MOST_AT_FIRST)
+def first_room(
+    row_bytes: int,
+    in_all: int = FIRST_BYTES,
+    least: int = LEAST,
+    most: int = MOST_AT_FIRST,
+) -> int:
+    """The smallest room for rows of this size: a power of two.
+
+    The rows take `in_all` bytes, but are no fewer than `least` and no more than `most`.
+    """
+    first = min(max(in_all // row_bytes, least), most)
     return 1 << (first.bit_length() - 1)
 
 

@@ -9,11 +9,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine import scratch
-from dynetjax.engine.archive import Archive
+from dynetjax.engine.archive import Archive, copied
 from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.macros import MACROS, pool_of
@@ -330,11 +329,6 @@ def _seed(row: int, capacity: int, shape: Shape) -> Array:
     return jnp.zeros((capacity, *shape)).at[row].set(1.0)
 
 
-@partial(jax.jit, static_argnums=2)
-def _slice(pool: Array, row: int, count: int) -> Array:
-    return lax.dynamic_slice_in_dim(pool, row, count)
-
-
 @cache
 def _host_sees_device() -> bool:
     return jax.default_backend() == "cpu"
@@ -347,6 +341,4 @@ def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
     """
     if _host_sees_device():
         return np.asarray(pool)[row : row + count]
-    room = min(1 << (count - 1).bit_length(), pool.shape[0])
-    start = min(row, pool.shape[0] - room)
-    return np.asarray(_slice(pool, start, room))[row - start :][:count]
+    return copied(pool, row, count)

@@ -12,7 +12,7 @@ import jax
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import made_fused
-from dynetjax.engine.fused import KEPT, Part
+from dynetjax.engine.fused import KEPT, Part, numbered
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.program import once_rows, program
 from dynetjax.engine.rooms import LEAST
@@ -75,34 +75,23 @@ class Sequence:
 
 
 def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Sequence:
-    pools: dict[int, int] = {}
-    uniforms: dict[int, int] = {}
-    several, parts, size = [], [], 0
-    for macro in macros:
-        wires = wiring(_apart, Component((macro,), False))
-        body = wires.body
-        made = program(body, width, width, (LEAST,) * len(body.pools))
-        part = Part(
-            made,
-            tuple(pools.setdefault(p, len(pools)) for p in wires.pools),
-            tuple(uniforms.setdefault(k, len(uniforms)) for k in wires.uniforms),
-            size,
-        )
-        size += made.tape_size
-        several.append(wires)
-        parts.append(part)
-    given = tuple(k for k, part in enumerate(parts) if part.given)
-    about = (
+    wires = [wiring(_apart, Component((macro,), False)) for macro in macros]
+    programs = [
+        program(w.body, width, width, (LEAST,) * len(w.body.pools)) for w in wires
+    ]
+    parts, pools, uniforms, size = numbered(zip(wires, programs, strict=True))
+    return Sequence(
         macros,
         width,
         asked,
-        given,
-        several,
-        tuple(parts),
-        list(pools),
+        tuple(k for k, part in enumerate(parts) if part.given),
+        wires,
+        parts,
+        pools,
         tuple(uniforms),
+        size,
+        _number(parts, asked),
     )
-    return Sequence(*about, size, _number(tuple(parts), asked))
 
 
 @cache

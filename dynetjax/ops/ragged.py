@@ -21,6 +21,7 @@ from jax import lax
 from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, use_lengths
+from dynetjax.nodes import given_data
 from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kind
 from dynetjax.ops.rules import CHANGED, Rule
 
@@ -116,14 +117,10 @@ def call(
     Raises:
         DimError: the true dims do not fit.
     """
-    if op is EXACT_OP:
-        return Call(op, operands, static, data, ())
     assert op.dim is not None
     true = op.dim(op.name, *[x.full_dim for x in operands], *static)
     treatment = TREATMENT.get(op.name)
-    found = None
-    if treatment and not any(x.rule.kind.uniform and x.lanes for x in operands):
-        found = _result(op, operands, static, true)
+    found = _result(op, operands, static, true) if treatment else None
     if treatment is None or found is None:
         plain = tuple([exact(graph, x, op.name) for x in operands])
         return Call(op, plain, static, data, ())
@@ -137,11 +134,8 @@ def call(
                 known += x.lengths
         known += lengths
     variant = _variant(op, how, filling, len(operands), len(known))
-    own = len(op.runtime.replace("k", ""))
-    first = () if not own else data if isinstance(data, tuple) else (data,)
-    return Call(
-        variant, operands, (*static, inside, outside), (*first, *known), lengths
-    )
+    data = (*given_data(op, data), *known)
+    return Call(variant, operands, (*static, inside, outside), data, lengths)
 
 
 def _result(
@@ -181,7 +175,7 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
     of_one, dim_of = op.fn, op.dim
     assert of_one is not None
     assert dim_of is not None
-    own = len(op.runtime.replace("k", ""))
+    own = len(op.given)
 
     def fn(*values, inside, outside, **static):
         xs, given = values[:operands], values[operands : operands + own]
@@ -190,18 +184,12 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         if how == ZERO:
             return of_one(*xs, *given, *key, **static)
         bounds = [[(axis, next(lengths)) for axis in axes] for axes in inside]
+        if how == MEAN:
+            return _mean(xs[0], bounds[0])
         if how == FILL:
             along = static.get("d", 0)
-            filled = [
-                _where([b for b in of_x if b[0] == along], x, filling)
-                for x, of_x in zip(xs, bounds, strict=True)
-            ]
-        elif how == MASK:
-            filled = [
-                _where(of_x, x, filling) for x, of_x in zip(xs, bounds, strict=True)
-            ]
-        else:
-            return _mean(xs[0], bounds[0])
+            bounds = [[b for b in of_x if b[0] == along] for of_x in bounds]
+        filled = [_where(of_x, x, filling) for x, of_x in zip(xs, bounds, strict=True)]
         result = of_one(*filled, *given, *key, **static)
         return _where([(axis, next(lengths)) for axis in outside], result, 0.0)
 
@@ -213,7 +201,7 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         f"{op.name} (ragged)",
         fn,
         static=(*op.static, "inside", "outside"),
-        runtime=op.runtime.replace("k", "") + "i" * known + "k" * ("k" in op.runtime),
+        runtime=op.given + "i" * known + "k" * ("k" in op.runtime),
         contraction=op.contraction,
         lane=True,
         slope=op.slope if how == ZERO else None,
@@ -260,12 +248,12 @@ class Place:
         would take longer. It grows with the longest, and shrinks after many shorter
         ones. What was planned for another room is void.
         """
+        self.longest = max(self.longest, length)
         if not self.room:
             self.seen.add(length)
             if len(self.seen) <= EXACT_LENGTHS:
                 return 0
         self.lists += 1
-        self.longest = max(self.longest, length, *self.seen)
         needed = rounded(self.longest)
         if needed > self.room:
             self._change(needed)
@@ -277,7 +265,7 @@ class Place:
 
     def _change(self, room: int) -> None:
         self._void()
-        self.room, self.seen = room, {0}
+        self.room, self.seen = room, set()
 
     def _void(self) -> None:
         """Let nobody go on with results of the old room, or of exact lengths."""

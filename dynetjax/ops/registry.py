@@ -154,6 +154,11 @@ class Op:
     def __repr__(self) -> str:
         return f"Op({self.name})"
 
+    @property
+    def given(self) -> str:
+        """The letters of the runtime data that a node is given, as keys are not."""
+        return self.runtime.replace("k", "")
+
     def bind(self, static: tuple) -> Callable[..., Any]:
         """The JAX function with its static arguments given."""
         assert self.fn is not None, f"{self.name} has no function"
