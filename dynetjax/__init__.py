@@ -35,8 +35,11 @@ from dynetjax.ops import operators as _operators  # gives Expression its + and *
 from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are lengths
 from dynetjax.ops.activations import *
 from dynetjax.ops.arithmetic import *
+from dynetjax.ops.constants import *
+from dynetjax.ops.draws import *
 from dynetjax.ops.elementwise import *
 from dynetjax.ops.flow import *
+from dynetjax.ops.hinges import *
 from dynetjax.ops.inputs import *
 from dynetjax.ops.linear import *
 from dynetjax.ops.losses import *
@@ -49,6 +52,7 @@ from dynetjax.ops.selection import *
 from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
 from dynetjax.reading import forward, npvalues, values
+from dynetjax.tensor import Tensor
 from dynetjax.trainers.adam import AdamTrainer
 from dynetjax.trainers.base import check_pending as _check_pending
 from dynetjax.trainers.sgd import SimpleSGDTrainer

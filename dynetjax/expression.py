@@ -245,6 +245,9 @@ class Expression:
         def __neg__(self) -> "Expression": ...
         def __getitem__(self, key: Any) -> "Expression": ...
 
+        # attached by dynetjax.tensor
+        tensor_value: Any
+
 
 def stale(use: str) -> str:
     """The message for an expression of an earlier graph."""

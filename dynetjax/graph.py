@@ -27,6 +27,7 @@ from dynetjax.nodes import (
 )
 from dynetjax.ops.registry import (
     FAN_IN,
+    MAP,
     SIGNATURES,
     Op,
     intern,
@@ -336,9 +337,9 @@ class ComputationGraph:
             args = tuple(chain.from_iterable([x.args for x in operands]))
             for k in rule.eats:
                 operands[k].view = None
-        runtime = rule.signature.op.runtime
-        if runtime and operands:
-            args += own_data(node, runtime)
+        op = rule.signature.op
+        if op.runtime and op.form == MAP:
+            args += own_data(node, op.runtime)
         node.view = rule.view
         if rule.stored:
             node.inner, node.args = args, (len(self.cells),)

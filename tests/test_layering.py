@@ -18,7 +18,7 @@ LAYERS = [
     ("ops",),
     ("engine",),
     ("model",),
-    ("builders", "trainers"),
+    ("builders", "trainers", "tensor"),
     ("config",),
     ("",),
 ]

@@ -8,14 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import MAX_ORDER, Dim, DimError
+from dynetjax.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import check_device, number, unsigned
 from dynetjax.ops.registry import INPUT, Op
 
-__all__ = ["inputTensor", "inputVector", "scalarInput", "vecInput"]
+__all__ = [
+    "inputMatrix",
+    "inputTensor",
+    "inputTensorTranspose",
+    "inputVector",
+    "matInput",
+    "scalarInput",
+    "sparse_inputTensor",
+    "vecInput",
+]
 
 
 def _float32(values: Any) -> np.ndarray:
@@ -36,8 +45,7 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
                 fix="make a new input for another size",
             )
         )
-    by_index = np.reshape(flat, (*dim.shape, dim.batch), order="F")
-    return np.ascontiguousarray(np.moveaxis(by_index, -1, 0))
+    return _laid_out(dim, flat)
 
 
 INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
@@ -101,19 +109,7 @@ def inputVector(v, device=""):
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
     """
     check_device("inputVector", device)
-    try:
-        vector = _float32(v)
-    except (TypeError, ValueError):
-        vector = None
-    if vector is None or vector.ndim != 1:
-        raise TypeError(
-            explain(
-                "inputVector: v is not a sequence of numbers",
-                got=f"{type(v).__name__}",
-                expected="a list, tuple or 1-d array of numbers",
-                fix="use inputTensor for more dimensions, scalarInput for one number",
-            )
-        )
+    vector = _vector("inputVector", v)
     return _input(INPUT_OP, _not_empty("inputVector", vector[None]))
 
 
@@ -205,3 +201,165 @@ def _not_empty(name: str, data: np.ndarray) -> np.ndarray:
             )
         )
     return data
+
+
+def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
+    """A tensor from a flat list of its numbers; `.set(values)` changes them.
+
+    Args:
+        val: a flat sequence or 1-d array of numbers, first index fastest, batch
+            elements one after the other.
+        dim: a tuple of sizes; a vector if it is not given.
+        batch_size: how many batch elements.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        `dim`, with a batch of `batch_size`.
+    Raises:
+        TypeError: `val` is not a flat sequence of numbers, or `dim` not a tuple.
+        ValueError: the sizes do not multiply to the number of numbers.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``python/_dynet.pyx``.
+    """
+    name = "inputTensorTranspose"
+    check_device(name, device)
+    flat = _not_empty(name, _vector(name, val)[None])[0]
+    if dim is not None and not isinstance(dim, tuple):
+        raise TypeError(
+            explain(
+                f"{name}: dim is not a tuple",
+                got=f"{dim!r} ({type(dim).__name__})",
+                expected="a tuple of ints",
+                fix="pass (n,) for a vector",
+            )
+        )
+    shape = (len(flat),) if dim is None else to_shape(name, dim)
+    batch = unsigned(name, "batch_size", batch_size) or 1
+    whole = Dim(shape, batch)
+    if whole.size * batch != len(flat):
+        raise DimError(
+            explain(
+                f"{name}: the numbers do not fit the dims",
+                got=f"{len(flat)} numbers for {whole}",
+                expected=f"{whole.size * batch} numbers",
+                fix="dim is that of one batch element",
+            )
+        )
+    return _input(INPUT_OP, _laid_out(whole, flat))
+
+
+def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
+    """A tensor of one number everywhere but in some places.
+
+    Args:
+        idxs: a list of indices for each axis of `shape`: where `values` stand. Of
+            several at one place, the last counts.
+        values: as many numbers, in a list or a 1-d array.
+        shape: a tuple of sizes.
+        batched: the last axis of `shape` is the batch.
+        defval: the number in all other places.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        The dims of `shape`.
+    Raises:
+        TypeError: `values` is not a list of numbers or a 1-d array, or `shape` not a
+            tuple.
+        ValueError: the lists do not fit each other or `shape`, or an index is outside.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    """
+    name = "sparse_inputTensor"
+    check_device(name, device)
+    if not isinstance(shape, tuple):
+        raise TypeError(
+            explain(
+                f"{name}: shape is not a tuple",
+                got=f"{shape!r} ({type(shape).__name__})",
+                expected="a tuple of ints",
+                fix="pass (n,) for a vector",
+            )
+        )
+    numbers = _vector(name, values)
+    places = _places(idxs, len(numbers), shape)
+    array = np.full(shape, number(name, "defval", defval), np.float32)
+    array[places] = numbers
+    data = _batch_first(_not_empty(name, array[None])[0], batched)
+    return _input(FIXED_INPUT_OP, data)
+
+
+def _places(idxs: Any, count: int, shape: Shape) -> tuple[np.ndarray, ...]:
+    """One array of `count` indices for each axis of `shape`."""
+    places = tuple([np.asarray(axis, np.int64) for axis in idxs])
+    inside = len(places) == len(shape) and all(
+        axis.shape == (count,) and bool(((axis >= 0) & (axis < n)).all())
+        for axis, n in zip(places, shape, strict=False)
+    )
+    if not inside:
+        raise ValueError(
+            explain(
+                "sparse_inputTensor: the indices do not fit",
+                got=f"{len(places)} lists {idxs!r} for {count} values in {Dim(shape)}",
+                expected="for each axis a list with an index for each value, from 0 on",
+                fix="check the lengths, and that no index is as large as its axis",
+            )
+        )
+    return places
+
+
+def _vector(name: str, values: Any) -> np.ndarray:
+    """A flat sequence of numbers as an array.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        vector = _float32(values)
+    except (TypeError, ValueError):
+        vector = None
+    if vector is None or vector.ndim != 1 or isinstance(values, str):
+        raise TypeError(
+            explain(
+                f"{name}: not a flat sequence of numbers",
+                got=type(values).__name__,
+                expected="a list, tuple or 1-d array of numbers",
+                fix="use inputTensor for more dimensions, scalarInput for one number",
+            )
+        )
+    return vector
+
+
+def _laid_out(dim: Dim, flat: np.ndarray) -> np.ndarray:
+    """Flat numbers, first index fastest, as ``[batch, *shape]``."""
+    by_index = np.reshape(flat, (*dim.shape, dim.batch), order="F")
+    return np.ascontiguousarray(np.moveaxis(by_index, -1, 0))
+
+
+def inputMatrix(v, d):
+    """Gone from DyNet, where it raises as it does here.
+
+    Args:
+        v, d: of no use.
+    Returns:
+        Never.
+    Raises:
+        DeprecationWarning: always.
+    Source: clab/dynet, ``python/_dynet.pyx``.
+    """
+    raise _use_input_tensor("inputMatrix")
+
+
+def matInput(d1, d2):
+    """Gone from DyNet, where it raises as it does here.
+
+    Args:
+        d1, d2: of no use.
+    Returns:
+        Never.
+    Raises:
+        DeprecationWarning: always.
+    Source: clab/dynet, ``python/_dynet.pyx``.
+    """
+    raise _use_input_tensor("matInput")
+
+
+def _use_input_tensor(name: str) -> DeprecationWarning:
+    return DeprecationWarning(f"{name} is deprecated: use inputTensor instead")

@@ -12,7 +12,6 @@ from dynetjax.ops.arguments import (
     index_below,
     indices_below,
     number,
-    number_from,
     one_per_element,
     unsigned,
 )
@@ -21,8 +20,6 @@ from dynetjax.ops.declare import graph_of, op
 
 __all__ = [
     "binary_log_loss",
-    "hinge",
-    "hinge_batch",
     "huber_distance",
     "l1_distance",
     "pairwise_rank_loss",
@@ -50,7 +47,8 @@ def scores_to_loss(name: str, x: Dim) -> Shape:
     return (1,)
 
 
-def _not_batched(name: str, x: Dim, instead: str) -> None:
+def not_batched(name: str, x: Dim, instead: str) -> None:
+    """Check that `x` has one batch element, as it comes with one class."""
     if x.batch != 1:
         raise DimError(
             explain(
@@ -63,16 +61,30 @@ def _not_batched(name: str, x: Dim, instead: str) -> None:
 
 
 def _class(name, dims, v):
-    _not_batched(name, dims[0], "use pickneglogsoftmax_batch")
+    not_batched(name, dims[0], "use pickneglogsoftmax_batch")
     return (), index_below(name, "v", v, dims[0].shape[0]), 1
 
 
-def _picked(x, v):
+def picked(x, v):
     """``x[v]``, whose gradient is a mask rather than a scatter."""
     return jnp.sum(jnp.where(lax.iota(jnp.int32, x.size) == v, x, 0))
 
 
-@op(inputs="x", runtime="v:i", dim=scores_to_loss, accept=_class)
+def new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
+    """Another class, or as many as there are, for `Expression.set_index`."""
+    del dim
+    if not isinstance(data, list):
+        return index_below("set_index", "v", value, x.shape[0])
+    return classes_of("set_index", x, value)
+
+
+@op(
+    inputs="x",
+    runtime="v:i",
+    dim=scores_to_loss,
+    accept=_class,
+    reset=new_class,
+)
 def pickneglogsoftmax(x, v):
     """Negative log likelihood, in nats, of class `v` under softmax(x).
 
@@ -80,7 +92,8 @@ def pickneglogsoftmax(x, v):
 
     Args:
         x: scores, ``{n}``.
-        v: gold class, ``0 <= v < n``. Run-time: a new v never recompiles.
+        v: gold class, ``0 <= v < n``; `.set_index(v)` changes it. Run-time: a new v
+            never recompiles.
     Returns:
         ``{1}``.
     Raises:
@@ -91,7 +104,7 @@ def pickneglogsoftmax(x, v):
     """
     x = x.reshape(-1)
     shifted = x - lax.stop_gradient(jnp.max(x))
-    return (jnp.log(jnp.sum(jnp.exp(shifted))) - _picked(shifted, v)).reshape(1)
+    return (jnp.log(jnp.sum(jnp.exp(shifted))) - picked(shifted, v)).reshape(1)
 
 
 def pickneglogsoftmax_batch(x, vs):
@@ -111,71 +124,16 @@ def pickneglogsoftmax_batch(x, vs):
     """
     name = "pickneglogsoftmax_batch"
     graph = graph_of(name, x)
-    classes = _classes(name, x.full_dim, vs)
+    classes = classes_of(name, x.full_dim, vs)
     return graph.add(pickneglogsoftmax.op, (x,), (), classes, len(classes))
 
 
-def _classes(name: str, x: Dim, vs: Any) -> list[int]:
+def classes_of(name: str, x: Dim, vs: Any) -> list[int]:
     """`vs`, one class for each batch element of `x`."""
     scores_to_loss(name, x)
     classes = indices_below(name, "vs", vs, x.shape[0])
     one_per_element(name, "vs", classes, x.batch)
     return classes
-
-
-def _class_and_margin(name, dims, v, m):
-    scores_to_loss(name, dims[0])
-    _not_batched(name, dims[0], "use hinge_batch")
-    chosen = index_below(name, "v", v, dims[0].shape[0])
-    return (), (chosen, number_from(name, "m", m, 0)), 1
-
-
-@op(inputs="x", runtime="v:i m:f", dim=scores_to_loss, accept=_class_and_margin)
-def hinge(x, v, m=1.0):
-    """Margin by which scores come too close to that of class `v`, or exceed it.
-
-        sum_{j != v} max(0, x_j - x_v + m)
-
-    Args:
-        x: scores, ``{n}``.
-        v: gold class, ``0 <= v < n``. Run-time: a new v never recompiles.
-        m: the margin. Run-time.
-    Returns:
-        ``{1}``. Exactly on the margin the gradient is 0.
-    Raises:
-        DimError: `x` has more than one dimension, or is batched.
-        ValueError: `v` is out of range, or `m` negative.
-        OverflowError: `v` is negative.
-    Source: clab/dynet, ``dynet/nodes-hinge.cc``.
-    """
-    x = x.reshape(-1)
-    violations = jax.nn.relu(x - _picked(x, v) + m)
-    others = lax.iota(jnp.int32, x.size) != v
-    return jnp.sum(jnp.where(others, violations, 0)).reshape(1)
-
-
-def hinge_batch(x, vs, m=1.0):
-    """`hinge` with one class per batch element.
-
-    Args:
-        x: scores, ``{n X b}``.
-        vs: b gold classes. Run-time: new ones never recompile.
-        m: the margin. Run-time.
-    Returns:
-        ``{1 X b}``: one loss per batch element, not their sum.
-    Raises:
-        TypeError: `vs` is not a sequence of numbers.
-        DimError: `x` has more than one dimension.
-        ValueError: one of `vs` is out of range, there are not b of them, or `m` is
-            negative.
-        OverflowError: one is negative.
-    Source: clab/dynet, ``dynet/nodes-hinge.cc``.
-    """
-    name = "hinge_batch"
-    graph = graph_of(name, x)
-    classes = _classes(name, x.full_dim, vs)
-    data = (classes, number_from(name, "m", m, 0))
-    return graph.add(hinge.op, (x,), (), data, len(classes))
 
 
 def _alike(name: str, x: Dim, y: Dim) -> Shape:
@@ -364,11 +322,22 @@ def _one_rate(name: str, log_lambda: Dim) -> Shape:
 
 
 def _event_count(name, dims, x):
-    _not_batched(name, dims[0], "pick_batch_elem, one loss for each")
+    not_batched(name, dims[0], "pick_batch_elem, one loss for each")
     return (), float(unsigned(name, "x", x)), 1
 
 
-@op(inputs="log_lambda", runtime="x:f", dim=_one_rate, accept=_event_count)
+def _new_count(dim: Dim, data: Any, value: Any, log_lambda: Dim) -> int:
+    del dim, data, log_lambda
+    return unsigned("set_index", "x", value)
+
+
+@op(
+    inputs="log_lambda",
+    runtime="x:f",
+    dim=_one_rate,
+    accept=_event_count,
+    reset=_new_count,
+)
 def poisson_loss(log_lambda, x):
     """Negative log likelihood of `x` events under a Poisson distribution.
 
@@ -376,7 +345,8 @@ def poisson_loss(log_lambda, x):
 
     Args:
         log_lambda: logarithm of the rate, ``{1}``.
-        x: number of events. Run-time: a new x never recompiles.
+        x: number of events; `.set_index(x)` changes it. Run-time: a new x never
+            recompiles.
     Returns:
         The dims of `log_lambda`.
     Raises:

@@ -7,6 +7,7 @@ from laws import close, covers, rejects
 import dynetjax as dy
 
 covers(dy.inputTensor, dy.inputVector, dy.scalarInput, dy.vecInput)
+covers(dy.inputTensorTranspose, dy.sparse_inputTensor, dy.inputMatrix, dy.matInput)
 
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 
@@ -91,9 +92,64 @@ def test_other_refusals():
     many = np.ones((1,) * 8)
     rejects(lambda: dy.inputTensor(many), ValueError, "has too many dimensions")
     for bad in (1.0, None, "ab", ["a"], [[1], [2, 3]], np.ones((2, 2))):
-        message = "inputVector: v is not a sequence of numbers"
+        message = "inputVector: not a flat sequence of numbers"
         rejects(lambda v=bad: dy.inputVector(v), TypeError, message)
     rejects(lambda: dy.scalarInput("1"), TypeError, "scalarInput: s is not a number")
     rejects(lambda: dy.vecInput(-1), OverflowError, "vecInput: dim is negative")
     message = "scalarInput: Invalid device name"
     rejects(lambda: dy.scalarInput(1, device="GPU:7"), RuntimeError, message)
+
+
+def test_transposed_lists_are_column_major():
+    flat = list(range(6))
+    assert dy.inputTensorTranspose(flat).value() == flat
+    matrix = dy.inputTensorTranspose(np.array(flat), dim=(2, 3))
+    close(matrix.npvalue(), [[0, 2, 4], [1, 3, 5]])
+    batch = dy.inputTensorTranspose(flat, (3,), batch_size=2)
+    assert batch.dim() == ((3,), 2)
+    close(batch.npvalue(), [[0, 3], [1, 4], [2, 5]])
+    matrix.set(flat[::-1])
+    assert matrix.vec_value() == flat[::-1]
+
+
+def test_sparse_tensors():
+    x = dy.sparse_inputTensor(([0, 2, 0], [1, 0, 1]), [1, 2, 3], (3, 2), defval=-1)
+    close(x.npvalue(), [[-1, 3], [-1, -1], [2, -1]])
+    batch = dy.sparse_inputTensor([[1, 0], [2, 0]], np.ones(2), (2, 3), batched=True)
+    assert batch.dim() == ((2,), 3)
+    close(batch.npvalue(), [[1, 0, 0], [0, 0, 1]])
+    close(dy.sparse_inputTensor([[]], [], (2,)).npvalue(), [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "message"),
+    [
+        (([[0, 1]], [1.0], (3,)), ValueError, "the indices do not fit"),
+        (([[3]], [1.0], (3,)), ValueError, "the indices do not fit"),
+        (([[-1]], [1.0], (3,)), ValueError, "the indices do not fit"),
+        (([[1], [0]], [1.0], (3,)), ValueError, "2 lists"),
+        (([[1]], [[1.0]], (3,)), TypeError, "sparse_inputTensor: not a flat sequence"),
+        (([[1]], [1.0], [3]), TypeError, "sparse_inputTensor: shape is not a tuple"),
+    ],
+)
+def test_sparse_refusals(args, error, message):
+    rejects(lambda: dy.sparse_inputTensor(*args), error, message)
+
+
+def test_sparse_tensors_are_not_set():
+    with pytest.raises(ValueError, match="set\\(\\) has nothing to set"):
+        dy.sparse_inputTensor([[1]], [1.0], (3,)).set([1, 2, 3])
+
+
+def test_transposed_refusals():
+    message = "inputTensorTranspose: the numbers do not fit the dims"
+    rejects(lambda: dy.inputTensorTranspose([1, 2], (3,)), ValueError, message)
+    message = "inputTensorTranspose: dim is not a tuple"
+    rejects(lambda: dy.inputTensorTranspose([1, 2], 2), TypeError, message)
+    message = "inputTensorTranspose: not a flat sequence"
+    rejects(lambda: dy.inputTensorTranspose([[1, 2]]), TypeError, message)
+
+
+def test_gone_from_dynet():
+    for call in (lambda: dy.matInput(2, 3), lambda: dy.inputMatrix([1, 2], (2, 1))):
+        rejects(call, DeprecationWarning, "use inputTensor instead")

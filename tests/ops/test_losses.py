@@ -13,12 +13,6 @@ def negative_log_softmax(x, v):
     return np.log(np.exp(x).sum(0, keepdims=True)) - x[v]
 
 
-def hinge(x, v, m=1.0):
-    x = x.reshape(-1)
-    others = np.delete(x, v, axis=0)
-    return np.maximum(0, others - x[v] + m).sum(0, keepdims=True)
-
-
 def huber(x, y, c=1.345):
     d = np.abs(x - y)
     return np.where(d < c, d * d / 2, c * (d - c / 2)).sum()[None]
@@ -40,8 +34,6 @@ CASES = [
     Case(dy.l1_distance, lambda x, y: np.abs(x - y).sum()[None], x=(2, 2), y=(2, 2)),
     Case(dy.huber_distance, huber, x=(8,), y=(8,)),
     Case(dy.huber_distance, huber, x=(4,), y=(4,), c=0.4),
-    Case(dy.hinge, hinge, x=(4,), v=2),
-    Case(dy.hinge, hinge, x=(4, 1), v=0, m=0.3),
     Case(dy.binary_log_loss, binary_log, x=(4,), y=(4,), low=0.1, high=0.9),
     Case(
         dy.pairwise_rank_loss,
@@ -57,7 +49,7 @@ CASES = [
         x=3,
     ),
 ]
-ONE_CLASS = (dy.pickneglogsoftmax, dy.hinge, dy.poisson_loss)
+ONE_CLASS = (dy.pickneglogsoftmax, dy.poisson_loss)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -91,7 +83,6 @@ BATCHES = [
         vs=CLASSES,
         batch=3,
     ),
-    Case(dy.hinge_batch, per_element(hinge), x=(4,), vs=CLASSES, m=0.5, batch=3),
 ]
 
 
@@ -107,8 +98,7 @@ def gradient(function, *numbers):
     return p.grad_as_array().tolist()
 
 
-def test_gradient_exactly_on_the_margin_and_between_equals():
-    assert gradient(lambda x: dy.hinge(x, 0), 2.0, 1.0) == [0, 0]
+def test_gradient_between_equals():
     zero = np.zeros(2)
     assert gradient(lambda x: dy.l1_distance(x, dy.inputTensor(zero)), 0, 1) == [0, 1]
 
@@ -149,10 +139,6 @@ def matrix():
         (lambda: dy.pickneglogsoftmax_batch(batch(), [0]), ValueError, "1 of them for"),
         (lambda: dy.pickneglogsoftmax_batch(batch(), [0, 3]), ValueError, "vs is out"),
         (lambda: dy.pickneglogsoftmax_batch(batch(), 0), TypeError, "not a sequence"),
-        (lambda: dy.hinge(*vector(3), 3), ValueError, "hinge: v is out of range"),
-        (lambda: dy.hinge(*vector(3), 0, -1.0), ValueError, "hinge: m is too small"),
-        (lambda: dy.hinge(batch(), 0), ValueError, "use hinge_batch"),
-        (lambda: dy.hinge_batch(batch(), [0]), ValueError, "vs does not fit the batch"),
         (lambda: dy.squared_distance(*vector(2, 3)), ValueError, "the dims of the ope"),
         (lambda: dy.l1_distance(*vector(2, 3)), ValueError, "l1_distance: the dims"),
         (lambda: dy.huber_distance(*vector(2, 3)), ValueError, "huber_distance: the"),
@@ -166,3 +152,22 @@ def matrix():
 )
 def test_refusals(function, error, message):
     rejects(function, error, message)
+
+
+def test_set_index():
+    dy.renew_cg()
+    x = np.array([[0.5, -1.0], [2.0, 0.3], [-0.4, 1.1]])
+    one = dy.pickneglogsoftmax(dy.inputVector(x[:, 0]), 0)
+    two = dy.pickneglogsoftmax_batch(dy.inputTensor(x, batched=True), [0, 1])
+    events = dy.poisson_loss(dy.scalarInput(0.5), 3)
+    dy.forward([one, two, events])
+    one.set_index(2)
+    two.set_index([1, 2])
+    events.set_index(1)
+    close(one.value(), negative_log_softmax(x[:, 0], 2)[0])
+    close(two.value(), [negative_log_softmax(x[:, k], k + 1)[0] for k in (0, 1)])
+    close(events.value(), np.exp(0.5) - 0.5)
+    with pytest.raises(ValueError, match="set_index: v is out of range"):
+        one.set_index(3)
+    with pytest.raises(ValueError, match="set_index: vs does not fit the batch"):
+        two.set_index([1])

@@ -1,0 +1,189 @@
+"""Expressions that are filled with numbers: one number everywhere, or a single one.
+
+They have no operands, and are computed inside whatever reads them.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from dynetjax.dims import DimError, Shape, to_shape
+from dynetjax.errors import explain
+from dynetjax.expression import Expression
+from dynetjax.graph import current_graph
+from dynetjax.ops.arguments import (
+    check_device,
+    index_below,
+    indices_below,
+    number,
+    unsigned,
+)
+from dynetjax.ops.registry import Op
+
+__all__ = ["constant", "one_hot", "ones", "zeroes", "zeros"]
+
+
+def given_shape(name: str, shape: Shape) -> Shape:
+    """The dim rule of operations that are told their dims."""
+    del name
+    return shape
+
+
+def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
+    """The dims and the batch size that a user asks for; a batch of 0 is one of 1.
+
+    Raises:
+        TypeError: `dim` is neither a number nor a tuple, or `batch_size` no number.
+        DimError: a size is not positive, or there are more than seven.
+        OverflowError: `batch_size` is negative.
+    """
+    if isinstance(dim, list):
+        raise TypeError(
+            explain(
+                f"{name}: dim is not a number or a tuple of numbers",
+                got=f"{dim!r} (list)",
+                expected="an int or a tuple of ints",
+                fix="tuple(...)",
+            )
+        )
+    shape = to_shape(name, dim)
+    if 0 in shape or not shape:
+        raise DimError(
+            explain(
+                f"{name}: dim has no numbers in it",
+                got=dim,
+                expected="sizes of at least 1",
+                fix="leave the expression out",
+            )
+        )
+    return shape, unsigned(name, "batch_size", batch_size) or 1
+
+
+CONSTANT_OP = Op(
+    "constant",
+    lambda val, *, shape: jnp.full(shape, val),
+    given_shape,
+    static=("shape",),
+    runtime="f",
+)
+ONE_HOT_OP = Op(
+    "one_hot",
+    lambda idx, *, d: jnp.where(lax.iota(jnp.int32, d) == idx, 1.0, 0.0),
+    lambda name, d: (d,),
+    static=("d",),
+    runtime="i",
+)
+
+
+def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
+    check_device(name, device)
+    shape, batch = shape_and_batch(name, dim, batch_size)
+    return current_graph().add(CONSTANT_OP, (), (shape,), val, batch)
+
+
+def zeros(dim, batch_size=1, device="") -> Expression:
+    """Zeros.
+
+    Args:
+        dim: an int, or a tuple of sizes.
+        batch_size: how many batch elements.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        `dim`, with a batch of `batch_size`.
+    Raises:
+        TypeError: `dim` is neither a number nor a tuple.
+        DimError: a size is not positive, or there are more than seven.
+        OverflowError: `batch_size` is negative.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``.
+    """
+    return _filled("zeros", dim, 0.0, batch_size, device)
+
+
+def zeroes(dim, batch_size=1, device="") -> Expression:
+    """`zeros` by its older name.
+
+    Args:
+        dim: an int, or a tuple of sizes.
+        batch_size: how many batch elements.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        `dim`, with a batch of `batch_size`.
+    Raises:
+        TypeError, DimError, OverflowError, RuntimeError: as `zeros`.
+    Source: clab/dynet, ``python/_dynet.pyx``.
+    """
+    return _filled("zeroes", dim, 0.0, batch_size, device)
+
+
+def ones(dim, batch_size=1, device="") -> Expression:
+    """Ones.
+
+    Args:
+        dim: an int, or a tuple of sizes.
+        batch_size: how many batch elements.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        `dim`, with a batch of `batch_size`.
+    Raises:
+        TypeError, DimError, OverflowError, RuntimeError: as `zeros`.
+    Source: clab/dynet, ``dynet/nodes-const.cc``.
+    """
+    return _filled("ones", dim, 1.0, batch_size, device)
+
+
+def constant(dim, val, batch_size=1, device="") -> Expression:
+    """One number everywhere.
+
+    Args:
+        dim: an int, or a tuple of sizes.
+        val: the number. Run-time: a new val never recompiles.
+        batch_size: how many batch elements.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        `dim`, with a batch of `batch_size`.
+    Raises:
+        TypeError: `dim` is neither a number nor a tuple, or `val` no number.
+        DimError, OverflowError, RuntimeError: as `zeros`.
+    Source: clab/dynet, ``dynet/nodes-const.cc``.
+    """
+    value = number("constant", "val", val)
+    return _filled("constant", dim, value, batch_size, device)
+
+
+def one_hot(d, idx, device="") -> Expression:
+    """Zeros with a one in them.
+
+    Args:
+        d: how many numbers.
+        idx: where the one is, from 0 on; or a list or array, with one such for every
+            batch element. Run-time: a new idx never recompiles.
+        device: "" or "CPU", accepted as DyNet's.
+    Returns:
+        ``{d}``, or ``{d X b}`` for b of `idx`.
+    Raises:
+        TypeError: `d` is not a number, or `idx` neither an int nor a list of them.
+        DimError: `d` is 0.
+        ValueError: `idx` is `d` or more, or a list of none.
+        OverflowError: a number is negative.
+        RuntimeError: there is no such device.
+    Source: clab/dynet, ``dynet/nodes-const.cc``.
+    """
+    name = "one_hot"
+    check_device(name, device)
+    ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
+    if isinstance(idx, int):
+        row = index_below(name, "idx", idx, size)
+        return current_graph().add(ONE_HOT_OP, (), (size,), row)
+    rows = indices_below(name, "idx", idx, size)
+    if not rows:
+        raise ValueError(
+            explain(
+                f"{name}: idx is empty",
+                got=idx,
+                expected="at least one number",
+                fix="leave the expression out",
+            )
+        )
+    return current_graph().add(ONE_HOT_OP, (), (size,), rows, len(rows))
