@@ -15,6 +15,7 @@ from dynetjax.ops.rows import mean_batches
 from dynetjax.ops.shaping import reshape
 
 __all__ = [
+    "average_cols",
     "mean_dim",
     "mean_elems",
     "moment_batches",
@@ -136,6 +137,23 @@ def mean_dim(x, d, b, n=0):
     """
     axes, divisor = summed_dims("mean_dim", x, d, b), unsigned("mean_dim", "n", n)
     return scale(total(x, axes, b), 1 / _count(x, axes, b, divisor))
+
+
+def average_cols(x):
+    """Mean of the columns.
+
+        1/n sum_j x_ij
+
+    Args:
+        x: two dimensions or three.
+    Returns:
+        The dims of `x` without the second.
+    Raises:
+        DimError: `x` has one dimension, or more than three.
+    Source: clab/dynet, ``dynet/expr.cc``; in Python ``mean_dim(x, [1], False)``.
+    """
+    axes = summed_dims("average_cols", x, [1], False)
+    return scale(total(x, axes, False), 1 / _count(x, axes, False, 0))
 
 
 def moment_dim(x, d, r, b, n=0):

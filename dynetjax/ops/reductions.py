@@ -22,8 +22,10 @@ __all__ = [
     "max_dim",
     "min_dim",
     "squared_norm",
+    "sum_cols",
     "sum_dim",
     "sum_elems",
+    "sum_rows",
 ]
 
 
@@ -290,3 +292,35 @@ def sum_dim(x, d, b=False, n=0):
     """
     del n
     return total(x, summed_dims("sum_dim", x, d, b), b)
+
+
+def sum_rows(x):
+    """Sum of the rows.
+
+        sum_i x_ij
+
+    Args:
+        x: any dims.
+    Returns:
+        The dims of `x` without the first, or ``{1 X b}``.
+    Raises:
+        DimError: `x` has more than three dimensions.
+    Source: clab/dynet, ``dynet/expr.cc``; Python's DyNet has it as ``sum_dim(x, [0])``.
+    """
+    return total(x, summed_dims("sum_rows", x, [0], False), False)
+
+
+def sum_cols(x):
+    """Sum of the columns.
+
+        sum_j x_ij
+
+    Args:
+        x: two dimensions or three.
+    Returns:
+        The dims of `x` without the second.
+    Raises:
+        DimError: `x` has one dimension, or more than three.
+    Source: clab/dynet, ``dynet/expr.cc``; Python's DyNet has it as ``sum_dim(x, [1])``.
+    """
+    return total(x, summed_dims("sum_cols", x, [1], False), False)

@@ -17,6 +17,7 @@ CASES = [
     Case(dy.moment_elems, number(lambda x, r: np.mean(x**r)), x=(4,), r=3),
     Case(dy.mean_dim, lambda x, d, b: x.mean(1), x=(3, 2), d=[1], b=False),
     Case(dy.mean_dim, lambda x, d, b, n: x.sum(0) / 5, x=(3, 2), d=[0], b=False, n=5),
+    Case(dy.average_cols, lambda x: x.mean(1), x=(3, 2)),
     Case(dy.std_dim, lambda x, d, b: x.std(1), x=(2, 3), d=[1], b=False),
     Case(
         dy.moment_dim,
@@ -66,6 +67,7 @@ def vector():
         (lambda: dy.moment_elems(vector(), 0), ValueError, "r is not an order"),
         (lambda: dy.moment_elems(vector(), -1), OverflowError, "r is negative"),
         (lambda: dy.mean_dim(vector(), [1], False), ValueError, "mean_dim: x has no"),
+        (lambda: dy.average_cols(vector()), ValueError, "average_cols: x has no such"),
         (lambda: dy.std_dim(vector(), 0, False), TypeError, "std_dim: d is not a list"),
         (lambda: dy.moment_dim(vector(), [], 2, False), ValueError, "moment_dim: d is"),
     ],

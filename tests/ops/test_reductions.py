@@ -30,6 +30,10 @@ CASES = [
     Case(dy.cumsum, lambda x, d: x, x=(3, 2), d=2),
     Case(dy.logsumexp, lambda xs: logsumexp(np.array(xs), 0), xs=[(3,), (3,), (3,)]),
     Case(dy.logsumexp, lambda xs: xs[0][:, 0], xs=[(3, 1)]),
+    Case(dy.sum_rows, lambda x: x.sum(0), x=(3, 2)),
+    Case(dy.sum_rows, lambda x: x.sum(0, keepdims=True), x=(3,)),
+    Case(dy.sum_cols, lambda x: x.sum(1), x=(3, 2)),
+    Case(dy.sum_cols, lambda x: x.sum(1), x=(3, 2, 2)),
     Case(dy.sum_dim, lambda x, d: x.sum(0), x=(3, 2), d=[0]),
     Case(dy.sum_dim, lambda x, d: x.sum(axis=(0, 2)), x=(3, 2, 2), d=[2, 0]),
     Case(dy.sum_dim, lambda x, d: np.array([x.sum()]), x=(3, 2), d=[0, 1]),
@@ -89,6 +93,7 @@ def cube():
             "d is empty, repeats",
         ),
         (lambda: dy.sum_dim(matrix(), []), ValueError, "d is empty, repeats"),
+        (lambda: dy.sum_cols(dy.inputVector([1.0])), ValueError, "sum_cols: x has no"),
         (lambda: dy.sum_dim(cube(), [0, 1, 2]), ValueError, "more than two dimensions"),
         (lambda: dy.sum_dim(matrix(), (1,)), TypeError, "sum_dim: d is not a list"),
         (
