@@ -76,6 +76,7 @@ class Plan:
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
         template: the tape of an earlier graph of this structure, in a list.
+        ends: nodes that no other reads.
     """
 
     scope: Scope
@@ -87,6 +88,7 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     template: list[np.ndarray]
+    ends: np.ndarray
 
     def blank_tape(self) -> tuple[np.ndarray, bool]:
         """A tape to write, and whether all but its runtime data is there already."""
@@ -174,6 +176,7 @@ def _lay_out(
         scope.version,
         {},
         [],
+        np.flatnonzero(np.bincount(reads[2], minlength=len(tiling)) == 0),
     )
 
 

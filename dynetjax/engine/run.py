@@ -112,22 +112,32 @@ class Run:
         """Write the tapes of all blocks into one array, and gather what is given."""
         tape, again = self.plan.blank_tape()
         for step in self.plan.steps:
-            self.tapes.write(step, self._part(tape, step), again)
+            self.tapes.write(step, self.part(tape, step), again)
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
         if not again:  # and only now: a tape half written is no template
             self.plan.template.append(tape)
         self._tape = tape
 
-    def _part(self, tape: np.ndarray, step: Step) -> np.ndarray:
+    def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
         start = self.plan.fusion.parts[step.part].start
         return tape[start : start + step.program.tape_size]
 
-    def tape(self, step: Step) -> np.ndarray:
-        """The written tape of one block."""
+    def tape_back(self, root: int) -> np.ndarray:
+        """The tape for a backward from `root`.
+
+        What the root is not made of has a gradient of 0, which an infinite slope would
+        turn into NaN: its lanes are empty.
+        """
         assert self._tape is not None
-        return self._part(self._tape, step)
+        unused = self.tiling.not_under(root - self.start, self.plan.ends)
+        if not len(unused):
+            return self._tape
+        tape = self._tape.copy()
+        for step in self.plan.steps:
+            self.tapes.clear(step, self.part(tape, step), unused)
+        return tape
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = [self.uniforms.value(KINDS[k]) for k in fusion.uniforms]
@@ -155,7 +165,9 @@ class Run:
                 shared.append(self.pools[name])
         run = forward(program, fresh, self.keeping)
         given = self._given.get(step.part)
-        arrays, kept = run(self._uniforms(step), read, shared, given, self.tape(step))
+        assert self._tape is not None
+        tape = self.part(self._tape, step)
+        arrays, kept = run(self._uniforms(step), read, shared, given, tape)
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array
         return kept
@@ -218,6 +230,7 @@ class Backward:
         self.gradients: dict[int, Array] = {}
         self.weights: dict[int, list[Array]] = {}
         self.number: int = node.args[0]
+        self._tape = run.tape_back(self.number)
         place = run.place(self.number)
         self.tables: list[tuple[Step, Array]] = []
         if run.fused:
@@ -235,7 +248,7 @@ class Backward:
             [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
             [run.pools[p] for p in fusion.pools],
             [run._kept[k] for k in range(parts)],
-            run._tape,
+            self._tape,
         )
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
         self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
@@ -273,7 +286,7 @@ class Backward:
             run._kept[step.part],
             above,
             back,
-            run.tape(step),
+            run.part(self._tape, step),
         )
         if body.cells[0].form == LOOKUP:
             self.tables.append((step, arrays[0]))

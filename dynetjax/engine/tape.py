@@ -100,6 +100,20 @@ class TapeWriter:
             if what not in STRUCTURE:
                 block[k, lanes.at] = self._runtime(lanes, macro, what, where)
 
+    def clear(self, step: Step, tape: np.ndarray, nodes: np.ndarray) -> None:
+        """Let the lanes of `nodes` be empty in the written tape of a block."""
+        wires = step.wires
+        head = 1 + len(wires.macros)
+        columns = tape[head:].reshape(wires.body.columns, step.program.lanes)
+        start = 0
+        for macro, own in zip(wires.macros, wires.columns, strict=True):
+            if macro in self.tiling.nodes:
+                lanes = self.lanes(macro)
+                at = lanes.at[lanes.spread(np.isin(lanes.nodes, nodes))]
+                count = sum(what in STRUCTURE for what, *_ in own)
+                columns[start : start + count, at] = 0
+            start += len(own)
+
     def _rows(self, lanes: Lanes, read: np.ndarray) -> np.ndarray:
         """Rows of the nodes `read`, one column per node of `lanes`, for every lane."""
         read = lanes.spread(read)

@@ -87,6 +87,26 @@ class Tiling:
         self.blank = set(slots[nodes == NOTHING].tolist())
         return readers[real], slots[real], nodes[real]
 
+    def not_under(self, root: int, ends: np.ndarray) -> np.ndarray:
+        """The nodes that `root` is not made of; `ends` are all that no other reads."""
+        left = ends[ends != root].tolist()
+        if not left:
+            return np.zeros(0, np.int64)
+        reader, _, read = self.reads()
+        order = np.argsort(reader, kind="stable")
+        first = np.searchsorted(reader[order], np.arange(len(self) + 1)).tolist()
+        readers = np.bincount(read, minlength=len(self)).tolist()
+        operands = read[order].tolist()
+        found = []
+        while left:
+            node = left.pop()
+            found.append(node)
+            for x in operands[first[node] : first[node + 1]]:
+                readers[x] -= 1
+                if not readers[x] and x != root:
+                    left.append(x)
+        return np.array(found, np.int64)
+
 
 def tile(
     graph: ComputationGraph, start: int, stop: int, importing: bool = True
