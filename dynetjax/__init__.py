@@ -36,6 +36,7 @@ from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are leng
 from dynetjax.ops.activations import *
 from dynetjax.ops.arithmetic import *
 from dynetjax.ops.constants import *
+from dynetjax.ops.convolution import *
 from dynetjax.ops.draws import *
 from dynetjax.ops.elementwise import *
 from dynetjax.ops.flow import *
@@ -43,14 +44,19 @@ from dynetjax.ops.hinges import *
 from dynetjax.ops.inputs import *
 from dynetjax.ops.linear import *
 from dynetjax.ops.losses import *
+from dynetjax.ops.lstm_steps import *
 from dynetjax.ops.moments import *
 from dynetjax.ops.noise import *
+from dynetjax.ops.normalisation import *
+from dynetjax.ops.pooling import *
 from dynetjax.ops.reductions import *
 from dynetjax.ops.rounding import *
 from dynetjax.ops.rows import *
 from dynetjax.ops.selection import *
 from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
+from dynetjax.ops.sparse_softmaxes import *
+from dynetjax.ops.tensors import *
 from dynetjax.reading import forward, npvalues, values
 from dynetjax.tensor import Tensor
 from dynetjax.trainers.adam import AdamTrainer

@@ -1,13 +1,13 @@
 """The standard LSTM."""
 
 from dynetjax.builders.base import Masks
-from dynetjax.builders.gates import activation, gated_output, lstm_cell
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arithmetic import cdiv, cmult
+from dynetjax.ops.gates import activation, gated_output, lstm_cell
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate

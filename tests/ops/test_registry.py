@@ -12,7 +12,7 @@ from laws import COVERED
 
 import dynetjax as dy
 from dynetjax import ops
-from dynetjax.builders.gates import activation
+from dynetjax.ops.gates import activation
 from dynetjax.ops.registry import OPS
 
 HERE = pathlib.Path(__file__).parent
