@@ -20,6 +20,7 @@ from dynetjax.engine.stats import reset_stats, stats
 from dynetjax.errors import CompilationWarning
 from dynetjax.expression import Expression
 from dynetjax.expression import use_engine as _use_engine
+from dynetjax.functions import JaxFunction, to_jax
 from dynetjax.graph import (
     ComputationGraph,
     cg_version,
@@ -37,6 +38,7 @@ from dynetjax.ops.activations import *
 from dynetjax.ops.arithmetic import *
 from dynetjax.ops.constants import *
 from dynetjax.ops.convolution import *
+from dynetjax.ops.custom import jax_op
 from dynetjax.ops.draws import *
 from dynetjax.ops.elementwise import *
 from dynetjax.ops.flow import *

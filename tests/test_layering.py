@@ -14,7 +14,7 @@ LAYERS = [
     ("expression",),
     ("nodes",),
     ("graph",),
-    ("reading", "checkpoints"),
+    ("reading", "checkpoints", "functions"),
     ("ops",),
     ("engine",),
     ("model",),
