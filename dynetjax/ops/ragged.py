@@ -25,21 +25,23 @@ from dynetjax.nodes import given_data
 from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kind
 from dynetjax.ops.rules import CHANGED, Rule
 
+APART = 1_009  # sizes that stand for lengths
 EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged
 PATIENCE = 256  # lists that all need less room, before there is less
 
 ZERO, MASK, FILL, MEAN = "zero", "mask", "fill", "mean"
 
 # How each operation treats padding. ZERO: zeros in it give zeros, or change nothing.
-# MASK: each number of the result depends on numbers in its own place. FILL: along an
-# axis, padding has to be the least number, or the largest. MEAN: only real ones count.
+# MASK: each number of the result depends on numbers in its own place, or in a window
+# that is inside. FILL: along an axis, padding has to be the least number, or the
+# largest. MEAN: only real ones count.
 # fmt: off
 _PLAIN = (
     "abs", "asin", "asinh", "atan", "block_dropout", "cmult", "cube", "dot_product",
-    "dropout", "dropout_batch", "erf", "flip_gradient", "l1_distance", "matmul",
-    "negate", "nobackprop", "pick", "rectify", "scale", "scale_gradient", "silu", "sin",
-    "sinh", "softsign", "square", "squared_distance", "squared_norm", "sum_elems",
-    "sum_over", "tan", "tanh", "trace_of_product", "transpose",
+    "dropout", "dropout_batch", "erf", "flip_gradient", "fold_rows", "l1_distance",
+    "matmul", "negate", "nobackprop", "pick", "rectify", "scale", "scale_gradient",
+    "silu", "sin", "sinh", "softsign", "square", "squared_distance", "squared_norm",
+    "sum_elems", "sum_over", "tan", "tanh", "trace_of_product", "transpose",
 )
 _MASKED = (
     "acos", "acosh", "add", "affine_transform", "atanh", "bmax", "bmin", "cdiv",
@@ -48,17 +50,22 @@ _MASKED = (
     "subtract", "subtract_from",
 )
 # fmt: on
+_WINDOWS = ("conv2d", "conv2d_bias", "filter1d_narrow", "kmh_ngram")
 _LEAST = (
     "hinge",
+    "kmax_pooling",
     "log_softmax",
     "logsumexp_dim",
     "max_dim",
     "pickneglogsoftmax",
     "softmax",
+    "sparsemax",
 )
 TREATMENT: dict[str, tuple[str, float]] = {
     **dict.fromkeys(_PLAIN, (ZERO, 0.0)),
     **dict.fromkeys(_MASKED, (MASK, 1.0)),
+    **dict.fromkeys(_WINDOWS, (MASK, 0.0)),
+    "maxpooling2d": (MASK, -jnp.inf),
     **dict.fromkeys(_LEAST, (FILL, -jnp.inf)),
     "min_dim": (FILL, jnp.inf),
     "mean_elems": (MEAN, 0.0),
@@ -144,7 +151,8 @@ def _result(
     """The ragged axes of the result and their lengths.
 
     They are found by dims with sizes that nothing else has: of each axis first, and
-    where those do not fit, of each length. None if they are no axes of the operands.
+    where those do not fit, of each length. None if they are no axes of the operands,
+    nor axes of which windows take a little.
     """
     assert op.dim is not None
     for apart in (True, False):
@@ -154,7 +162,7 @@ def _result(
             shape = list(x.full_dim.shape)
             for axis in x.rule.kind.ragged:
                 mark = 8 * k + axis if apart else shape[axis]
-                size = 1_000_003 + 1_009 * mark
+                size = 1_000_003 + APART * mark
                 sizes[size] = shape[axis]
                 shape[axis] = size
             dims.append(Dim(tuple(shape), x.full_dim.batch))
@@ -162,11 +170,20 @@ def _result(
             found = op.dim(op.name, *dims, *static)
         except (DimError, ValueError):
             continue
-        if [sizes.get(n, n) for n in found] != list(true):
+        lengths = [_length(n, sizes) for n in found]
+        if tuple([a or b for a, b in zip(lengths, found, strict=True)]) != true:
             return None
-        axes = tuple(axis for axis, n in enumerate(found) if n in sizes)
+        axes = tuple(axis for axis, known in enumerate(lengths) if known)
         return axes, tuple(true[axis] for axis in axes)
     return None
+
+
+def _length(size: int, sizes: dict[int, int]) -> int:
+    """The length of an axis whose size is one of `sizes`, or a little less; 0 if not."""
+    for mark, length in sizes.items():
+        if 0 <= mark - size < APART:
+            return length - (mark - size)
+    return 0
 
 
 @cache
@@ -189,8 +206,10 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         if how == FILL:
             along = static.get("d", 0)
             bounds = [[b for b in of_x if b[0] == along] for of_x in bounds]
-        filled = [_where(of_x, x, filling) for x, of_x in zip(xs, bounds, strict=True)]
-        result = of_one(*filled, *given, *key, **static)
+        if filling:  # padding is 0 already
+            pairs = zip(xs, bounds, strict=True)
+            xs = [_where(of_x, x, filling) for x, of_x in pairs]
+        result = of_one(*xs, *given, *key, **static)
         return _where([(axis, next(lengths)) for axis in outside], result, 0.0)
 
     def padded(name: str, *dims_and_static):

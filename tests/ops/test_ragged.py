@@ -13,6 +13,7 @@ SIZE, ROWS = 3, 40
 RNG = np.random.default_rng(5)
 TABLE = RNG.uniform(0.1, 0.9, (ROWS, SIZE))
 W = RNG.normal(size=(4, SIZE))
+FILTERS = RNG.normal(size=(SIZE, 2, 1, 2))
 
 
 class World:
@@ -24,6 +25,10 @@ class World:
         self.W = self.pc.parameters_from_numpy(W)
         self.b = self.pc.parameters_from_numpy(W[:, 0])
         self.column = self.pc.parameters_from_numpy(TABLE[0])
+        self.filters = self.pc.parameters_from_numpy(FILTERS)
+        self.low = self.pc.parameters_from_numpy(FILTERS[:1])
+        self.two = self.pc.parameters_from_numpy(W[:2, 0])
+        self.filters1d = self.pc.parameters_from_numpy(FILTERS[:, :, 0])
         self.length, self.batch = length, batch
         dy.renew_cg()
         self.X = self.matrix(0)
@@ -63,6 +68,10 @@ PROGRAMS = {
     "cmult": lambda w: dy.cmult(w.X, w.Y),
     "colwise_add": lambda w: dy.colwise_add(w.X, w.column),
     "concatenate": lambda w: dy.concatenate([w.X, w.Y]),
+    "conv2d": lambda w: dy.conv2d(w.X, w.filters, [1, 1]),
+    "conv2d with room": lambda w: dy.conv2d(w.X, w.filters, [1, 1], False),
+    "conv2d by steps": lambda w: dy.conv2d(w.X, w.low, [2, 1]),
+    "conv2d_bias": lambda w: dy.conv2d_bias(w.X, w.filters, w.two, [1, 1]),
     "cos": lambda w: dy.cos(w.X),
     "cosh": lambda w: dy.cosh(w.X),
     "cube": lambda w: dy.cube(w.X),
@@ -72,8 +81,13 @@ PROGRAMS = {
     "emax": lambda w: dy.emax([w.X, w.Y]),
     "erf": lambda w: dy.erf(w.X),
     "exp": lambda w: dy.exp(w.X),
+    "filter1d_narrow": lambda w: dy.filter1d_narrow(w.X, w.filters1d),
     "flip_gradient": lambda w: dy.flip_gradient(w.X),
+    "fold_rows": lambda w: dy.fold_rows(w.X, 3),
     "hinge": lambda w: dy.hinge(w.v, w.length - 1),
+    "kmax_pooling": lambda w: dy.kmax_pooling(-w.X, 2),
+    "kmax_pooling of columns": lambda w: dy.kmax_pooling(-w.X, 2, 0),
+    "kmh_ngram": lambda w: dy.kmh_ngram(w.X, 2),
     "l1_distance": lambda w: dy.l1_distance(w.X, w.Y),
     "lgamma": lambda w: dy.lgamma(w.X),
     "log": lambda w: dy.log(w.X),
@@ -88,6 +102,12 @@ PROGRAMS = {
     "matmul to two axes": lambda w: dy.transpose(w.X) * w.Y,
     "max_dim": lambda w: dy.max_dim(-w.X, 1),
     "max_dim of columns": lambda w: dy.max_dim(-w.X, 0),
+    "maxpooling2d": lambda w: dy.maxpooling2d(-w.X, [1, 2], [1, 1]),
+    "maxpooling2d of all": lambda w: dy.maxpooling2d(-w.X, [1, w.length], [1, 1]),
+    "maxpooling2d with room": lambda w: dy.maxpooling2d(-w.X, [2, 3], [1, 1], False),
+    "maxpooling2d of conv2d": lambda w: dy.maxpooling2d(
+        -dy.exp(dy.conv2d(w.X, w.filters, [1, 1])), [1, w.length - 1], [1, 1]
+    ),
     "mean_elems": lambda w: dy.mean_elems(w.X),
     "min_dim": lambda w: dy.min_dim(w.X, 1),
     "negate": lambda w: -w.X,
@@ -109,6 +129,7 @@ PROGRAMS = {
     "softmax of rows": lambda w: dy.softmax(w.X, 1),
     "softmax of two axes": lambda w: dy.softmax(dy.transpose(w.X) * w.Y),
     "softsign": lambda w: dy.softsign(w.v),
+    "sparsemax": lambda w: dy.sparsemax(w.v * 0.5),
     "sqrt": lambda w: dy.sqrt(w.X),
     "square": lambda w: dy.square(w.X),
     "squared_distance": lambda w: dy.squared_distance(w.X, w.Y),
@@ -131,6 +152,7 @@ PROGRAMS = {
     "sum_batches, by exact dims": lambda w: dy.sum_batches(w.X),
     "to a batch, by exact dims": lambda w: dy.concatenate_to_batch([w.X, w.Y]),
     "of a batch, by exact dims": lambda w: dy.pick_batch_elem(w.X, w.batch - 1),
+    "conv2d by long steps, by exact dims": lambda w: dy.conv2d(w.X, w.filters, [1, 2]),
     "restricted, by exact dims": lambda w: dy.log_softmax(w.v, [0]),
 }
 UNBATCHED = {"hinge", "pickneglogsoftmax", "restricted, by exact dims"}
@@ -151,7 +173,8 @@ def run(monkeypatch, ragged_too, names, batch):
     values = dy.npvalues([world.X, *results])
     losses = [dy.sum_batches(dy.sum_elems(dy.square(y))) for y in results]
     dy.esum(losses).backward()
-    gradients = [world.table.grad_as_array(), world.W.grad_as_array()]
+    learned = world.table, world.W, world.filters, world.filters1d
+    gradients = [p.grad_as_array() for p in learned]
     return [y.dim() for y in results], [*values, *gradients]
 
 
@@ -161,7 +184,7 @@ def test_padding_is_never_seen(monkeypatch, names):
     exact = run(monkeypatch, False, names, batch)
     padded = run(monkeypatch, True, names, batch)
     assert padded[0] == exact[0]
-    of = ["X", *names, "gradient of the table", "gradient of W"]
+    of = ["X", *names, *["gradient of " + name for name in ("table", "W", "f", "f1")]]
     for name, a, b in zip(of, padded[1], exact[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=name)
 
