@@ -227,25 +227,25 @@ class LookupParameters(Unique, Expression):
         return ids
 
 
-def lookup(E: LookupParameters, index: int = 0, update: bool = True) -> Expression:
+def lookup(p: LookupParameters, index: int = 0, update: bool = True) -> Expression:
     """Row `index` of a table.
 
     With `update` False no gradient reaches the row.
 
     Raises:
         OverflowError: `index` is negative.
-        TypeError: it is not an int, or `E` not a table.
+        TypeError: it is not an int, or `p` not a table.
         ValueError: it is past the last row.
     """
-    storage = _storage("lookup", E)
+    storage = _storage("lookup", p)
     shape = storage.shape
     if type(index) is not int or not 0 <= index < shape[0]:
         index = _row_id("lookup", index, shape[0])
-    return _read(E, index, bool(update))
+    return _read(p, index, bool(update))
 
 
 def lookup_batch(
-    E: LookupParameters, indices: Iterable[int], update: bool = True
+    p: LookupParameters, indices: Iterable[int], update: bool = True
 ) -> Expression:
     """A batch of rows of a table, one batch element per index.
 
@@ -253,12 +253,12 @@ def lookup_batch(
 
     Raises:
         OverflowError: an index is negative.
-        TypeError: an index is not an int, or `E` not a table.
+        TypeError: an index is not an int, or `p` not a table.
         ValueError: an index is past the last row, or there is none.
     """
-    storage = _storage("lookup_batch", E)
+    storage = _storage("lookup_batch", p)
     ids = _row_ids("lookup_batch", indices, storage.shape[0])
-    return _read(E, ids, bool(update))
+    return _read(p, ids, bool(update))
 
 
 def _read(table: LookupParameters, rows: int | list[int], update: bool) -> Expression:

@@ -48,7 +48,7 @@ def {name}({x}, /):
     return node
 """
 _BINARY = """
-def {name}({x}, {y}, /):
+def {name}({x}, {y}):
     try:
         rule = rules[{x}.view, {y}.view]
         batch, other, graph = {x}.lanes, {y}.lanes, {x}.graph
@@ -239,7 +239,7 @@ def _general_source(name: str, parameters, names, accept, quick: bool) -> str:
     rest = ", ".join(p.name for p in others)
     return _ANY.format(
         name=name,
-        signature=_signature(parameters) + ("" if others else ", /"),
+        signature=_signature(parameters) + (", /" if len(parameters) == 1 else ""),
         inputs=", ".join(names),
         accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
         if accept
@@ -263,8 +263,13 @@ def _list_builder(operation: Op, others, accept) -> Any:
 
     def carefully(xs, args, kwargs):
         graph = operands(operation.name, xs)
-        given = dict(zip(names, args, strict=False)) | kwargs
-        if len(args) > len(names) or not set(given) <= set(names):
+        first = names[: len(args)]
+        given = dict(zip(first, args, strict=False)) | kwargs
+        if (
+            len(args) > len(names)
+            or set(first) & set(kwargs)
+            or set(given) - set(names)
+        ):
             raise TypeError(f"{operation.name}() takes a list and {names}")
         rest = [given.get(name, defaults[name]) for name in names]
         static, data, batch = (), None, 1
@@ -279,8 +284,17 @@ def _list_builder(operation: Op, others, accept) -> Any:
             known[args, *rule.operands] = rule
         return node
 
-    build.__name__ = build.__qualname__ = operation.name
-    return build
+    built: Any = build
+    built.__name__ = built.__qualname__ = operation.name
+    built.__signature__ = _list_signature(others)
+    return built
+
+
+def _list_signature(others) -> inspect.Signature:
+    """What the function of a list shows of itself: ``(xs, d=0)``."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    shown = [inspect.Parameter("xs", kind), *[p.replace(kind=kind) for p in others]]
+    return inspect.Signature(shown)
 
 
 def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:

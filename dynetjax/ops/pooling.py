@@ -6,7 +6,6 @@ Of equal numbers, the first is the largest: it alone gets the gradient.
 from collections.abc import Callable
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -15,6 +14,7 @@ from dynetjax.errors import explain
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.convolution import Pair, margins, two_sizes, window_counts
 from dynetjax.ops.declare import op
+from dynetjax.ops.reductions import largest
 
 __all__ = ["fold_rows", "kmax_pooling", "kmh_ngram", "maxpooling2d"]
 
@@ -37,23 +37,6 @@ def _in_windows(x, axis: int, size: int, join: Callable):
 def _larger(first, second):
     """The larger of two, or NaN; the first if they are equal."""
     return jnp.where((second > first) | jnp.isnan(second), second, first)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _largest(x, axis: int):
-    """The largest along a whole axis, which stays with size 1."""
-    return jnp.max(x, axis=axis, keepdims=True)
-
-
-@_largest.defjvp
-def _largest_jvp(axis: int, primals, tangents):
-    (x,), (dx,) = primals, tangents
-    largest = _largest(x, axis)
-    place = lax.broadcasted_iota(jnp.int32, x.shape, axis)
-    candidates = jnp.where((x == largest) | jnp.isnan(x), place, x.shape[axis])
-    first = jnp.min(candidates, axis=axis, keepdims=True)
-    chosen = jnp.where(place == first, dx, 0)
-    return largest, jnp.sum(chosen, axis=axis, keepdims=True)
 
 
 def _pooled(x, axis: int, size: int, stride: int, is_valid: bool):
@@ -118,7 +101,7 @@ def maxpooling2d(x, ksize, stride, is_valid=True):
     """
     for axis in (1, 0):  # columns first, so that the first row has the first of equals
         if ksize[axis] == WHOLE:
-            x = _largest(x, axis)
+            x = largest(x, axis)
         else:
             x = _pooled(x, axis, ksize[axis], stride[axis], is_valid)
     return x

@@ -179,7 +179,7 @@ def _result(
 
 
 def _length(size: int, sizes: dict[int, int]) -> int:
-    """The length of an axis whose size is one of `sizes`, or a little less; 0 if not."""
+    """The length of an axis with one of these sizes, or a little less; 0 if none."""
     for mark, length in sizes.items():
         if 0 <= mark - size < APART:
             return length - (mark - size)
@@ -208,7 +208,7 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
             bounds = [[b for b in of_x if b[0] == along] for of_x in bounds]
         if filling:  # padding is 0 already
             pairs = zip(xs, bounds, strict=True)
-            xs = [_where(of_x, x, filling) for x, of_x in pairs]
+            xs = tuple([_where(of_x, x, filling) for x, of_x in pairs])
         result = of_one(*xs, *given, *key, **static)
         return _where([(axis, next(lengths)) for axis in outside], result, 0.0)
 

@@ -16,6 +16,7 @@ from dynetjax.graph import current_graph
 from dynetjax.ops.registry import MAP
 
 COVERED = set()
+ALL = {}  # every case, by what it is called
 STEP = 1e-6
 
 
@@ -54,6 +55,7 @@ class Case:
         self.low, self.high, self.batch, self.smooth = low, high, batch, smooth
         self.name = (covers or op).__name__
         COVERED.add(self.name)
+        ALL.setdefault(str(self), self)
 
     def __str__(self):
         shown = [f"{k}={v}" for k, v in self.args.items()]
@@ -166,6 +168,67 @@ def own_function(case, arrays):
     return lambda *xs: op.fn(*xs, *data, **static)
 
 
+def check_batches(case, batched):
+    """Operands `batched` have three batch elements, and the others one.
+
+    Values are those of three runs; gradients are those of the sum of the runs.
+    """
+    dy.renew_cg()
+    arrays = case.arrays(seed=1, batch=3)
+    arrays = [a if k in batched else a[..., 0] for k, a in enumerate(arrays)]
+    given = [dy.inputTensor(a, batched=k in batched) for k, a in enumerate(arrays)]
+    try:
+        y = case.call(case.op, given)
+    except (dy.DimError, RuntimeError):
+        if len(batched) == len(arrays) or case.name not in REFUSES_MIXED:
+            raise
+        return
+
+    def expected(arrays):
+        runs = [
+            case.expected([a[..., i] if k in batched else a for k, a in each])
+            for i in range(3)
+            for each in [list(enumerate(arrays))]
+        ]
+        return np.stack(runs, axis=-1)
+
+    close(y.npvalue(), expected(arrays))
+    if case.smooth:
+        r = weights(y.npvalue().shape)
+        loss_of(y, r).backward(full=True)
+        wanted = central_differences(lambda xs: np.sum(expected(xs) * r), arrays)
+        for x, gradient in zip(given, wanted, strict=True):
+            close(x.gradient(), gradient, rtol=1e-3, atol=1e-4)
+
+
+# Operations of which some operands, or all, have to have the batch of the others.
+REFUSES_MIXED = {
+    "binary_log_loss",
+    "bmax",
+    "bmin",
+    "cdiv",
+    "emax",
+    "pairwise_rank_loss",
+    "pow",
+    "vanilla_lstm_c",
+    "vanilla_lstm_gates",
+    "vanilla_lstm_gates_concat",
+    "vanilla_lstm_gates_dropout",
+    "vanilla_lstm_gates_dropout_concat",
+    "vanilla_lstm_h",
+}
+
+
+def same_shapes(case):
+    """The numbers of two operands that have the same dims, or None."""
+    seen = {}
+    for k, shape in enumerate(case.shapes):
+        if shape in seen:
+            return seen[shape], k
+        seen[shape] = k
+    return None, None
+
+
 class Laws:
     """Parametrise a subclass with `case`."""
 
@@ -211,14 +274,39 @@ class Laws:
             close(one, other, rtol=1e-5, atol=1e-6)
 
     def test_batch(self, case):
-        """A batch of three equals three runs of one."""
+        """A batch of three equals three runs of one, and so do its gradients."""
         if case.batch > 1:
             pytest.skip("works across the batch")
+        check_batches(case, range(len(case.shapes)))
+
+    def test_mixed_batch(self, case):
+        """An operand with a batch of three meets others that have none."""
+        if case.batch > 1 or len(case.shapes) < 2:
+            pytest.skip("works across the batch, or on one operand")
+        for k in (0, 1):
+            check_batches(case, [k])
+
+    def test_shared_operand(self, case):
+        """One expression as two operands gets the gradients of both."""
+        first, second = same_shapes(case)
+        if case.batch > 1 or second is None or not case.smooth:
+            pytest.skip("no two operands with the same dims, or no gradient")
+        arrays = case.arrays(seed=3)
         dy.renew_cg()
-        arrays = case.arrays(seed=1, batch=3)
-        y = case.call(case.op, case.inputs(arrays, batch=3))
-        runs = [case.expected([array[..., k] for array in arrays]) for k in range(3)]
-        close(y.npvalue(), np.stack(runs, axis=-1))
+        add = dy.ParameterCollection().parameters_from_numpy
+        given = [add(array) for array in arrays]
+        given[second] = given[first]
+
+        def expected(xs):
+            xs = [*xs[:second], xs[first], *xs[second + 1 :]]
+            return case.expected(xs)
+
+        y = case.call(case.op, given)
+        close(y.npvalue(), expected(arrays))
+        r = weights(y.npvalue().shape)
+        loss_of(y, r).backward()
+        wanted = central_differences(lambda xs: np.sum(expected(xs) * r), arrays)
+        close(given[first].grad_as_array(), wanted[first], rtol=1e-3, atol=1e-4)
 
     def test_autobatch(self, case):
         """Computing a node together with others changes speed and nothing else."""

@@ -101,6 +101,19 @@ def test_pick_batch_of_one_element():
     assert e.value() == [7, 5, 5]
 
 
+def test_arguments_of_a_list():
+    dy.renew_cg()
+    xs = [dy.inputVector([1.0]), dy.inputVector([2.0])]
+    close(dy.concatenate(xs, d=1).npvalue(), [[1, 2]])
+    for call in (
+        lambda: dy.concatenate(xs, 1, d=0),
+        lambda: dy.concatenate(xs, axis=1),
+        lambda: dy.concatenate(xs, 1, 2),
+    ):
+        with pytest.raises(TypeError, match=r"concatenate\(\) takes a list and"):
+            call()
+
+
 def test_set_index():
     dy.renew_cg()
     matrix = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
