@@ -54,8 +54,6 @@ class TestAcrossTheBatch(Laws):
     def test_batch(self, case):
         """Does not apply: these read or make the batch."""
 
-    test_mixed_batch = test_batch
-
 
 @pytest.mark.parametrize("function", [dy.esum, dy.average])
 def test_operands_without_a_batch_beside_batched_ones(function):
