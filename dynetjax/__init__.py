@@ -69,5 +69,6 @@ __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending))
 _config.collect_less_often()
+_config.keep_freed_memory()
 _config.store_short_compilations()
 _config.read_command_line(_sys.argv)

@@ -1,0 +1,39 @@
+"""Settings of the process that importing the package changes."""
+
+import types
+
+import pytest
+
+from dynetjax import config
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What the C library was told, of the thresholds numbered in glibc's malloc.h."""
+    calls = []
+    library = types.SimpleNamespace(mallopt=lambda *args: calls.append(args))
+    monkeypatch.setattr(config.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(config.sys, "platform", "linux")
+    for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def test_freed_memory_is_kept(told):
+    config.keep_freed_memory()
+    assert dict(told) == {-1: 2**31 - 1, -3: 2**30}
+
+
+def test_thresholds_of_the_user_stay(told, monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
+    config.keep_freed_memory()
+    assert not told
+
+
+def test_other_systems_and_libraries(told, monkeypatch):
+    monkeypatch.setattr(config.sys, "platform", "darwin")
+    config.keep_freed_memory()
+    monkeypatch.setattr(config.sys, "platform", "linux")
+    monkeypatch.setattr(config.ctypes, "CDLL", lambda name: types.SimpleNamespace())
+    config.keep_freed_memory()
+    assert not told
