@@ -35,6 +35,11 @@ GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
 LAST_CHUNKS = (32, 64, 128)  # and at the end
 
 
+def add_rows(pool: Array, rows: Array, values: Array) -> Array:
+    """`pool` with values added to some rows, which are within it."""
+    return pool.at[rows].add(values, mode="promise_in_bounds")
+
+
 def back_pools(body: Body) -> list[int]:
     """The pools that a component's gradients are scattered to."""
     return sorted({r.pool for c in body.cells for r in c.reads if _scatters(r)})
@@ -201,10 +206,13 @@ class _Loop:
             seen[key] = seen[key] + d if key in seen else d
         for p in back:
             keys = [key for key in seen if key[0] == p]
-            if keys:
+            if len({id(seen[key]) for key in keys}) < len(keys):
+                for key in keys:  # side by side, XLA would compute equal ones anew
+                    back[p] = add_rows(back[p], trip.columns[key[1]], seen[key])
+            elif keys:
                 rows = jnp.concatenate([trip.columns[column] for _, column in keys])
                 values = jnp.concatenate([seen[key] for key in keys])
-                back[p] = back[p].at[rows].add(values, mode="promise_in_bounds")
+                back[p] = add_rows(back[p], rows, values)
         return back
 
     def weights(self, trips, base, wide) -> dict[int, Array]:

@@ -66,13 +66,14 @@ def index_below(name: str, what: str, value: Any, size: int) -> int:
 
 
 def indices_below(name: str, what: str, values: Any, size: int) -> list[int]:
-    """A list of ints in ``[0, size)``, from a list, a tuple or a 1-d array.
+    """A list of ints in ``[0, size)``, from a list, tuple, range or 1-d array.
 
     Raises:
         TypeError: `values` is no such sequence, or an element is not a number.
         OverflowError, ValueError: as `index_below`.
     """
-    if not isinstance(values, (list, tuple, np.ndarray)) or np.ndim(values) != 1:
+    kinds = list, tuple, range, np.ndarray
+    if not isinstance(values, kinds) or np.ndim(values) != 1:
         raise TypeError(
             explain(
                 f"{name}: {what} is not a sequence of ints",

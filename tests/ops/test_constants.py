@@ -42,6 +42,7 @@ def test_one_number_everywhere(make, number, args, dim):
 def test_one_hot():
     assert dy.one_hot(4, 2).value() == [0, 0, 1, 0]
     assert dy.one_hot(1, False).value() == 1
+    close(dy.one_hot(3, range(2)).npvalue(), [[1, 0], [0, 1], [0, 0]])
     for indices in ([2, 0, 2], (2, 0, 2), np.array([2, 0, 2])):
         x = dy.one_hot(3, indices)
         assert x.dim() == ((3,), 3)
