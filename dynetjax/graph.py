@@ -55,6 +55,7 @@ class ComputationGraph:
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
         marks: how many nodes there were at each checkpoint.
+        reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
     """
@@ -73,6 +74,7 @@ class ComputationGraph:
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
+        self.reseeded: list[int] = []
         self.state: Any = None
 
     def __len__(self) -> int:

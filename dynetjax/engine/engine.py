@@ -28,15 +28,15 @@ class State:
     """What was computed of a graph.
 
     Attributes:
-        seed: gives the seed of its random nodes, drawn when one is met.
         parts: what was computed, in order; only the first begins with the first node.
         archive: rows that a part after the first reads or has; None if there is none.
         last: the last backward.
     """
 
-    def __init__(self, draw_seed: Callable[[], int]):
+    def __init__(self, draw_seed: Callable[[], int], reseeded: list[int]):
         self.uniforms = Uniforms()
-        self.seed = cache(draw_seed)
+        self._seed = cache(lambda epoch: draw_seed())
+        self._reseeded = reseeded
         self.parts: list[Run | Increment] = []
         self.archive: Archive | None = None
         self.last: Backward | None = None
@@ -45,6 +45,18 @@ class State:
     def done(self) -> int:
         """How many of the stored nodes were computed."""
         return self.parts[-1].stop if self.parts else 0
+
+    def draws(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Seeds for random nodes, drawn when they are met, and numbers to go with them.
+
+        Nodes count from the last time that random numbers began again.
+        """
+        starts = self._reseeded
+        if not starts:
+            return np.full(len(nodes), self._seed(0), np.uint64), nodes
+        epochs = np.searchsorted(starts, nodes, side="right")
+        seeds = [self._seed(epoch) for epoch in epochs.tolist()]
+        return np.array(seeds, np.uint64), nodes - np.array([0, *starts])[epochs]
 
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
@@ -126,7 +138,7 @@ class Engine:
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(self._draw_seed)
+            graph.state = State(self._draw_seed, graph.reseeded)
         return graph.state
 
     def _compute(
@@ -141,7 +153,7 @@ class Engine:
             return
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
-        run = Run(tiling, plan, state.uniforms, state.seed)
+        run = Run(tiling, plan, state.uniforms, state.draws)
         run.forward(keeping=_will_train(plan, asked))
         state.parts.append(run)
 
@@ -151,7 +163,7 @@ class Engine:
         """Run what was added since the last time."""
         if state.archive is None:
             state.archive = archive()
-        about = state.archive, state.uniforms, state.seed, state.bring
+        about = state.archive, state.uniforms, state.draws, state.bring
         try:
             part = compute(graph, state.done, asked, *about) or self._run_more(
                 graph, state, asked
@@ -169,7 +181,7 @@ class Engine:
         with phase("plan"):
             tiling, plan = _plan(graph, state, state.done, asked)
         state.bring(tiling.older.tolist())
-        run = Run(tiling, plan, state.uniforms, state.seed, state.archive)
+        run = Run(tiling, plan, state.uniforms, state.draws, state.archive)
         run.forward(keeping=False)  # backward begins with the first node
         return run
 
@@ -204,7 +216,7 @@ class Engine:
                 _settle(graph, state, [node])
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
-            run = Run(tiling, plan, state.uniforms, state.seed)
+            run = Run(tiling, plan, state.uniforms, state.draws)
         if not run.keeping:
             run.forward(keeping=True)
         run.plan.scope.trained = True
@@ -292,7 +304,7 @@ def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | Increment]:
             for part in state.parts
         ]
     last = [node for node in graph.nodes[-1:] if node.lanes]
-    state = State(lambda: 0)
+    state = State(lambda: 0, [])
     _settle(graph, state, last)
     return [_plan(graph, state, 0, last)] if last else []
 

@@ -22,7 +22,7 @@ from dynetjax.engine.schedule import Block, Schedule
 from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
-from dynetjax.engine.tape import STRUCTURE, Lanes, TapeWriter
+from dynetjax.engine.tape import STRUCTURE, Draws, Lanes, TapeWriter, undrawn
 from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -72,23 +72,21 @@ class Group:
         self,
         tape: np.ndarray,
         cells: list[Expression],
-        seed: Callable[[], int],
+        draws: Draws,
         again: bool,
     ) -> None:
         """Write its part of the tape; if `again`, only the runtime data of `cells`."""
         part = tape[self.start : self.start + self.step.program.tape_size]
-        self.writer(cells, seed).write(self.step, part, again)
+        self.writer(cells, draws).write(self.step, part, again)
 
-    def writer(
-        self, cells: list[Expression], seed: Callable[[], int] = int
-    ) -> TapeWriter:
+    def writer(self, cells: list[Expression], draws: Draws) -> TapeWriter:
         """What writes for an increment with these nodes."""
         macro, args = self.macro, {}
         if MACROS[macro].fields:
             inner = [cells[k].inner for k in self.tiling.nodes[macro].tolist()]
             args[macro] = list(zip(*inner, strict=True))
         tiling = replace(self.tiling, cells=cells, args=args)
-        return TapeWriter(tiling, self.layout, self.lanes, seed)
+        return TapeWriter(tiling, self.layout, self.lanes, draws)
 
 
 @dataclass(slots=True)
@@ -129,7 +127,7 @@ class Pattern:
         cells: list[Expression],
         rows: list[int],
         used: list[int],
-        seed: Callable[[], int],
+        draws: Draws,
     ) -> tuple[np.ndarray, list[Array]]:
         """The tape of an increment, and the rows that are given.
 
@@ -137,21 +135,21 @@ class Pattern:
             cells: its nodes.
             rows: of the older nodes that it reads.
             used: rows of each pool that were in use before.
-            seed: gives that of random nodes.
+            draws: see `State.draws`.
         """
         tape = self.tape + np.array([0, *used], np.int32)[self.own]
         if rows:
             tape[self.at] += np.array(rows, np.int32)[self.read]
         for group in self.data:
-            group.write(tape, cells, seed, again=True)
-        return tape, [self._given(k, cells) for k in self.sequence.given]
+            group.write(tape, cells, draws, again=True)
+        return tape, [self._given(k, cells, draws) for k in self.sequence.given]
 
-    def _given(self, k: int, cells: list[Expression]) -> Array:
+    def _given(self, k: int, cells: list[Expression], draws: Draws) -> Array:
         """The rows that are given of a part."""
         program, group = self.sequence.parts[k].program, self.groups.get(k)
         if group is None:
             return empty(program.lanes, program.body.cells[0].shape)
-        return group.writer(cells).inputs(group.macro, program.lanes)
+        return group.writer(cells, draws).inputs(group.macro, program.lanes)
 
 
 class Increment:
@@ -197,7 +195,7 @@ def compute(
     asked: list[Expression],
     archive: Archive,
     uniforms: Uniforms,
-    seed: Callable[[], int],
+    draws: Draws,
     bring: Callable[[Iterable[int]], None],
 ) -> Increment | None:
     """Compute the stored nodes from `start` on, of which some are `asked` for.
@@ -214,7 +212,7 @@ def compute(
         bring(older)
         sequence, known = pattern.sequence, archive.row
         used = archive.reserve(sequence.pools, pattern.rows, sequence.width)
-        tape, given = pattern.write(cells, [known[n] for n in older], used, seed)
+        tape, given = pattern.write(cells, [known[n] for n in older], used, draws)
     with phase("run"):
         values = uniforms.several(sequence.uniforms)
         found = archive.run(sequence.run, sequence.pools, values, given, tape)
@@ -311,7 +309,7 @@ def _make(
     for k, part in enumerate(sequence.parts):
         here = slice(part.start, part.start + part.program.tape_size)
         if k in groups:
-            groups[k].write(tape, tiling.cells, int, again=False)
+            groups[k].write(tape, tiling.cells, undrawn, again=False)
         else:  # it writes zeros after all rows
             tape[part.start + 1] = first[part.pools[part.program.body.cells[0].pool]]
         _mark_rows(own[here], part)

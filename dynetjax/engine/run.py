@@ -20,7 +20,7 @@ from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
-from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.tape import Draws, TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -63,14 +63,14 @@ class Run:
         tiling: Tiling,
         plan: Plan,
         uniforms: Uniforms,
-        seed: Callable[[], int],
+        draws: Draws,
         archive: Archive | None = None,
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
         self.archive = archive
-        self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, seed)
+        self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = False
         self.fused = False

@@ -17,6 +17,8 @@ from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER
 
+# Seeds and numbers of random nodes, by their numbers in the graph.
+Draws = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -57,9 +59,9 @@ class TapeWriter:
         tiling: Tiling,
         plan: Schedule,
         lanes: dict[int, Lanes],
-        seed: Callable[[], int],
+        draws: Draws,
     ):
-        self.tiling, self.plan, self.seed = tiling, plan, seed
+        self.tiling, self.plan, self.draws = tiling, plan, draws
         self._lanes = lanes
 
     def lanes(self, macro: int) -> Lanes:
@@ -181,11 +183,11 @@ class TapeWriter:
 
     def _keys(self, lanes: Lanes, found: Sequence[int], second: bool) -> np.ndarray:
         """Half of a random key: of the seed, the node's number and the element."""
-        bits = lanes.spread(np.array(found, np.uint64)) * _NODE
+        seeds, numbers = self.draws(np.array(found, np.int64))
+        bits = lanes.spread(numbers.astype(np.uint64)) * _NODE
         if lanes.element is not None:
             bits = bits + lanes.element.astype(np.uint64) * _GOLDEN
-        seed = scramble(np.array([self.seed()], np.uint64))
-        bits = scramble(scramble(bits) ^ seed)
+        bits = scramble(scramble(bits) ^ scramble(lanes.spread(seeds)))
         half = bits >> np.uint64(32) if second else bits & np.uint64(0xFFFFFFFF)
         return half.astype(np.uint32).view(np.int32)
 
@@ -196,6 +198,11 @@ class TapeWriter:
         given = [cells[n].data for n in lanes.nodes.tolist()]
         rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
+
+
+def undrawn(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stands for draws where the runtime data of a tape is to be written later."""
+    return np.zeros(len(nodes), np.uint64), nodes
 
 
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ import threading
 import numpy as np
 
 from dynetjax.errors import explain
+from dynetjax.graph import current_graph
 
 _BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 _MAX_SEED = 2**32 - 1
@@ -72,6 +73,8 @@ def normal(count: int, mean: float, std: float) -> np.ndarray:
 def reset_random_seed(seed: int) -> None:
     """Start the random numbers of the process again, from `seed`.
 
+    Random nodes that this thread makes from now on have new draws, too.
+
     Args:
         seed: any 32-bit number; 0 is one like the others.
     Raises:
@@ -91,6 +94,8 @@ def reset_random_seed(seed: int) -> None:
             )
         )
     _generator.reset(number)
+    graph = current_graph()
+    graph.reseeded.append(len(graph))
 
 
 def mask_seed() -> int:

@@ -57,6 +57,22 @@ def test_drawn_anew_when_recomputed_and_by_the_seed(draw, mean, deviation):
     assert np.array_equal(draw(50).npvalue(), first)
 
 
+def test_reset_in_the_middle_of_a_graph():
+    """What is drawn after it does not depend on what was there before."""
+    draws = []
+    for seed in (7, 8, 7):
+        dy.square(dy.inputVector([1.0]))
+        dy.reset_random_seed(seed)
+        x = dy.random_normal(20)
+        y = dy.dropout(dy.ones(20), 0.5) + dy.random_normal(20)
+        draws.append([*x.value(), *y.value()])
+    assert draws[0] == draws[2]
+    assert draws[0] != draws[1]
+    x, y = dy.random_normal(20), dy.random_normal(20)
+    dy.forward([x, y])
+    assert x.value() != y.value()
+
+
 def test_values_of_bernoulli_and_bounds_of_uniform():
     assert set(dy.random_bernoulli(100, 0.5, -2).value()) == {0, -2}
     assert set(dy.random_bernoulli(20, 1).value()) == {1}
