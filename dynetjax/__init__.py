@@ -13,6 +13,7 @@ from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.checkpoints import cg_checkpoint, cg_revert
 from dynetjax.config import init
+from dynetjax.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.dims import Dim, DimError
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.explain import explain

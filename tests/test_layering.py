@@ -18,7 +18,7 @@ LAYERS = [
     ("ops",),
     ("engine",),
     ("model",),
-    ("builders", "trainers", "tensor"),
+    ("builders", "trainers", "tensor", "devices"),
     ("config",),
     ("",),
 ]
