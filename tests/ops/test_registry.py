@@ -166,6 +166,26 @@ def compare_gradients(case, given, arrays, r):
         close(p.grad_as_array(), gradient, rtol=1e-3, atol=1e-4)
 
 
+STRANGE = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 8.5, 1.5, -1.5])
+ELEMENTWISE = {f"dynetjax.ops.{name}" for name in ("activations", "elementwise")}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy
+def test_numbers_that_are_not_finite_flow_through():
+    """Element-wise functions of them are what NumPy says."""
+    dy.renew_cg()
+    cases = [
+        case
+        for case in ALL.values()
+        if case.op.__module__ in ELEMENTWISE and case.name != "lgamma"
+    ]
+    assert len(cases) > 20
+    results = [case.call(case.op, [dy.inputTensor(STRANGE)]) for case in cases]
+    for case, value in zip(cases, dy.npvalues(results), strict=True):
+        wanted = case.call(case.numpy, [STRANGE.copy()]).astype(np.float32)
+        np.testing.assert_allclose(value, wanted, rtol=1e-4, err_msg=str(case))
+
+
 SLOPED = {op.name: op for op in [*OPS.values(), activation(1.0).op] if op.slope}
 
 
