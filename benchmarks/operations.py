@@ -26,6 +26,7 @@ from operation_rows import APPLICATIONS, FAMILIES, baselines, dy
 
 WARMUP = 32  # graphs: a program that is still changing has settled and is one program
 SLICES = 20  # the best of which counts
+FIXED_US = 400  # what two calls into XLA and a read take, however little they compute
 TABLE_ROWS = 1000
 
 
@@ -178,12 +179,26 @@ def medians(runs):
 
 HEAD = (
     "| operation | size | dynet us | dynetjax us | ratio | less the baseline "
-    "| of dynetjax, build | plan | |\n|---|---|--:|--:|--:|--:|--:|--:|---|"
+    "| of dynetjax, build | plan | slow for |\n|---|---|--:|--:|--:|--:|--:|--:|---|"
 )
 
 
+def why_slow(dynet_us, ours, plan, base):
+    """Why a row has less than half of DyNet's speed; nothing if it has more."""
+    allowed = 2 * dynet_us
+    if ours["us"] <= allowed:
+        return ""
+    if ours["build"] + plan > allowed:
+        return "Python"
+    if base and ours["us"] - base[1] <= max(2 * (dynet_us - base[0]), 0):
+        return "the baseline"
+    if ours["us"] - ours["build"] - plan <= FIXED_US + allowed:
+        return "calls into XLA"
+    return "computing"
+
+
 def table_line(key, dynet, ours, bases):
-    """A line of the table; rows below half of DyNet's speed are marked."""
+    """A line of the table; rows below half of DyNet's speed say why."""
     name, size = key
     theirs, mine = dynet[key], ours[key]
     ratio = theirs["us"] / mine["us"]
@@ -192,7 +207,7 @@ def table_line(key, dynet, ours, bases):
     if base and name != "baseline":
         net = f"{theirs['us'] - base[0]:.0f}, {mine['us'] - base[1]:.0f}"
     plan = mine.get("plan", 0) + mine.get("tape", 0)
-    mark = "slow" if ratio < 0.5 else ""
+    mark = why_slow(theirs["us"], mine, plan, base)
     return (
         f"| {name} | {size} | {theirs['us']:.0f} | {mine['us']:.0f} | {ratio:.2f} "
         f"| {net} | {mine['build']:.0f} | {plan:.0f} | {mark} |"
