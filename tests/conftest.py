@@ -1,7 +1,7 @@
 """Compiled programs are dropped from time to time.
 
-Each takes some of the 65,530 mappings of memory that Linux allows a process; where there
-are no more, the process ends. The suite compiles more than that is enough for.
+Each takes some of the 65,530 mappings of memory that Linux allows a process; where
+there are no more, the process ends. The suite compiles more than they are enough for.
 """
 
 import itertools
