@@ -1,10 +1,11 @@
-"""Settings of the process: `init`, and ``--dynet-profiling`` on the command line."""
+"""Settings of the process: `init`, and flags on the command line."""
 
 import atexit
 import ctypes
 import gc
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import jax
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
+from dynetjax.model.random import reset_random_seed
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
@@ -122,18 +124,30 @@ def store_short_compilations() -> None:
 
 
 def read_command_line(words: list[str]) -> None:
-    """Heed ``--dynet-profiling N``, in any of the forms that DyNet takes."""
+    """Heed ``--dynet-profiling N`` and ``--dynet-seed N``, as DyNet writes them."""
     for k, word in enumerate(words):
         name, equals, value = word.replace("_", "-").partition("=")
-        if name == "--dynet-profiling":
+        heed = _FLAGS.get(name)
+        if heed is not None:
             value = value if equals else "".join(words[k + 1 : k + 2])
             if not value.isdigit():
                 raise ValueError(
                     explain(
-                        "--dynet-profiling: not a number",
+                        f"{name}: not a number",
                         got=repr(value),
-                        expected="0, 1 or 2",
-                        fix="--dynet-profiling 1",
+                        expected="0, 1 or another number",
+                        fix=f"{name} 1",
                     )
                 )
-            init(profiling=int(value))
+            heed(int(value))
+
+
+def _seed(number: int) -> None:
+    if number:  # 0 asks for another seed in every run
+        reset_random_seed(number)
+
+
+_FLAGS: dict[str, Callable[[int], None]] = {
+    "--dynet-profiling": lambda level: init(profiling=level),
+    "--dynet-seed": _seed,
+}
