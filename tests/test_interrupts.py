@@ -11,6 +11,14 @@ import dynetjax as dy
 from dynetjax.uninterrupted import Uninterrupted
 
 
+@pytest.fixture(autouse=True)
+def _heard():
+    """Programs that a shell starts in the background begin with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Net:
     """A recurrent net that looks at every step, over a table."""
 
