@@ -5,7 +5,7 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,13 +79,8 @@ class TapeWriter:
         if not again:
             tape[0] = step.block.trips
             tape[1:head] = [self.plan.base[m] for m in wires.macros]
-        columns = tape[head:].reshape(wires.body.columns, step.program.lanes)
-        start = 0
-        for macro, own in zip(wires.macros, wires.columns, strict=True):
-            if macro in self.tiling.nodes:
-                block = columns[start : start + len(own)]
-                self._write(block, macro, own, again)
-            start += len(own)
+        for macro, own, block in self._blocks(step, tape):
+            self._write(block, macro, own, again)
 
     def _write(self, block: np.ndarray, macro: int, own: list, again: bool) -> None:
         """The columns of one macro: which lanes are real, the leaves, runtime data."""
@@ -104,16 +99,21 @@ class TapeWriter:
 
     def clear(self, step: Step, tape: np.ndarray, nodes: np.ndarray) -> None:
         """Let the lanes of `nodes` be empty in the written tape of a block."""
+        for macro, own, block in self._blocks(step, tape):
+            lanes = self.lanes(macro)
+            at = lanes.at[lanes.spread(np.isin(lanes.nodes, nodes))]
+            count = sum(what in STRUCTURE for what, *_ in own)
+            block[:count, at] = 0
+
+    def _blocks(self, step: Step, tape: np.ndarray) -> Iterator[tuple]:
+        """The macros that have nodes here, their columns, and where these are."""
         wires = step.wires
-        head = 1 + len(wires.macros)
-        columns = tape[head:].reshape(wires.body.columns, step.program.lanes)
+        rows = tape[1 + len(wires.macros) :]
+        columns = rows.reshape(wires.body.columns, step.program.lanes)
         start = 0
         for macro, own in zip(wires.macros, wires.columns, strict=True):
             if macro in self.tiling.nodes:
-                lanes = self.lanes(macro)
-                at = lanes.at[lanes.spread(np.isin(lanes.nodes, nodes))]
-                count = sum(what in STRUCTURE for what, *_ in own)
-                columns[start : start + count, at] = 0
+                yield macro, own, columns[start : start + len(own)]
             start += len(own)
 
     def _rows(self, lanes: Lanes, read: np.ndarray) -> np.ndarray:

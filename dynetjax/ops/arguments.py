@@ -1,6 +1,6 @@
 """Checks of what is not an operand: indices, numbers, devices, batch sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,18 @@ def order_at_most(name: str, x: Dim, order: int) -> None:
                 fix="reshape x first",
             )
         )
+
+
+def misfit(name: str, dims: Iterable[Dim], expected: str, fix: str) -> DimError:
+    """The error for operands whose dims do not fit the operation."""
+    return DimError(
+        explain(
+            f"{name}: the dims of the operands do not fit",
+            got=", ".join(map(str, dims)),
+            expected=expected,
+            fix=fix,
+        )
+    )
 
 
 def one_batch(name: str, dims: list[Dim]) -> int:

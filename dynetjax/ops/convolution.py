@@ -13,7 +13,7 @@ from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.errors import explain
-from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below
+from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below, misfit
 from dynetjax.ops.declare import op
 
 __all__ = ["conv2d", "conv2d_bias", "filter1d_narrow"]
@@ -98,17 +98,6 @@ def _correlate(x, f, stride: Pair, is_valid: bool):
     )
 
 
-def _misfit(name: str, dims, expected: str, fix: str) -> DimError:
-    return DimError(
-        explain(
-            f"{name}: the dims of the operands do not fit",
-            got=", ".join(map(str, dims)),
-            expected=expected,
-            fix=fix,
-        )
-    )
-
-
 def _stride_and_padding(name, dims, stride, is_valid):
     del dims
     return (two_sizes(name, "stride", stride), bool(is_valid)), None, 1
@@ -118,7 +107,7 @@ def _filtered(name: str, x: Dim, f: Dim, stride: Pair, is_valid: bool) -> Shape:
     """``{YH,YW,O}``, whatever the order of `x`."""
     image = pad(x.shape, 3)
     if len(x.shape) not in (2, 3) or len(f.shape) != 4 or image[2] != f.shape[2]:
-        raise _misfit(
+        raise misfit(
             name,
             [x, f],
             "x of {H,W} or {H,W,C}, and f of {FH,FW,C,O}; C is 1 for {H,W}",
@@ -156,7 +145,7 @@ def conv2d(x, f, stride, is_valid=True):
 def _filtered_with_bias(name: str, x: Dim, f: Dim, b: Dim, *static) -> Shape:
     shape = _filtered(name, x, f, *static)
     if b.shape != shape[2:]:
-        raise _misfit(
+        raise misfit(
             name,
             [x, f, b],
             f"a bias of {{{shape[2]}}}, one number per output channel",
@@ -198,7 +187,7 @@ def conv2d_bias(x, f, b, stride, is_valid=True):
 def _narrowed(name: str, x: Dim, y: Dim) -> Shape:
     rows, width, filters, *more = pad(y.shape, 3)
     if len(x.shape) != 2 or more or rows != x.shape[0] or width > x.shape[1]:
-        raise _misfit(
+        raise misfit(
             name,
             [x, y],
             "x of {d,n}, and y of {d,k} or {d,k,F} with k <= n",

@@ -223,15 +223,8 @@ def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
     name = "inputTensorTranspose"
     check_device(name, device)
     flat = _not_empty(name, _vector(name, val)[None])[0]
-    if dim is not None and not isinstance(dim, tuple):
-        raise TypeError(
-            explain(
-                f"{name}: dim is not a tuple",
-                got=f"{dim!r} ({type(dim).__name__})",
-                expected="a tuple of ints",
-                fix="pass (n,) for a vector",
-            )
-        )
+    if dim is not None:
+        _require_tuple(name, "dim", dim)
     shape = (len(flat),) if dim is None else to_shape(name, dim)
     batch = unsigned(name, "batch_size", batch_size) or 1
     whole = Dim(shape, batch)
@@ -269,21 +262,25 @@ def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
     """
     name = "sparse_inputTensor"
     check_device(name, device)
-    if not isinstance(shape, tuple):
-        raise TypeError(
-            explain(
-                f"{name}: shape is not a tuple",
-                got=f"{shape!r} ({type(shape).__name__})",
-                expected="a tuple of ints",
-                fix="pass (n,) for a vector",
-            )
-        )
+    _require_tuple(name, "shape", shape)
     numbers = _vector(name, values)
     places = _places(idxs, len(numbers), shape)
     array = np.full(shape, number(name, "defval", defval), np.float32)
     array[places] = numbers
     data = _batch_first(_not_empty(name, array[None])[0], batched)
     return _input(FIXED_INPUT_OP, data)
+
+
+def _require_tuple(name: str, what: str, value: Any) -> None:
+    if not isinstance(value, tuple):
+        raise TypeError(
+            explain(
+                f"{name}: {what} is not a tuple",
+                got=f"{value!r} ({type(value).__name__})",
+                expected="a tuple of ints",
+                fix="pass (n,) for a vector",
+            )
+        )
 
 
 def _places(idxs: Any, count: int, shape: Shape) -> tuple[np.ndarray, ...]:

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import lax
 
-from dynetjax.dims import Dim, DimError, Shape, pad, trim
-from dynetjax.errors import explain
+from dynetjax.dims import Dim, Shape, pad, trim
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.arguments import one_batch
+from dynetjax.ops.arguments import misfit, one_batch
 from dynetjax.ops.declare import op, operands
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule, View
@@ -26,23 +25,12 @@ __all__ = [
 HIGHEST = lax.Precision.HIGHEST
 
 
-def _misfit(name: str, dims, expected: str, fix: str) -> DimError:
-    return DimError(
-        explain(
-            f"{name}: the dims of the operands do not fit",
-            got=", ".join(map(str, dims)),
-            expected=expected,
-            fix=fix,
-        )
-    )
-
-
 def _product_shape(name: str, x: Dim, y: Dim) -> Shape:
     """``{m,k}`` times ``{k}`` or ``{k,n}``; ``{m}`` is ``{m,1}``."""
     m, k, *more = pad(x.shape, 2)
     rows, n, *too_many = pad(y.shape, 2)
     if more or too_many or k != rows:
-        raise _misfit(
+        raise misfit(
             name,
             [x, y],
             "{m,k} times {k} or {k,n}",
@@ -76,14 +64,14 @@ def _sum_shape(name: str, bias: Dim, *products: Dim) -> Shape:
     """The dims of the products; a bias of one column fits any number of them."""
     m, n = pad(products[0].shape, 2)
     if any(pad(product.shape, 2) != (m, n) for product in products):
-        raise _misfit(
+        raise misfit(
             name,
             products,
             "products W * x of the same dims",
             "check the rows of the W and the columns of the x",
         )
     if pad(trim(bias.shape), 2) not in ((m, n), (m, 1)):
-        raise _misfit(
+        raise misfit(
             name,
             [bias, products[0]],
             f"a bias of {m} rows, and 1 column or {n}",
@@ -201,7 +189,7 @@ def _check_affine(exprs: list[Expression]) -> None:
     """Raise what is wrong with the list, and not with one of its products."""
     name, dims = AFFINE_OP.name, [x.full_dim for x in exprs]
     if len(dims) % 2 == 0:
-        raise _misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
+        raise misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
     pairs = zip(dims[1::2], dims[2::2], strict=True)
     _sum_shape(name, dims[0], *[Dim(_product_shape(name, *p)) for p in pairs])
     one_batch(name, dims)
@@ -209,7 +197,7 @@ def _check_affine(exprs: list[Expression]) -> None:
 
 def _same_dims(name: str, x: Dim, y: Dim) -> Shape:
     if x.shape != y.shape:
-        raise _misfit(name, [x, y], "the same dims", "reshape one of them")
+        raise misfit(name, [x, y], "the same dims", "reshape one of them")
     return (1,)
 
 
@@ -251,7 +239,7 @@ def trace_of_product(x, y):
 
 def _matrix_and_column(name: str, x: Dim, y: Dim) -> Shape:
     if len(x.shape) != 2 or trim(y.shape) != trim((x.shape[0],)):
-        raise _misfit(name, [x, y], "{m,n} and {m}", "reshape y to a column")
+        raise misfit(name, [x, y], "{m,n} and {m}", "reshape y to a column")
     return x.shape
 
 
@@ -276,7 +264,7 @@ def colwise_add(x, y):
 def _square(name: str, x: Dim) -> Shape:
     m, n, *more = pad(x.shape, 2)
     if m != n or more:
-        raise _misfit(name, [x], "a square matrix", "check the rows and columns")
+        raise misfit(name, [x], "a square matrix", "check the rows and columns")
     return x.shape
 
 

@@ -2,8 +2,8 @@
 
 import jax.numpy as jnp
 
-from dynetjax.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.errors import explain
+from dynetjax.dims import Dim, Shape, is_vector_like
+from dynetjax.ops.arguments import misfit
 from dynetjax.ops.declare import op
 from dynetjax.ops.linear import HIGHEST
 
@@ -17,17 +17,6 @@ __all__ = [
 ]
 
 
-def _misfit(name: str, dims: tuple[Dim, ...], expected: str, fix: str) -> DimError:
-    return DimError(
-        explain(
-            f"{name}: the dims of the operands do not fit",
-            got=", ".join(map(str, dims)),
-            expected=expected,
-            fix=fix,
-        )
-    )
-
-
 def _is_vector_of(y: Dim, size: int) -> bool:
     return is_vector_like(y.shape) and y.size == size
 
@@ -36,7 +25,7 @@ def _without_last(name: str, x: Dim, y: Dim, *bias: Dim) -> Shape:
     """``{a,b,k}``, ``{k}`` -> ``{a,b}``; a bias has the dims of the result."""
     if len(x.shape) != 3 or not _is_vector_of(y, x.shape[2]):
         fix = "y goes with the last dimension of x"
-        raise _misfit(name, (x, y), "{a,b,k} and {k}", fix)
+        raise misfit(name, (x, y), "{a,b,k} and {k}", fix)
     return _with_bias(name, x.shape[:2], bias)
 
 
@@ -48,14 +37,14 @@ def _first_only(name: str, x: Dim, y: Dim, z: Dim, *bias: Dim) -> Shape:
         or not _is_vector_of(z, x.shape[1])
     ):
         fix = "y goes with the last dimension of x, z with the middle one"
-        raise _misfit(name, (x, y, z), "{a,b,k}, {k} and {b}", fix)
+        raise misfit(name, (x, y, z), "{a,b,k}, {k} and {b}", fix)
     return _with_bias(name, x.shape[:1], bias)
 
 
 def _with_bias(name: str, shape: Shape, bias: tuple[Dim, ...]) -> Shape:
     if any(b.shape != shape for b in bias):
         fix = "b is added to the result, and is not repeated"
-        raise _misfit(name, bias, f"b of dims {Dim(shape)}", fix)
+        raise misfit(name, bias, f"b of dims {Dim(shape)}", fix)
     return shape
 
 
@@ -148,7 +137,7 @@ def contract3d_1d_1d_bias(x, y, z, b):
 
 def _equal_vectors(name: str, u: Dim, v: Dim) -> Shape:
     if len(u.shape) != 1 or u.shape != v.shape:
-        raise _misfit(name, (u, v), "two vectors {d}", "reshape or pad one of them")
+        raise misfit(name, (u, v), "two vectors {d}", "reshape or pad one of them")
     return u.shape
 
 
