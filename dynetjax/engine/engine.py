@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.archive import Archive, archive
+from dynetjax.engine.draws import Draws, SeededDraws, undrawn
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, make_plan
@@ -28,15 +29,15 @@ class State:
     """What was computed of a graph.
 
     Attributes:
+        draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
         archive: rows that a part after the first reads or has; None if there is none.
         last: the last backward.
     """
 
-    def __init__(self, draw_seed: Callable[[], int], reseeded: list[int]):
+    def __init__(self, draws: Draws):
         self.uniforms = Uniforms()
-        self._seed = cache(lambda epoch: draw_seed())
-        self._reseeded = reseeded
+        self.draws = draws
         self.parts: list[Run | Increment] = []
         self.archive: Archive | None = None
         self.last: Backward | None = None
@@ -45,18 +46,6 @@ class State:
     def done(self) -> int:
         """How many of the stored nodes were computed."""
         return self.parts[-1].stop if self.parts else 0
-
-    def draws(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Seeds for random nodes, drawn when they are met, and numbers to go with them.
-
-        Nodes count from the last time that random numbers began again.
-        """
-        starts = self._reseeded
-        if not starts:
-            return np.full(len(nodes), self._seed(0), np.uint64), nodes
-        epochs = np.searchsorted(starts, nodes, side="right")
-        seeds = [self._seed(epoch) for epoch in epochs.tolist()]
-        return np.array(seeds, np.uint64), nodes - np.array([0, *starts])[epochs]
 
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
@@ -138,7 +127,7 @@ class Engine:
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(self._draw_seed, graph.reseeded)
+            graph.state = State(SeededDraws(self._draw_seed, graph.reseeded))
         return graph.state
 
     def _compute(
@@ -304,7 +293,7 @@ def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | Increment]:
             for part in state.parts
         ]
     last = [node for node in graph.nodes[-1:] if node.lanes]
-    state = State(lambda: 0, [])
+    state = State(undrawn)
     _settle(graph, state, last)
     return [_plan(graph, state, 0, last)] if last else []
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.archive import Archive
+from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import Part
 from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.plan import Step
@@ -22,7 +23,7 @@ from dynetjax.engine.schedule import Block, Schedule
 from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
-from dynetjax.engine.tape import STRUCTURE, Draws, Lanes, TapeWriter, undrawn
+from dynetjax.engine.tape import STRUCTURE, Lanes, TapeWriter
 from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression

@@ -14,13 +14,14 @@ from dynetjax.dims import Shape
 from dynetjax.engine import scratch
 from dynetjax.engine.archive import Archive, copied
 from dynetjax.engine.backward import back_pools, backward
+from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
-from dynetjax.engine.tape import Draws, TapeWriter
+from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression

@@ -5,11 +5,12 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from dynetjax.engine.draws import Draws
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Step
 from dynetjax.engine.schedule import Schedule
@@ -17,8 +18,6 @@ from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER
 
-# Seeds and numbers of random nodes, by their numbers in the graph.
-Draws = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -198,11 +197,6 @@ class TapeWriter:
         given = [cells[n].data for n in lanes.nodes.tolist()]
         rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
-
-
-def undrawn(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stands for draws where the runtime data of a tape is to be written later."""
-    return np.zeros(len(nodes), np.uint64), nodes
 
 
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:

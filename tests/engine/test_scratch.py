@@ -1,10 +1,13 @@
 """Buffers that are used again: what an earlier run left in them is never read."""
 
+import gc
+
 import numpy as np
 import pytest
 
 import dynetjax as dy
 from dynetjax.engine import scratch
+from dynetjax.engine.run import Run
 
 CLASSES, SIZE = 20_000, 3
 
@@ -61,3 +64,18 @@ def test_buffers_are_held_until_others_are_used_more(free):
     kept = scratch.lend([(size - 5,)])[0]
     assert kept.shape == (size - 5,)
     assert len(free[kept.shape]) == scratch.OF_A_SHAPE - 1
+
+
+def test_a_dropped_graph_is_freed_at_once(free):
+    """And not when the garbage collector comes by: what it holds may be large."""
+    pc = dy.ParameterCollection()
+    model = [pc.add_parameters(s) for s in [(CLASSES, SIZE), (SIZE,), (SIZE,)]]
+    gradients(model, 40)
+    gc.collect()
+    gc.disable()
+    try:
+        gradients(model, 40)
+        runs = [o for o in gc.get_objects() if type(o) is Run]
+    finally:
+        gc.enable()
+    assert not runs
