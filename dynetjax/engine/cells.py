@@ -16,7 +16,7 @@ from jax.extend.core import Var
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
-from dynetjax.ops.registry import LOOKUP, MAP
+from dynetjax.ops.registry import LOOKUP, MAP, Scaled
 
 Array = Any
 
@@ -250,8 +250,11 @@ class Trip:
             elif cell.form == LOOKUP:
                 assert cell.uniform is not None
                 assert cell.column is not None
-                table = self.uniforms[cell.uniform]
-                out = self._take(table, self.columns[cell.column])
+                table, ids = self.uniforms[cell.uniform], self.columns[cell.column]
+                if isinstance(table, Scaled):
+                    out = self._take(table.array, ids) * table.factor
+                else:
+                    out = self._take(table, ids)
             else:
                 out = self.given
             out = jnp.where(self.valid(cell, out.ndim), out, 0)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op
+from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op, Scaled, Signature
 
 Array = Any
 
@@ -67,15 +67,23 @@ class Uniforms:
         storage = OWNERS.get(kind.source)
         if storage is None:
             return _nothing(kind.shape)
-        if not storage.is_table:
-            self._values[kind] = storage.values
+        if storage.is_table:
+            return storage.stored
+        self._values[kind] = storage.values
         return storage.values
+
+    def _operands(self, signature: Signature) -> tuple[Array, ...]:
+        """What a uniform is made of; tables as arrays."""
+        found = [self.value(k) for k in signature.operands]
+        return tuple(
+            OWNERS[k.source].values if isinstance(value, Scaled) else value
+            for k, value in zip(signature.operands, found, strict=True)
+        )
 
     def _compute(self, kind: Kind) -> Array:
         assert kind.source is not None
         signature = SIGNATURES[kind.source]
-        operands = [self.value(k) for k in signature.operands]
-        return _function(signature.op, signature.static)(*operands)
+        return _function(signature.op, signature.static)(*self._operands(signature))
 
     def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
         """Carry gradients of uniforms back to parameters; all of them, by kind id."""
@@ -91,7 +99,7 @@ class Uniforms:
     ) -> None:
         assert kind.source is not None
         signature = SIGNATURES[kind.source]
-        operands = tuple(self.value(k) for k in signature.operands)
+        operands = self._operands(signature)
         pulled = _pullback(signature.op, signature.static)(operands, cotangent)
         for operand, gradient in zip(signature.operands, pulled, strict=True):
             if not operand.constant:

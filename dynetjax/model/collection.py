@@ -36,6 +36,7 @@ class ParameterCollection(Unique):
         self._kept_alive = parent
         self._ancestors: tuple[ParameterCollection, ...] = ()
         self._name = "/"
+        self._weight_decay = 0.0
         self._taken: dict[str, int] = {}
         self._taken_by_collections: dict[str, int] = {}
         self._parameters: list[Parameters] = []
@@ -55,6 +56,7 @@ class ParameterCollection(Unique):
         own = _unique(name or "", self._taken_by_collections)
         child._name = f"{self._name}{own}/"
         child._ancestors = (*self._ancestors, self)
+        child._weight_decay = self._weight_decay
         return child
 
     def add_parameters(
@@ -151,8 +153,40 @@ class ParameterCollection(Unique):
         return sum(math.prod(shape) for shape in shapes)
 
     def get_weight_decay(self) -> float:
-        """How much of every weight an update takes away; always 0 so far."""
-        return 0.0
+        """How much of every weight an update takes away; see `set_weight_decay`."""
+        return self._weight_decay
+
+    def set_weight_decay(self, lam: float) -> None:
+        """Have every update of a trainer of this collection shrink its weights.
+
+        After its own change, the update multiplies all that is updated by ``1 - lam``:
+        parameters and all rows of tables, whether or not they have a gradient. It does
+        not depend on the learning rate. Sub-collections made from now on begin with
+        the same number; those that there are keep theirs.
+
+        Raises:
+            TypeError: `lam` is no number.
+            ValueError: it is not in [0, 1).
+        """
+        self._weight_decay = _checked_decay(lam)
+
+    def set_weight_decay_lambda(self, lam: float) -> None:
+        """The same; `lam` must be a Python float.
+
+        Raises:
+            AssertionError: it is not.
+            ValueError: it is not in [0, 1).
+        """
+        if not isinstance(lam, float):
+            raise AssertionError(
+                explain(
+                    "set_weight_decay_lambda: lam is no float",
+                    got=f"{lam!r} ({type(lam).__name__})",
+                    expected="a Python float",
+                    fix="float(lam)",
+                )
+            )
+        self.set_weight_decay(lam)
 
     def _add_parameters(self, own: str, values: np.ndarray) -> Parameters:
         shape = to_shape("add_parameters", values.shape)
@@ -188,6 +222,22 @@ def _unique(name: str, taken: dict[str, int]) -> str:
     number = taken.get(name, 0)
     taken[name] = number + 1
     return f"{name}_{number}" if number or not name else name
+
+
+def _checked_decay(lam: Any) -> float:
+    if isinstance(lam, str):
+        raise TypeError(f"set_weight_decay: expected a number, got {lam!r}")
+    decay = float(np.float32(lam))
+    if not 0 <= decay < 1:
+        raise ValueError(
+            explain(
+                "set_weight_decay: lam is out of range",
+                got=lam,
+                expected="0 <= lam < 1",
+                fix="pass 0 for no decay",
+            )
+        )
+    return decay
 
 
 def _require_dim(name: str, dim: Any) -> None:

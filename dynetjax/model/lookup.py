@@ -124,7 +124,7 @@ class LookupParameters(Unique, Expression):
         Raises:
             IndexError: there is no such row.
         """
-        return to_host(self.storage.host_values()[self._existing(row)])
+        return to_host(self.storage.host_rows(self._existing(row)))
 
     def row_grad_as_array(self, row: int) -> np.ndarray:
         """The gradient of one row.
@@ -141,7 +141,7 @@ class LookupParameters(Unique, Expression):
             IndexError: there is no such row.
             ValueError: `rows` is empty.
         """
-        return to_host(self.storage.host_values()[self._all_existing(rows)])
+        return to_host(self.storage.host_rows(self._all_existing(rows)))
 
     def rows_grad_as_array(self, rows: Iterable[int]) -> np.ndarray:
         """The gradients of several rows, stacked; raises as `rows_as_array`."""

@@ -17,7 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.ops.registry import OWNERS, Storage
+from dynetjax.ops.registry import OWNERS, Scaled, Storage
+
+LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
 
 
 class _Idents:
@@ -105,6 +107,15 @@ class DenseStorage:
     def shape(self) -> Shape:
         return self.values.shape
 
+    @property
+    def stored(self) -> Any:
+        """The values: only tables are stored otherwise."""
+        return self.values
+
+    def host_values(self) -> np.ndarray:
+        """The values, not to be written to."""
+        return np.asarray(self.values)
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         raise AssertionError(f"{self.name} is no table: it has no rows")
 
@@ -155,14 +166,18 @@ class TableStorage:
     Attributes:
         ident, name, has_gradient, updated: as in `DenseStorage`.
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
+
+    Under weight decay it is stored with a factor, so that an update that changes all
+    rows a little need write those only that were touched; see `Scaled`.
     """
 
     __slots__ = (
         "__weakref__",
         "_edited",
+        "_left",
         "_parts",
+        "_stored",
         "_touched",
-        "_values",
         "gradient",
         "has_gradient",
         "ident",
@@ -176,7 +191,8 @@ class TableStorage:
         self.ident = _idents.take(self, values.shape)
         self.name = name
         self.shape: Shape = values.shape
-        self._values: Any = to_device(values)
+        self._stored: Any = to_device(values)
+        self._left = 1.0  # about what the factor is
         self._edited: np.ndarray | None = None
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
@@ -187,13 +203,36 @@ class TableStorage:
     @property
     def values(self) -> Any:
         """float32 array ``[N, *row]`` on the device."""
-        if self._edited is not None:
-            self._values, self._edited = to_device(self._edited), None
-        return self._values
+        stored = self.stored
+        if not isinstance(stored, Scaled):
+            return stored
+        if self._left != 1:
+            self.values = _multiply(*stored)
+        return self._stored.array
 
     @values.setter
     def values(self, values: Any) -> None:
-        self._values, self._edited = values, None
+        if isinstance(self._stored, Scaled):
+            values = Scaled(values, jnp.ones(()))
+        self._stored, self._edited, self._left = values, None, 1.0
+
+    @property
+    def stored(self) -> Any:
+        """`values`, or `Scaled` if the table decays."""
+        if self._edited is not None:
+            self.values = to_device(self._edited)
+        return self._stored
+
+    def start_to_decay(self) -> None:
+        """Store it with a factor from now on."""
+        if not isinstance(self.stored, Scaled):
+            self._stored = Scaled(self._stored, jnp.ones(()))
+
+    def store(self, stored: Any, kept: float) -> None:
+        """What an update made of `stored`, which took `kept` of the factor."""
+        self._stored, self._left = stored, self._left * kept
+        if self._left < LEAST_FACTOR:
+            self.values  # noqa: B018  (takes the factor in)
 
     def edit(self) -> np.ndarray:
         """The values on the host, to be written to until `values` is next read.
@@ -202,12 +241,19 @@ class TableStorage:
         pretrained vectors are set one by one here, and sent once.
         """
         if self._edited is None:
-            self._edited = np.array(self._values)
+            self._edited = np.array(self.values)
         return self._edited
 
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
-        return np.asarray(self._values if self._edited is None else self._edited)
+        return np.asarray(self.values if self._edited is None else self._edited)
+
+    def host_rows(self, rows: Any) -> np.ndarray:
+        """The values of a row, or of several."""
+        if self._edited is None and isinstance(self._stored, Scaled):
+            array, factor = self._stored
+            return np.asarray(array)[rows] * np.asarray(factor)
+        return self.host_values()[rows]
 
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients ``values[k]`` of the rows ``rows[k]``; see `RowGradient`."""
@@ -311,6 +357,11 @@ class TableStorage:
 
 def _sum(a: Any, b: Any) -> Any:
     return b if a is None else a + b
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def _multiply(array, factor):
+    return array * factor
 
 
 @functools.partial(jax.jit, static_argnames="capacity")

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,13 @@ FAN_IN = 8
 UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
 
 
+class Scaled(NamedTuple):
+    """A table stored with a factor: a row is the product of both."""
+
+    array: Any
+    factor: Any
+
+
 class Storage(Protocol):
     """What holds the numbers of a parameter or a table, in the layer above.
 
@@ -41,6 +48,7 @@ class Storage(Protocol):
         ident: identifies it in signatures; free again once it is gone.
         is_table: rows of it are looked up, and updated in place.
         values: the JAX array; a table has its rows first.
+        stored: what rows of a table are read from: the array, or `Scaled`.
         gradient: JAX array of the accumulated dense gradient, or None.
         has_gradient: a backward reached it since the gradient was last cleared.
     """
@@ -50,6 +58,9 @@ class Storage(Protocol):
     values: Any
     gradient: Any
     has_gradient: bool
+
+    @property
+    def stored(self) -> Any: ...
 
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients for rows of a table; row ids past the end are padding."""

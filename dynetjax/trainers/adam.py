@@ -19,26 +19,26 @@ class AdamState(NamedTuple):
 
 
 @functools.cache
-def scale_by_adam(
+def adam(
     beta_1: float, beta_2: float, eps: float
 ) -> optax.GradientTransformationExtraArgs:
-    """Direction of Kingma & Ba (arxiv.org/abs/1412.6980), before the learning rate.
+    """The rule of Kingma & Ba (arxiv.org/abs/1412.6980), with bias correction.
 
-    sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(v_t) + eps)
+    -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(v_t) + eps)
     """
 
     def init(params):
         zeros = optax.tree.zeros_like
         return AdamState(zeros(params), zeros(params))
 
-    def update(updates, state, params=None, *, step):
+    def update(updates, state, params=None, *, step, learning_rate):
         del params
         m = optax.tree.update_moment(updates, state.m, beta_1, 1)
         v = optax.tree.update_moment(updates, state.v, beta_2, 2)
         # eps joins the uncorrected root, as in DyNet; optax.adam corrects first.
-        scale = jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        direction = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, v)
-        return direction, AdamState(m, v)
+        scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+        change = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, v)
+        return change, AdamState(m, v)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -67,5 +67,5 @@ class AdamTrainer(Trainer):
         beta_2: float = 0.999,
         eps: float = 1e-8,
     ):
-        rule = scale_by_adam(float(beta_1), float(beta_2), float(eps))
+        rule = adam(float(beta_1), float(beta_2), float(eps))
         super().__init__(m, alpha, rule=rule)

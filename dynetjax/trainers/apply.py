@@ -4,6 +4,12 @@ A rule is an optax transformation that works number by number: what becomes of a
 entry depends on that entry's gradient, value and state alone, and state has the shape
 of what it belongs to. So parameters may lie end to end in one array, and touched rows
 may be cut out of a table. A rule without state goes nowhere where the gradient is 0.
+Its `update` gets ``step`` and ``learning_rate`` by name, and returns what is to be
+added to the values.
+
+Weight decay takes its share of what the rule made. A table that decays is stored with
+a factor, so that rows nobody touched need not be written: what a user sees is their
+product.
 
 XLA decides what changes in place by how the arrays are read; see `if_accepted` and
 tests/trainers/test_update.py, which looks at the memory a compiled update needs.
@@ -17,25 +23,29 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
+from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.blocks import join, split
 from dynetjax.trainers.sparse import Rows, densify
 
 Rule: TypeAlias = optax.GradientTransformationExtraArgs
+Table: TypeAlias = Any  # an array, or one with a factor
 
 
 class Step(NamedTuple):
     """What one update is about, as traced numbers.
 
     Attributes:
-        learning_rate: factor on the rule's direction.
+        learning_rate: the trainer's.
         factor: factor on every gradient, from clipping.
         step: counts updates, from 1.
+        kept: factor on every new value, from weight decay.
         accepted: False leaves every parameter and state as it was.
     """
 
     learning_rate: Any
     factor: Any
     step: Any
+    kept: Any
     accepted: Any
 
 
@@ -49,52 +59,77 @@ def apply_block(
     """
 
     def changed():
-        return _direction(rule, step, join(gradients), state, join(values))
+        return _change(rule, step, join(gradients), state, join(values))
 
     def unchanged():
         return jnp.zeros(sum(value.size for value in values)), state
 
-    direction, new_state = if_accepted(step, changed, unchanged)
-    parts = split(direction, [value.shape for value in values])
+    change, new_state = if_accepted(step, changed, unchanged)
+    parts = split(change, [value.shape for value in values])
     new = [
-        jnp.where(step.accepted, value - step.learning_rate * part, value)
+        jnp.where(step.accepted, (value + part) * step.kept, value)
         for value, part in zip(values, parts, strict=True)
     ]
     return new, new_state
 
 
 def apply_everywhere(
-    rule: Rule, step: Step, gradient: Rows | jax.Array, state: Any, table: Any
-) -> tuple[Any, Any]:
+    rule: Rule, step: Step, gradient: Rows | jax.Array, state: Any, table: Table
+) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to all rows.
 
     Rows without a gradient get one of zeros, an array like any other: from a
     constant zero XLA would compute the new state twice, and copy the old.
     """
 
+    array, factor = split_table(table)
+
     def changed():
-        dense = densify(gradient, len(table))
-        return _apply(rule, step, dense, state, table)
+        dense = densify(gradient, len(array))
+        values = array if factor is None else array * factor
+        change, new_state = _change(rule, step, dense, state, values)
+        new = (values + change) * step.kept
+        return like_table(table, new, jnp.float32(1)), new_state
 
     return if_accepted(step, changed, lambda: (table, state))
 
 
 def apply_rows(
-    rule: Rule, step: Step, gradient: Rows, state: Any, table: Any
-) -> tuple[Any, Any]:
+    rule: Rule, step: Step, gradient: Rows, state: Any, table: Table
+) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to the touched rows.
 
     Padding reads zeros and writes nothing.
     """
     ids, values = gradient
+    array, factor = split_table(table)
     old, old_state = jax.tree.map(
-        lambda x: x.at[ids].get(mode="fill", fill_value=0), (table, state)
+        lambda x: x.at[ids].get(mode="fill", fill_value=0), (array, state)
     )
-    new = _apply(rule, step, values, old_state, old)
-    written = jnp.where(step.accepted, ids, len(table))
-    return jax.tree.map(
-        lambda x, changed: x.at[written].set(changed, mode="drop"), (table, state), new
+    shown = old if factor is None else old * factor
+    change, new_state = _change(rule, step, values, old_state, shown)
+    written = jnp.where(step.accepted, ids, len(array))
+    if factor is None:
+        new, left = old + change, None
+    else:
+        new, left = old + change / factor, factor * step.kept
+        left = jnp.where(step.accepted, left, factor)
+    new_array, new_state = jax.tree.map(
+        lambda x, changed: x.at[written].set(changed, mode="drop"),
+        (array, state),
+        (new, new_state),
     )
+    return like_table(table, new_array, left), new_state
+
+
+def split_table(table: Table) -> tuple[Any, Any]:
+    """The array of a table, and the factor on it or None."""
+    return table if isinstance(table, Scaled) else (table, None)
+
+
+def like_table(table: Table, array: Any, factor: Any) -> Table:
+    """A table stored as `table` is."""
+    return Scaled(array, factor) if isinstance(table, Scaled) else array
 
 
 def if_accepted(
@@ -113,10 +148,11 @@ def if_accepted(
     )
 
 
-def _direction(rule: Rule, step: Step, gradient: Any, state: Any, values: Any) -> Any:
-    return rule.update(gradient * step.factor, state, values, step=step.step)
-
-
-def _apply(rule: Rule, step: Step, gradient: Any, state: Any, values: Any) -> Any:
-    direction, new_state = _direction(rule, step, gradient, state, values)
-    return values - step.learning_rate * direction, new_state
+def _change(rule: Rule, step: Step, gradient: Any, state: Any, values: Any) -> Any:
+    return rule.update(
+        gradient * step.factor,
+        state,
+        values,
+        step=step.step,
+        learning_rate=step.learning_rate,
+    )

@@ -66,6 +66,7 @@ class Trainer(Unique):
                     fix="pass the collection that add_parameters was called on",
                 )
             )
+        self._collection = m
         self._rule = rule
         self._compiled = compiled_update(rule)
         self._states = States(rule)
@@ -125,30 +126,41 @@ class Trainer(Unique):
         members = self._census.members()
         step = min(self._updates + 1, _LAST_COUNT)
         states, tables = self._states, members.tables
+        decay = self._start_to_decay(tables)
         with Uninterrupted():
             values, targets, norm = self._compiled(
-                knobs(self._learning_rate, self._threshold, step),
+                knobs(self._learning_rate, self._threshold, step, decay),
                 [[s.values for s in block] for block in members.blocks],
                 Targets(
                     states.of_blocks(members.blocks),
-                    [s.values for s in tables],
+                    [s.stored for s in tables],
                     states.of_tables(tables),
                 ),
                 self._gatherer.gather(members),
                 dense=tuple([self._goes_to_all_rows(s) for s in tables]),
                 frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
             )
-            self._store(members, values, targets)
+            self._store(members, values, targets, 1 - decay)
             self._sent = _Sent(norm, self._threshold, _take_gradients(members))
             self._updates += 1
             _unread.add(self)
         if not _asynchronous:
             self.check()
 
-    def _store(self, members: Members, values: list[Any], targets: Targets) -> None:
+    def _start_to_decay(self, tables: list[TableStorage]) -> float:
+        """How much of every weight this update takes away."""
+        decay = self._collection.get_weight_decay()
+        if decay > 0:
+            for table in tables:
+                table.start_to_decay()
+        return decay
+
+    def _store(
+        self, members: Members, values: list[Any], targets: Targets, kept: float
+    ) -> None:
         # The old tables and states are gone: the new ones come first.
         for table, new in zip(members.tables, targets.tables, strict=True):
-            table.values = new
+            table.store(new, kept)
         self._states.put(
             members.blocks, targets.states, members.tables, targets.table_states
         )

@@ -1,11 +1,23 @@
 """Stochastic gradient descent."""
 
+import functools
+
+import jax
 import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 
-_FOLLOW_GRADIENT = optax.with_extra_args_support(optax.identity())
+
+@functools.cache
+def sgd() -> optax.GradientTransformationExtraArgs:
+    """-learning_rate g"""
+
+    def update(updates, state, params=None, *, learning_rate, **_):
+        del params
+        return jax.tree.map(lambda g: -learning_rate * g, updates), state
+
+    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
 
 
 class SimpleSGDTrainer(Trainer):
@@ -20,4 +32,4 @@ class SimpleSGDTrainer(Trainer):
     """
 
     def __init__(self, m: ParameterCollection, learning_rate: float = 0.1):
-        super().__init__(m, learning_rate, rule=_FOLLOW_GRADIENT)
+        super().__init__(m, learning_rate, rule=sgd())

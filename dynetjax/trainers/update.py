@@ -20,6 +20,7 @@ from dynetjax.trainers.apply import (
     apply_block,
     apply_everywhere,
     apply_rows,
+    split_table,
 )
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
 
@@ -45,7 +46,7 @@ class Targets(NamedTuple):
 
     Attributes:
         states: the rule's state for each block of parameters.
-        tables: values of each updated table.
+        tables: values of each updated table, with a factor if they decay.
         table_states: the rule's state for each updated table.
     """
 
@@ -54,9 +55,11 @@ class Targets(NamedTuple):
     table_states: list[Any]
 
 
-def knobs(learning_rate: float, threshold: float, step: int) -> np.ndarray:
+def knobs(
+    learning_rate: float, threshold: float, step: int, decay: float = 0.0
+) -> np.ndarray:
     """The runtime numbers of an update, in one array; a threshold of 0 is none."""
-    return np.array([learning_rate, threshold, step], np.float32)
+    return np.array([learning_rate, threshold, step, decay], np.float32)
 
 
 @functools.lru_cache(maxsize=32)
@@ -75,7 +78,8 @@ def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
     """
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        for_tables = _add_up(gradients.tables, [len(t) for t in targets.tables])
+        sizes = [len(split_table(t)[0]) for t in targets.tables]
+        for_tables = _add_up(gradients.tables, sizes)
         for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
         norm = _norm(
             [*gradients.blocks, gradients.frozen, for_tables, for_frozen_tables]
@@ -113,8 +117,9 @@ def _norm(gradients: list[list[Any]]) -> jax.Array:
 
 
 def _step(numbers: Any, norm: Any) -> Step:
-    learning_rate, threshold, step = numbers
+    learning_rate, threshold, step, decay = numbers
     clipping = threshold > 0
     too_long = clipping & (norm > threshold)
     factor = jnp.where(too_long, threshold / norm, 1.0)
-    return Step(learning_rate, factor, step, ~clipping | jnp.isfinite(norm))
+    accepted = ~clipping | jnp.isfinite(norm)
+    return Step(learning_rate, factor, step, 1 - decay, accepted)

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynetjax.trainers.adam import scale_by_adam
+from dynetjax.trainers.adam import adam
 from dynetjax.trainers.sparse import Gradient
 from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
 
 from .rules import Adam, clip_factor
 
-RULE = scale_by_adam(0.9, 0.999, 1e-8)
+RULE = adam(0.9, 0.999, 1e-8)
 ROWS, SIZE = 6, 3
 
 
