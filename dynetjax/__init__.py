@@ -62,8 +62,14 @@ from dynetjax.ops.sparse_softmaxes import *
 from dynetjax.ops.tensors import *
 from dynetjax.reading import forward, npvalues, values
 from dynetjax.tensor import Tensor
+from dynetjax.trainers.adadelta import AdadeltaTrainer
+from dynetjax.trainers.adagrad import AdagradTrainer
 from dynetjax.trainers.adam import AdamTrainer
+from dynetjax.trainers.amsgrad import AmsgradTrainer
 from dynetjax.trainers.base import check_pending as _check_pending
+from dynetjax.trainers.cyclical import CyclicalSGDTrainer
+from dynetjax.trainers.momentum import MomentumSGDTrainer
+from dynetjax.trainers.rmsprop import RMSPropTrainer
 from dynetjax.trainers.sgd import SimpleSGDTrainer
 
 __version__ = "0.1.0"

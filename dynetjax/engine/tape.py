@@ -16,7 +16,7 @@ from dynetjax.engine.plan import Step
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
-from dynetjax.ops.registry import GATHER
+from dynetjax.ops.registry import GATHER, OWNERS
 
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
@@ -166,7 +166,11 @@ class TapeWriter:
     def _runtime(self, lanes: Lanes, macro: int, what: str, where: list) -> np.ndarray:
         """A column of runtime data: rows of a table, or a field of a step's."""
         if what == "rows":
-            return self.row_ids(lanes)
+            ids = self.row_ids(lanes)
+            table = OWNERS.get(MACROS[macro].kinds[0].source)
+            if table is not None:
+                table.will_read(ids)
+            return ids
         step, field = where
         found = self.tiling.args[macro][MACROS[macro].fields[step, field]]
         if what == "i":

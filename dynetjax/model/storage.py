@@ -10,6 +10,7 @@ import functools
 import heapq
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -116,6 +117,9 @@ class DenseStorage:
         """The values, not to be written to."""
         return np.asarray(self.values)
 
+    def will_read(self, rows: np.ndarray | None) -> None:
+        """Its values are always ready."""
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         raise AssertionError(f"{self.name} is no table: it has no rows")
 
@@ -134,11 +138,14 @@ class DenseStorage:
         gradient, self.gradient, self.has_gradient = self.gradient, None, False
         return gradient
 
-    def put_back(self, gradient: jax.Array | None) -> None:
-        """Undo `take_gradient`; what was added since stays."""
-        if gradient is not None:
-            self.gradient = _sum(self.gradient, gradient)
-            self.has_gradient = True
+    def gradient_now(self) -> jax.Array | None:
+        """What `take_gradient` would return."""
+        return self.gradient
+
+    @staticmethod
+    def largest(gradient: jax.Array | None) -> float:
+        """The largest magnitude in a gradient; NaN if there is one."""
+        return _largest([] if gradient is None else [gradient])
 
 
 class RowGradient(NamedTuple):
@@ -166,6 +173,8 @@ class TableStorage:
     Attributes:
         ident, name, has_gradient, updated: as in `DenseStorage`.
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
+        before_read: called with the ids of rows, None for all, before somebody looks
+            at them, for they may have to catch up with updates; None if they need not.
 
     Under weight decay it is stored with a factor, so that an update that changes all
     rows a little need write those only that were touched; see `Scaled`.
@@ -178,6 +187,7 @@ class TableStorage:
         "_parts",
         "_stored",
         "_touched",
+        "before_read",
         "gradient",
         "has_gradient",
         "ident",
@@ -192,6 +202,7 @@ class TableStorage:
         self.name = name
         self.shape: Shape = values.shape
         self._stored: Any = to_device(values)
+        self.before_read: Callable[[np.ndarray | None], None] | None = None
         self._left = 1.0  # about what the factor is
         self._edited: np.ndarray | None = None
         self._parts: list[RowGradient] = []
@@ -203,15 +214,25 @@ class TableStorage:
     @property
     def values(self) -> Any:
         """float32 array ``[N, *row]`` on the device."""
+        self.will_read(None)
         stored = self.stored
         if not isinstance(stored, Scaled):
             return stored
         if self._left != 1:
-            self.values = _multiply(*stored)
+            self._set(_multiply(*stored))
         return self._stored.array
 
     @values.setter
     def values(self, values: Any) -> None:
+        self.will_read(None)
+        self._set(values)
+
+    def will_read(self, rows: np.ndarray | None) -> None:
+        """Have these rows ready to be read; None stands for all."""
+        if self.before_read is not None:
+            self.before_read(rows)
+
+    def _set(self, values: Any) -> None:
         if isinstance(self._stored, Scaled):
             values = Scaled(values, jnp.ones(()))
         self._stored, self._edited, self._left = values, None, 1.0
@@ -220,7 +241,7 @@ class TableStorage:
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
         if self._edited is not None:
-            self.values = to_device(self._edited)
+            self._set(to_device(self._edited))
         return self._stored
 
     def start_to_decay(self) -> None:
@@ -250,10 +271,12 @@ class TableStorage:
 
     def host_rows(self, rows: Any) -> np.ndarray:
         """The values of a row, or of several."""
+        self.will_read(np.atleast_1d(rows))
         if self._edited is None and isinstance(self._stored, Scaled):
             array, factor = self._stored
             return np.asarray(array)[rows] * np.asarray(factor)
-        return self.host_values()[rows]
+        stored = self._stored if self._edited is None else self._edited
+        return np.asarray(stored)[rows]
 
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients ``values[k]`` of the rows ``rows[k]``; see `RowGradient`."""
@@ -341,22 +364,25 @@ class TableStorage:
 
     def take_gradient(self) -> TableGradient:
         """Clear the gradient, and return what it was."""
-        gradient = TableGradient(self.gradient, tuple(self._parts))
+        gradient = self.gradient_now()
         self.gradient, self._parts, self._touched = None, [], None
         self.has_gradient = False
         return gradient
 
-    def put_back(self, gradient: TableGradient) -> None:
-        """Undo `take_gradient`; what was added since stays."""
-        if gradient.whole is not None:
-            self.gradient = _sum(self.gradient, gradient.whole)
-        self._parts[:0] = gradient.parts
-        self._touched = None
-        self.has_gradient = self.gradient is not None or bool(self._parts)
+    def gradient_now(self) -> TableGradient:
+        """What `take_gradient` would return."""
+        return TableGradient(self.gradient, tuple(self._parts))
+
+    def largest(self, gradient: TableGradient) -> float:
+        """The largest magnitude in a gradient; NaN if there is one."""
+        found: list[Any] = [] if gradient.whole is None else [gradient.whole]
+        for rows, values in gradient.parts:
+            found.append(np.asarray(values)[rows < self.shape[0]])
+        return _largest(found)
 
 
-def _sum(a: Any, b: Any) -> Any:
-    return b if a is None else a + b
+def _largest(arrays: list[Any]) -> float:
+    return float(np.max([np.abs(a).max(initial=0) for a in arrays], initial=0))
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -62,6 +62,9 @@ class Storage(Protocol):
     @property
     def stored(self) -> Any: ...
 
+    def will_read(self, rows: np.ndarray | None) -> None:
+        """Have these rows of a table ready to be read; None stands for all."""
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients for rows of a table; row ids past the end are padding."""
 

@@ -24,7 +24,7 @@ import optax
 from jax import lax
 
 from dynetjax.ops.registry import Scaled
-from dynetjax.trainers.blocks import join, split
+from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.sparse import Rows, densify
 
 Rule: TypeAlias = optax.GradientTransformationExtraArgs
@@ -146,6 +146,18 @@ def if_accepted(
     return jax.tree.map(
         lambda a, b: jnp.where(step.accepted, a, b), changed(), unchanged()
     )
+
+
+def by_row(rule: Rule) -> Rule:
+    """A rule of tensors for tables, whose rows are the tensors."""
+
+    def update(gradients, state, values, **numbers):
+        def one(gradient, state, value):
+            return rule.update(gradient, state, value, **numbers)
+
+        return jax.vmap(one)(gradients, state, values)
+
+    return optax.GradientTransformationExtraArgs(rule.init, update)
 
 
 def _change(rule: Rule, step: Step, gradient: Any, state: Any, values: Any) -> Any:

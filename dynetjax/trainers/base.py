@@ -3,25 +3,27 @@
 An update is sent to the device and not waited for. Whether the gradients were
 finite is read later: by the trainer's next update, by `Trainer.check`, or by
 `check_pending`, which the engine calls before it hands values out. Until then the
-trainer holds on to the gradients, to give them back if the update was refused.
+trainer holds on to the gradients, to tell which one was not.
 """
 
 import itertools
 import math
-import sys
 import weakref
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import optax
 
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.storage import DenseStorage, TableStorage
-from dynetjax.model.unique import Unique
-from dynetjax.trainers.blocks import States
-from dynetjax.trainers.gather import Census, Gatherer, Members, with_gradient
-from dynetjax.trainers.update import Targets, compiled_update, knobs
+from dynetjax.model.storage import TableStorage
+from dynetjax.trainers.averages import Averaging
+from dynetjax.trainers.blocks import in_blocks
+from dynetjax.trainers.gather import Gatherer, with_gradient
+from dynetjax.trainers.lagging import Lagging, Missed
+from dynetjax.trainers.members import Census, Members
+from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
 
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
@@ -32,23 +34,18 @@ class _Sent(NamedTuple):
 
     norm: Any
     threshold: float
-    gradients: list[tuple[Any, Any]]
+    gradients: dict[Any, Any]
 
 
-class Trainer(Unique):
+class Trainer(Averaging):
     """Changes the parameters of a collection by their gradients.
 
     Use one of the subclasses. Sub-collections are trained with their collection, and
     parameters made after the trainer are trained too. `dynetjax.trainers.apply` says
     what may be a rule.
-
-    Attributes:
-        learning_rate: factor on every step; rounded to float32. Never decays by
-            itself.
-        sparse_updates_enabled: change only the rows of tables that were looked up
-            (the default), not every row. With False, rules that have a state move
-            all rows at each update: the exact formula, and more work.
     """
+
+    _way = staticmethod(in_blocks)
 
     def __init__(
         self,
@@ -56,6 +53,7 @@ class Trainer(Unique):
         learning_rate: float,
         *,
         rule: optax.GradientTransformationExtraArgs,
+        missed: Missed | None = None,
     ):
         if not isinstance(m, ParameterCollection):
             raise TypeError(
@@ -66,48 +64,13 @@ class Trainer(Unique):
                     fix="pass the collection that add_parameters was called on",
                 )
             )
+        super().__init__(learning_rate)
         self._collection = m
-        self._rule = rule
-        self._compiled = compiled_update(rule)
-        self._states = States(rule)
-        self._census = Census(m, self._states)
+        self._states, self._compiled = self._way(rule)
+        self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
         self._sent: _Sent | None = None
-        self._updates = self._clips = self._updates_seen = self._clips_seen = 0
-        self._threshold = 5.0
-        self.sparse_updates_enabled = True
-        self.learning_rate = learning_rate
-
-    def whoami(self) -> str:
-        """The name of the class."""
-        return type(self).__name__
-
-    @property
-    def learning_rate(self) -> float:
-        return self._learning_rate
-
-    @learning_rate.setter
-    def learning_rate(self, learning_rate: float) -> None:
-        self._learning_rate = float(np.float32(learning_rate))
-
-    def set_learning_rate(self, learning_rate: float) -> None:
-        """The same as assigning `learning_rate`."""
-        self.learning_rate = learning_rate
-
-    def set_sparse_updates(self, su: bool) -> None:
-        """The same as assigning `sparse_updates_enabled`."""
-        self.sparse_updates_enabled = bool(su)
-
-    def set_clip_threshold(self, thr: float) -> None:
-        """Scale gradients down to this norm, of all of them together.
-
-        0 or less turns clipping off, and with it the check for NaN and Inf.
-        """
-        self._threshold = max(float(np.float32(thr)), 0.0)
-
-    def get_clip_threshold(self) -> float:
-        """The norm gradients are scaled down to, 5 at first; 0 where that is off."""
-        return self._threshold
+        self._lagging = missed and Lagging(missed, self._states, self.check)
 
     def update(self) -> None:
         """Change every parameter by its gradient, and clear the gradients.
@@ -118,34 +81,60 @@ class Trainer(Unique):
 
         Raises:
             RuntimeError: with clipping on, the norm of the gradients of this update
-                or the one before is NaN or Inf. Parameters, state and gradients
-                are as they were before it. What this update finds may come out
-                later; see `check`.
+                or the one before is NaN or Inf. Parameters and state are as they
+                were before it; its gradients are gone, so that the next batch can
+                follow. What this update finds may come out later; see `check`.
         """
+        self._update(self._census.members())
+
+    def update_subset(
+        self, updated_params: Iterable[int], updated_lookups: Iterable[int]
+    ) -> None:
+        """Change these parameters only, and clear their gradients.
+
+        The others keep theirs, which count in the norm that gradients are clipped by.
+
+        Args:
+            updated_params: places in ``parameters_list()`` of the collection.
+            updated_lookups: places in ``lookup_parameters_list()``.
+        Raises:
+            IndexError: there is no such place.
+            TypeError: a place is no int.
+            RuntimeError: as `update` says.
+        """
+        self._update(self._census.subset(updated_params, updated_lookups))
+
+    def _update(self, members: Members) -> None:
         self.check()
-        members = self._census.members()
-        step = min(self._updates + 1, _LAST_COUNT)
-        states, tables = self._states, members.tables
-        decay = self._start_to_decay(tables)
+        self.swap_params_to_weights()
+        dense = tuple([self._goes_to_all_rows(s) for s in members.tables])
+        decay = self._start_to_decay(members.tables)
+        if self._lagging is not None:
+            self._lagging.before_update(members.tables, dense, decay)
         with Uninterrupted():
-            values, targets, norm = self._compiled(
-                knobs(self._learning_rate, self._threshold, step, decay),
-                [[s.values for s in block] for block in members.blocks],
-                Targets(
-                    states.of_blocks(members.blocks),
-                    [s.stored for s in tables],
-                    states.of_tables(tables),
-                ),
-                self._gatherer.gather(members),
-                dense=tuple([self._goes_to_all_rows(s) for s in tables]),
-                frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
-            )
-            self._store(members, values, targets, 1 - decay)
-            self._sent = _Sent(norm, self._threshold, _take_gradients(members))
-            self._updates += 1
+            self._send(members, dense, decay)
             _unread.add(self)
-        if not _asynchronous:
+        if self._averages is not None:
             self.check()
+            self._averages.update(self._storages(), self._updates - 1)
+        elif not _asynchronous:
+            self.check()
+
+    def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
+        step = min(self._updates + 1, _LAST_COUNT)
+        values, targets, norm = self._compiled(
+            knobs(self._learning_rate, self._threshold, step, decay),
+            [[s.values for s in block] for block in members.blocks],
+            self._states.targets(members),
+            self._gatherer.gather(members),
+            dense=dense,
+            frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
+        )
+        self._store(members, values, targets, 1 - decay)
+        if self._lagging is not None:
+            self._lagging.after_update(members.tables, dense, self._learning_rate)
+        self._sent = _Sent(norm, self._threshold, _take_gradients(members))
+        self._updates += 1
 
     def _start_to_decay(self, tables: list[TableStorage]) -> float:
         """How much of every weight this update takes away."""
@@ -161,9 +150,7 @@ class Trainer(Unique):
         # The old tables and states are gone: the new ones come first.
         for table, new in zip(members.tables, targets.tables, strict=True):
             table.store(new, kept)
-        self._states.put(
-            members.blocks, targets.states, members.tables, targets.table_states
-        )
+        self._states.put(members, targets)
         for block, new_values in zip(members.blocks, values, strict=True):
             for parameter, new in zip(block, new_values, strict=True):
                 parameter.values = new
@@ -181,18 +168,40 @@ class Trainer(Unique):
         self._sent = None
         _unread.discard(self)
         if threshold > 0 and not math.isfinite(length):
-            for storage, gradient in gradients:
-                storage.put_back(gradient)
             self._updates -= 1
+            if self._lagging is not None:
+                self._lagging.undo()
             raise RuntimeError(
                 explain(
-                    "update: the norm of the gradients is no number",
-                    got=length,
-                    expected="a finite norm; nothing was changed",
-                    fix="lower the learning rate, or look for log(0) and the like",
+                    f"update: Magnitude of gradient is bad: {length:g}",
+                    got=self._worst(gradients),
+                    expected="a finite norm; no parameter was changed",
+                    fix="look for log(0) and the like, or lower the learning rate",
                 )
             )
         self._clips += threshold > 0 and length > threshold
+
+    def _worst(self, taken: dict[Any, Any]) -> str:
+        """The first gradient that makes the norm no number, in words.
+
+        That of a frozen parameter is cleared, or no update could follow.
+        """
+        worst, name = 0.0, ""
+        for storage in self._storages():
+            if storage in taken:
+                size = storage.largest(taken[storage])
+            else:
+                size = storage.largest(storage.gradient_now())
+                if not math.isfinite(size):
+                    storage.take_gradient()
+            if not (size <= worst or math.isnan(worst)):
+                worst, name = size, storage.name
+        return f"{worst:g} in the gradient of {name}"
+
+    def _storages(self) -> list[Any]:
+        """Those of the collection, in order of creation, tables last."""
+        self._census.look()
+        return [*self._census.parameters, *self._census.tables]
 
     def restart(self, learning_rate: float | None = None) -> None:
         """Set all state of the rule to zero. The count of updates goes on.
@@ -201,60 +210,21 @@ class Trainer(Unique):
             learning_rate: a new one, if given.
         """
         self.check()
+        if self._lagging is not None:
+            self._lagging.clear()
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate
-
-    def status(self) -> None:
-        """Write the learning rate, clips and updates since last time to stderr."""
-        self.check()
-        clips = self._clips - self._clips_seen
-        updates = self._updates - self._updates_seen
-        rate = f"{self._learning_rate:g}"
-        print(
-            f"[lr={rate} clips={clips:g} updates={updates:g}] ",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-        self._clips_seen, self._updates_seen = self._clips, self._updates
-
-    def update_epoch(self, r: float) -> None:
-        """Does nothing, as in DyNet, and says so."""
-        del r
-        print(
-            "Trainer::update_epoch has been deprecated and doesn't do anything. Please "
-            "remove it from your code, and control the learning rate of the trainer "
-            "directly, for example by: 'trainer.learning_rate /= (1 - rate_decay)', "
-            "see https://github.com/clab/dynet/pull/695 for details.",
-            file=sys.stderr,
-        )
-
-    def update_subset(self, updated_params: Any, updated_lookups: Any) -> NoReturn:
-        """Not offered: in DyNet it changes nothing.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            explain(
-                "update_subset: not offered",
-                got=f"{updated_params!r}, {updated_lookups!r}",
-                expected="update()",
-                fix="call set_updated(False) on the others, then update()",
-            )
-        )
 
     def _goes_to_all_rows(self, table: TableStorage) -> bool:
         everywhere = not self.sparse_updates_enabled and not self._states.is_empty
         return everywhere or table.gradient is not None
 
 
-def _take_gradients(members: Members) -> list[tuple[Any, Any]]:
-    """The gradients of all that is updated, and whose they are; cleared there."""
-    owners: list[DenseStorage | TableStorage] = [*members.tables]
-    owners += itertools.chain(*members.blocks)
-    return [(owner, owner.take_gradient()) for owner in owners]
+def _take_gradients(members: Members) -> dict[Any, Any]:
+    """The gradients of all that is updated, by whose they are; cleared there."""
+    owners: Iterable[Any] = itertools.chain(members.tables, *members.blocks)
+    return {owner: owner.take_gradient() for owner in owners}
 
 
 _unread: weakref.WeakSet[Trainer] = weakref.WeakSet()

@@ -7,7 +7,7 @@ a large parameter is a block of its own, so that nothing large is joined or spli
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,35 +15,27 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from dynetjax.dims import Shape
 from dynetjax.model.storage import DenseStorage, TableStorage
+from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.update import Targets, compiled_update
+from dynetjax.trainers.way import Way
 
 SMALL = 2**16
 """Numbers in the largest parameter that shares a block."""
 
-Block = tuple[DenseStorage, ...]
-
-
-def join(arrays: Sequence[Any]) -> jax.Array:
-    """All arrays flat, end to end."""
-    flat = [jnp.ravel(array) for array in arrays]
-    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
-
-
-def split(flat: jax.Array, shapes: Iterable[Shape]) -> list[jax.Array]:
-    """What was joined, apart again."""
-    arrays, end = [], 0
-    for shape in shapes:
-        begin, end = end, end + math.prod(shape)
-        arrays.append(flat[begin:end].reshape(shape))
-    return arrays
-
 
 class States:
-    """A rule's state of every parameter and table; zeros for one not met before."""
+    """A rule's state of every parameter and table; zeros for one not met before.
 
-    def __init__(self, rule: optax.GradientTransformationExtraArgs):
+    Args:
+        rule: of numbers, or of tensors.
+        join: whether parameters may share a block.
+    """
+
+    def __init__(self, rule: optax.GradientTransformationExtraArgs, join: bool):
         self._rule = rule
+        self._join = join
         self.is_empty = not jax.tree.leaves(rule.init(jnp.zeros(1)))
         self._tables: dict[TableStorage, Any] = {}
         self._blocks: dict[Block, Any] = {}
@@ -61,6 +53,8 @@ class States:
         return blocks
 
     def _blocks_of(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
+        if not self._join:
+            return tuple((s,) for s in parameters)
         limit = 0 if self.is_empty else SMALL
         small = tuple(s for s in parameters if math.prod(s.shape) <= limit)
         large = [(s,) for s in parameters if math.prod(s.shape) > limit]
@@ -76,27 +70,28 @@ class States:
             return self._apart.pop(parameter)
         return self._rule.init(jnp.zeros(parameter.shape))
 
-    def of_blocks(self, blocks: Iterable[Block]) -> list[Any]:
-        """Flat state of blocks; `arrange` must have been called with them."""
-        return [self._blocks[block] for block in blocks]
+    def targets(self, members: Members) -> Targets:
+        """What an update of these members changes."""
+        return Targets(
+            [self._blocks[block] for block in members.blocks],
+            [table.stored for table in members.tables],
+            [self.of_table(table) for table in members.tables],
+        )
 
-    def of_tables(self, tables: Iterable[TableStorage]) -> list[Any]:
-        """State of tables, arrays of their shape."""
-        for table in tables:
-            if table not in self._tables:
-                self._tables[table] = self._rule.init(jnp.zeros(table.shape))
-        return [self._tables[table] for table in tables]
+    def of_table(self, table: TableStorage) -> Any:
+        """State of a table, arrays of its shape."""
+        if table not in self._tables:
+            self._tables[table] = self._rule.init(jnp.zeros(table.shape))
+        return self._tables[table]
 
-    def put(
-        self,
-        blocks: Iterable[Block],
-        states: Iterable[Any],
-        tables: Iterable[TableStorage],
-        table_states: Iterable[Any],
-    ) -> None:
-        """What an update made of them."""
-        self._blocks.update(zip(blocks, states, strict=True))
-        self._tables.update(zip(tables, table_states, strict=True))
+    def put(self, members: Members, targets: Targets) -> None:
+        """The state that an update made."""
+        self._blocks.update(zip(members.blocks, targets.states, strict=True))
+        self._tables.update(zip(members.tables, targets.table_states, strict=True))
+
+    def put_table(self, table: TableStorage, state: Any) -> None:
+        """The state of a table."""
+        self._tables[table] = state
 
     def clear(self) -> None:
         """Set all of it to zero."""
@@ -118,3 +113,13 @@ def _split(state, shapes):
         jax.tree.unflatten(tree, [leaf[k] for leaf in apart])
         for k in range(len(shapes))
     ]
+
+
+def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:
+    """For a rule that works number by number: parameters may lie end to end."""
+    return Way(States(rule, join=True), compiled_update(rule))
+
+
+def by_tensor(rule: optax.GradientTransformationExtraArgs) -> Way:
+    """For a rule that looks at a whole parameter, or at a whole row of a table."""
+    return Way(States(rule, join=False), compiled_update(rule, by_tensor=True))

@@ -5,68 +5,16 @@ a training loop.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
-from dynetjax.trainers.blocks import Block, States
+from dynetjax.trainers.members import Members
 from dynetjax.trainers.sparse import Gradient
 from dynetjax.trainers.update import Gradients
-
-
-class Members(NamedTuple):
-    """The storages of a collection by their part in an update.
-
-    Attributes:
-        blocks: parameters that are updated.
-        tables: tables that are updated.
-        frozen: parameters that count in the norm, and stay as they are.
-        frozen_tables: likewise.
-    """
-
-    blocks: tuple[Block, ...]
-    tables: list[TableStorage]
-    frozen: list[DenseStorage]
-    frozen_tables: list[TableStorage]
-
-
-class Census:
-    """Knows the members of a collection, and arranges the state of the rule."""
-
-    def __init__(self, collection: ParameterCollection, states: States):
-        self._collection = collection
-        self._states = states
-        self._parameters: list[DenseStorage] = []
-        self._tables: list[TableStorage] = []
-        self._flags: list[bool] | None = None
-        self._members = Members((), [], [], [])
-
-    def members(self) -> Members:
-        """Of now: parameters may be added, and `updated` may change, at any time."""
-        parameters = self._collection.parameters_list()
-        if len(parameters) != len(self._parameters):
-            self._parameters = [p.storage for p in parameters]
-        tables = self._collection.lookup_parameters_list()
-        if len(tables) != len(self._tables):
-            self._tables = [t.storage for t in tables]
-        flags = [s.updated for s in self._parameters]
-        flags += [s.updated for s in self._tables]
-        if flags != self._flags:
-            self._flags, self._members = flags, self._sort()
-        return self._members
-
-    def _sort(self) -> Members:
-        updated = [s for s in self._parameters if s.updated]
-        return Members(
-            self._states.arrange(updated),
-            [s for s in self._tables if s.updated],
-            [s for s in self._parameters if not s.updated],
-            [s for s in self._tables if not s.updated],
-        )
 
 
 class Gatherer:

@@ -20,6 +20,7 @@ from dynetjax.trainers.apply import (
     apply_block,
     apply_everywhere,
     apply_rows,
+    by_row,
     split_table,
 )
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
@@ -63,8 +64,14 @@ def knobs(
 
 
 @functools.lru_cache(maxsize=32)
-def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
+def compiled_update(
+    rule: optax.GradientTransformationExtraArgs, by_tensor: bool = False
+) -> Any:
     """``(knobs, values, targets, gradients, dense, frozen_sizes)``, compiled.
+
+    Args:
+        rule: see `dynetjax.trainers.apply`.
+        by_tensor: the rule looks at whole parameters, or rows of tables.
 
     Args of the result:
         knobs: see `knobs`.
@@ -76,6 +83,8 @@ def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
     Returns:
         new values, new targets, and the norm of all gradients together.
     """
+
+    of_rows = by_row(rule) if by_tensor else rule
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
         sizes = [len(split_table(t)[0]) for t in targets.tables]
@@ -90,7 +99,7 @@ def compiled_update(rule: optax.GradientTransformationExtraArgs) -> Any:
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
         tables = [
-            (apply_everywhere if to_all else apply_rows)(rule, step, *of_one)
+            (apply_everywhere if to_all else apply_rows)(of_rows, step, *of_one)
             for to_all, *of_one in zip(
                 dense, for_tables, targets.table_states, targets.tables, strict=True
             )

@@ -107,16 +107,26 @@ class TestRowGradient:
         E.scale_gradient(0.5)
         assert E.host_gradient()[3].tolist() == [1, 1]
 
-    def test_take_and_put_back(self):
+    def test_take(self):
         E = table()
         E.add_row_gradients(*part(3))
-        taken = E.take_gradient()
+        now = E.gradient_now()
+        assert E.has_gradient
+        assert E.take_gradient() == now
         assert not E.has_gradient
         assert not E.host_gradient().any()
-        E.add_row_gradients(*part(3))
-        E.put_back(taken)
-        assert E.has_gradient
-        assert E.host_gradient()[3].tolist() == [2, 2]
+
+    def test_largest(self):
+        """NaN counts most, and not at padding."""
+        E = table()
+        assert E.largest(E.gradient_now()) == 0
+        rows, values = np.int32([3, 9]), jnp.array([[1.0, -4.0], [jnp.nan, 7.0]])
+        E.add_row_gradients(rows, values)
+        assert E.largest(E.gradient_now()) == 4
+        E.gradient = jnp.full((5, 2), 5.0)
+        assert E.largest(E.gradient_now()) == 5
+        E.add_row_gradients(np.int32([9, 3]), values)
+        assert np.isnan(E.largest(E.gradient_now()))
 
     def test_not_of_a_parameter(self):
         with pytest.raises(AssertionError, match="/W is no table"):

@@ -7,9 +7,12 @@ import pytest
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers import blocks
-from dynetjax.trainers.adam import AdamTrainer
-from dynetjax.trainers.blocks import States, join, split
-from dynetjax.trainers.sgd import SimpleSGDTrainer
+from dynetjax.trainers.adam import AdamState, AdamTrainer, adam
+from dynetjax.trainers.blocks import States
+from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.members import Members
+from dynetjax.trainers.sgd import sgd
+from dynetjax.trainers.update import Targets
 
 from .rules import Adam
 
@@ -18,8 +21,12 @@ def storage(*shape):
     return DenseStorage("/W", np.zeros(shape))
 
 
+def of(*blocks):
+    return Members(blocks, [], [], [])
+
+
 def state_of(states, block):
-    return [np.array(leaf) for leaf in states.of_blocks([block])[0]]
+    return [np.array(leaf) for leaf in states.targets(of(block)).states[0]]
 
 
 class TestJoin:
@@ -33,7 +40,7 @@ class TestJoin:
 
 class TestBlocks:
     def setup_method(self):
-        self.states = States(AdamTrainer(ParameterCollection())._rule)
+        self.states = States(adam(0.9, 0.999, 1e-8), join=True)
 
     def test_small_together_large_alone(self, monkeypatch):
         monkeypatch.setattr(blocks, "SMALL", 4)
@@ -42,7 +49,13 @@ class TestBlocks:
 
     def test_rule_without_state(self):
         """There is nothing to join."""
-        states = States(SimpleSGDTrainer(ParameterCollection())._rule)
+        states = States(sgd(), join=True)
+        a, b = storage(2), storage(3)
+        assert states.arrange([a, b]) == ((a,), (b,))
+
+    def test_rule_of_tensors(self):
+        """Each parameter is one."""
+        states = States(adam(0.9, 0.999, 1e-8), join=False)
         a, b = storage(2), storage(3)
         assert states.arrange([a, b]) == ((a,), (b,))
 
@@ -54,7 +67,7 @@ class TestBlocks:
         a, b, c = storage(2), storage(1, 2), storage(1)
         (both,) = self.states.arrange([a, b])
         flat = [jnp.array([1.0, 2, 3, 4]), jnp.array([5.0, 6, 7, 8])]
-        self.states.put([both], [type(self.states.of_blocks([both])[0])(*flat)], [], [])
+        self.states.put(of(both), Targets([AdamState(*flat)], [], []))
         (others,) = self.states.arrange([c, b])
         m, v = state_of(self.states, others)
         assert (m.tolist(), v.tolist()) == ([0, 3, 4], [0, 7, 8])

@@ -4,9 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.trainers.adam import AdamTrainer
+from dynetjax.trainers.adam import adam
 from dynetjax.trainers.blocks import States
-from dynetjax.trainers.gather import Census, Gatherer, Members, with_gradient
+from dynetjax.trainers.gather import Gatherer, with_gradient
+from dynetjax.trainers.members import Census, Members
 
 
 def add_rows(table, size, *rows):
@@ -18,7 +19,7 @@ def add_rows(table, size, *rows):
 class TestCensus:
     def test_members(self):
         m = ParameterCollection()
-        census = Census(m, States(AdamTrainer(m)._rule))
+        census = Census(m, States(adam(0.9, 0.999, 1e-8), join=True).arrange)
         assert census.members() == Members((), [], [], [])
         W, E = m.add_parameters(2), m.add_lookup_parameters((3, 2))
         assert census.members() == Members(((W.storage,),), [E.storage], [], [])

@@ -126,7 +126,7 @@ def test_a_refused_update_decays_nothing(world):
     dy.renew_cg()
     (dy.dot_product(world.W, world.E[1]) * float("nan")).backward()
     trainer.update()
-    with pytest.raises(RuntimeError, match="no number"):
+    with pytest.raises(RuntimeError, match="Magnitude of gradient is bad: nan"):
         trainer.check()
     np.testing.assert_array_equal(world.E.as_array(), before[0])
     np.testing.assert_array_equal(world.W.as_array(), before[1])
@@ -162,7 +162,7 @@ def test_out_of_range(world, lam):
 
 
 def test_no_number(world):
-    with pytest.raises(TypeError, match="expected a number, got '0.1'"):
+    with pytest.raises(TypeError, match="expected a number"):
         world.m.set_weight_decay("0.1")
     with pytest.raises(AssertionError, match="lam is no float"):
         world.m.set_weight_decay_lambda(1)

@@ -1,0 +1,39 @@
+"""Adadelta."""
+
+import functools
+
+import optax
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+
+
+@functools.cache
+def adadelta(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
+    """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
+
+    H and D are the means of the squares of gradients and of changes.
+    """
+    return optax.chain(optax.scale_by_adadelta(rho, eps), optax.scale(-1.0))
+
+
+class AdadeltaTrainer(Trainer):
+    """Adadelta (Zeiler, arxiv.org/abs/1212.5701).
+
+        H <- rho H + (1 - rho) g^2
+        u  = -g sqrt(D + eps) / sqrt(H + eps)
+        D <- rho D + (1 - rho) u^2
+        p <- p + u
+
+    `learning_rate` is 1 at first, and no part of the formula: setting it changes
+    nothing.
+
+    Args:
+        m: the collection to train.
+        eps: added inside both roots; the first steps are about as long as its root.
+        rho: how much of the means stays at each update.
+    Source: clab/dynet, ``dynet/training.cc``.
+    """
+
+    def __init__(self, m: ParameterCollection, eps: float = 1e-6, rho: float = 0.95):
+        super().__init__(m, 1.0, rule=adadelta(float(eps), float(rho)))

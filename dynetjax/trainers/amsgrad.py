@@ -1,0 +1,75 @@
+"""AMSGrad."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+
+
+class AmsgradState(NamedTuple):
+    """Moments, and the largest v so far; shaped like the parameter."""
+
+    m: optax.Params
+    v: optax.Params
+    vhat: optax.Params
+
+
+@functools.cache
+def amsgrad(
+    beta_1: float, beta_2: float, eps: float
+) -> optax.GradientTransformationExtraArgs:
+    """The rule of Reddi et al. (arxiv.org/abs/1904.09237), with bias correction.
+
+    -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(vhat_t) + eps)
+    """
+
+    def init(params):
+        zeros = optax.tree.zeros_like
+        return AmsgradState(zeros(params), zeros(params), zeros(params))
+
+    def update(updates, state, params=None, *, step, learning_rate):
+        del params
+        m = optax.tree.update_moment(updates, state.m, beta_1, 1)
+        v = optax.tree.update_moment(updates, state.v, beta_2, 2)
+        # The largest of what was not corrected, as in DyNet; optax.amsgrad takes that
+        # of the corrected ones, or corrects none. For eps see adam.py.
+        vhat = jax.tree.map(jnp.maximum, state.vhat, v)
+        scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+        change = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, vhat)
+        return change, AmsgradState(m, v, vhat)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+class AmsgradTrainer(Trainer):
+    """AMSGrad (Reddi et al., arxiv.org/abs/1904.09237): Adam that forgets no size.
+
+        m <- beta_1 m + (1 - beta_1) g        v <- beta_2 v + (1 - beta_2) g^2
+        vhat <- max(vhat, v)
+        p <- p - alpha sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(vhat) + eps)
+
+    t counts the updates of the trainer, also for rows and parameters it meets late.
+
+    Args:
+        m: the collection to train.
+        alpha: where `learning_rate` starts.
+        beta_1, beta_2: how much of the moments stays at each update.
+        eps: added to the root, not corrected for t.
+    Source: clab/dynet, ``dynet/training.cc``.
+    """
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        alpha: float = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        eps: float = 1e-8,
+    ):
+        rule = amsgrad(float(beta_1), float(beta_2), float(eps))
+        super().__init__(m, alpha, rule=rule)

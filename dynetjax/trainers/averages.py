@@ -1,0 +1,180 @@
+"""Moving averages of parameters, which trainers of DyNet's C++ interface keep.
+
+With them a parameter has an average besides its value, from all updates so far; what
+is tested and saved is often better with the averages than with the values.
+"""
+
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.errors import explain
+from dynetjax.trainers.settings import Settings
+from dynetjax.uninterrupted import Uninterrupted
+
+
+class Averages:
+    """The moving averages of parameters and tables.
+
+    Args:
+        beta: how much of an exponential average stays; None for the mean of all.
+        frequency: of so many updates one counts.
+
+    Attributes:
+        arrays: averages by storage.
+        counts: of how many updates each is made.
+        weights: the true values, while averages stand in their place; an empty dict if
+            they were not kept; None while they stand there themselves.
+    """
+
+    def __init__(self, beta: float | None, frequency: int):
+        self.beta, self.frequency = beta, frequency
+        self.arrays: dict[Any, Any] = {}
+        self.counts: dict[Any, int] = {}
+        self.weights: dict[Any, Any] | None = None
+
+    def update(self, storages: list[Any], before: int) -> None:
+        """Take in the values after an update, `before` which there were so many."""
+        if before % self.frequency:
+            return
+        for storage in storages:
+            count = self.counts.get(storage, 0)
+            kept = count / (count + 1) if self.beta is None else self.beta
+            old = self.arrays.pop(storage, None)
+            if old is None:
+                old = jnp.zeros(storage.shape)
+            self.arrays[storage] = _mix(old, storage.values, np.float32(kept))
+            self.counts[storage] = count + 1
+
+    def average(self, storage: Any, bias_correction: bool) -> Any:
+        """The average of one, an array of its own."""
+        by = 1.0
+        if bias_correction and self.beta is not None:
+            by = 1 / (1 - self.beta ** self.counts[storage])
+        return self.arrays[storage] * np.float32(by)
+
+
+@jax.jit
+def _mix(average, values, kept):
+    return kept * average + (1 - kept) * values
+
+
+class Averaging(Settings):
+    """What trainers have to do with moving averages."""
+
+    def __init__(self, learning_rate: float):
+        super().__init__(learning_rate)
+        self._averages: Averages | None = None
+
+    def exponential_moving_average(self, beta: float, update_freq: int = 1) -> None:
+        """Keep averages that forget: ``A <- beta A + (1 - beta) p``, from 0 on.
+
+        Args:
+            beta: in (0, 1).
+            update_freq: of so many updates one counts.
+        Raises:
+            RuntimeError: there were updates before.
+            ValueError: an argument is out of range.
+        """
+        if not 0 < beta < 1:
+            raise ValueError(
+                explain(
+                    "exponential_moving_average: beta is out of range",
+                    got=beta,
+                    expected="0 < beta < 1",
+                    fix="0.999, say",
+                )
+            )
+        self._average(float(beta), update_freq)
+
+    def cumulative_moving_average(self, update_freq: int = 1) -> None:
+        """Keep the mean of the values after each update.
+
+        Args, Raises: as for `exponential_moving_average`.
+        """
+        self._average(None, update_freq)
+
+    def _average(self, beta: float | None, update_freq: int) -> None:
+        if operator.index(update_freq) < 1:
+            raise ValueError(
+                explain(
+                    "moving average: update_freq is out of range",
+                    got=update_freq,
+                    expected="1 or more",
+                    fix="1 counts every update",
+                )
+            )
+        if self._updates:
+            raise RuntimeError(
+                explain(
+                    "moving average: there were updates before",
+                    got=f"{self._updates} updates",
+                    expected="none",
+                    fix="ask for averages when the trainer is made",
+                )
+            )
+        self._averages = Averages(beta, update_freq)
+
+    def swap_params_to_moving_average(
+        self, save_weights: bool = True, bias_correction: bool = False
+    ) -> None:
+        """Put the averages in the place of the values; nothing if they are there.
+
+        Args:
+            save_weights: keep the values, so that they can come back.
+            bias_correction: divide exponential averages by ``1 - beta^k``, k being the
+                number of updates that counted: they begin at 0.
+        Raises:
+            RuntimeError: there are no averages yet.
+        """
+        self.check()
+        averages = self._averages
+        if averages is None or not averages.counts:
+            raise RuntimeError(
+                explain(
+                    "swap_params_to_moving_average: there are no averages",
+                    got="no update with averages",
+                    expected="exponential_moving_average() or "
+                    "cumulative_moving_average(), and an update",
+                    fix="call one of them when the trainer is made",
+                )
+            )
+        if averages.weights is not None:
+            return
+        with Uninterrupted():
+            averages.weights = {}
+            for storage in self._storages():
+                if storage in averages.counts:
+                    if save_weights:
+                        averages.weights[storage] = storage.values + 0
+                    storage.values = averages.average(storage, bias_correction)
+
+    def swap_params_to_weights(self) -> None:
+        """Put the values back; `update` does it, too. Nothing if they are there.
+
+        Raises:
+            RuntimeError: they were not kept.
+        """
+        averages = self._averages
+        if averages is None or averages.weights is None:
+            return
+        if not averages.weights:
+            raise RuntimeError(
+                explain(
+                    "swap_params_to_weights: the weights were not kept",
+                    got="swap_params_to_moving_average(save_weights=False)",
+                    expected="save_weights=True",
+                    fix="load them, or train with another trainer",
+                )
+            )
+        with Uninterrupted():
+            for storage, values in averages.weights.items():
+                storage.values = values
+            averages.weights = None
+
+    def _storages(self) -> list[Any]:
+        """Those of the collection."""
+        raise NotImplementedError

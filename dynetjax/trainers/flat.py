@@ -1,0 +1,25 @@
+"""Arrays of several shapes as one flat array, and apart again."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from dynetjax.dims import Shape
+
+
+def join(arrays: Sequence[Any]) -> jax.Array:
+    """All arrays flat, end to end."""
+    flat = [jnp.ravel(array) for array in arrays]
+    return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
+
+
+def split(flat: jax.Array, shapes: Iterable[Shape]) -> list[jax.Array]:
+    """What was joined, apart again."""
+    arrays, end = [], 0
+    for shape in shapes:
+        begin, end = end, end + math.prod(shape)
+        arrays.append(flat[begin:end].reshape(shape))
+    return arrays

@@ -1,0 +1,59 @@
+"""Gradient descent with momentum."""
+
+import functools
+
+import optax
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.lagging import Missed, formula
+from dynetjax.trainers.sgd import sgd
+
+
+@functools.cache
+def momentum(mom: float) -> optax.GradientTransformationExtraArgs:
+    """v_t = mom v_(t-1) - learning_rate g
+
+    The learning rate comes first: what is in v keeps the rate it came with.
+    """
+    return optax.chain(sgd(), optax.trace(decay=mom))
+
+
+@functools.cache
+def missed_by_momentum(mom: float) -> Missed:
+    """Steps of `momentum` without a gradient: mom v + mom^2 v + ..."""
+
+    def catch_up(state, missed, factors):
+        nothing, old = state
+        steps = missed if mom == 1 else mom * (1 - mom**missed) / (1 - mom)
+        return old.trace * steps, (nothing, optax.TraceState(old.trace * mom**missed))
+
+    return formula(catch_up)
+
+
+class MomentumSGDTrainer(Trainer):
+    """Gradient descent with a velocity.
+
+        v <- mom v - learning_rate * g
+        p <- p + v
+
+    Args:
+        m: the collection to train.
+        learning_rate: factor on the gradient.
+        mom: how much of the velocity stays at each update.
+        lazy_correct: have sparse updates come to the same as dense ones, but for
+            rounding. A row that was not looked up for a while makes up for it when it
+            is next read; see `dynetjax.trainers.lagging`.
+    Source: clab/dynet, ``dynet/training.cc``.
+    """
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        learning_rate: float = 0.01,
+        mom: float = 0.9,
+        *,
+        lazy_correct: bool = False,
+    ):
+        missed = missed_by_momentum(float(mom)) if lazy_correct else None
+        super().__init__(m, learning_rate, rule=momentum(float(mom)), missed=missed)

@@ -1,0 +1,60 @@
+"""RMSProp."""
+
+import functools
+
+import jax.numpy as jnp
+import optax
+
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.lagging import Missed, formula
+from dynetjax.trainers.sgd import sgd
+
+
+@functools.cache
+def rmsprop(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
+    """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
+    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd())
+
+
+@functools.cache
+def missed_by_rmsprop(rho: float) -> Missed:
+    """Steps of `rmsprop` without a gradient: only the mean shrinks."""
+
+    def catch_up(state, missed, factors):
+        old, nothing = state
+        nu = old.nu * rho**missed
+        return jnp.zeros_like(nu), (optax.ScaleByRmsState(nu), nothing)
+
+    return formula(catch_up)
+
+
+class RMSPropTrainer(Trainer):
+    """RMSProp (Tieleman & Hinton, Coursera 2012, lecture 6.5).
+
+        H <- rho H + (1 - rho) g^2
+        p <- p - learning_rate * g / sqrt(H + eps)
+
+    Args:
+        m: the collection to train.
+        learning_rate: factor on every step.
+        eps: added inside the root.
+        rho: how much of the mean stays at each update.
+        lazy_correct: have sparse updates come to the same as dense ones, but for
+            rounding. The mean of a row that was not looked up for a while makes up for
+            it when the row is next read; see `dynetjax.trainers.lagging`.
+    Source: clab/dynet, ``dynet/training.cc``.
+    """
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        learning_rate: float = 0.001,
+        eps: float = 1e-8,
+        rho: float = 0.9,
+        *,
+        lazy_correct: bool = False,
+    ):
+        rule = rmsprop(float(eps), float(rho))
+        missed = missed_by_rmsprop(float(rho)) if lazy_correct else None
+        super().__init__(m, learning_rate, rule=rule, missed=missed)
