@@ -66,9 +66,12 @@ from dynetjax.trainers.adadelta import AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer
 from dynetjax.trainers.adam import AdamTrainer
 from dynetjax.trainers.amsgrad import AmsgradTrainer
+from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.base import check_pending as _check_pending
 from dynetjax.trainers.cyclical import CyclicalSGDTrainer
+from dynetjax.trainers.eg import EGTrainer
 from dynetjax.trainers.momentum import MomentumSGDTrainer
+from dynetjax.trainers.optax_trainer import OptaxTrainer
 from dynetjax.trainers.rmsprop import RMSPropTrainer
 from dynetjax.trainers.sgd import SimpleSGDTrainer
 

@@ -87,13 +87,7 @@ def compiled_update(
     of_rows = by_row(rule) if by_tensor else rule
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        sizes = [len(split_table(t)[0]) for t in targets.tables]
-        for_tables = _add_up(gradients.tables, sizes)
-        for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
-        norm = _norm(
-            [*gradients.blocks, gradients.frozen, for_tables, for_frozen_tables]
-        )
-        step = _step(numbers, norm)
+        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
         blocks = [
             apply_block(rule, step, *of_one)
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
@@ -114,6 +108,17 @@ def compiled_update(
     return jax.jit(
         update, donate_argnames="targets", static_argnames=("dense", "frozen_sizes")
     )
+
+
+def agreed(
+    numbers: Any, targets: Targets, gradients: Gradients, frozen_sizes: Sequence[int]
+) -> tuple[Step, Any, list[Any]]:
+    """What an update is about, the norm, and the gradients of tables."""
+    sizes = [len(split_table(t)[0]) for t in targets.tables]
+    for_tables = _add_up(gradients.tables, sizes)
+    for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
+    norm = _norm([*gradients.blocks, gradients.frozen, for_tables, for_frozen_tables])
+    return _step(numbers, norm), norm, for_tables
 
 
 def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:

@@ -1,0 +1,55 @@
+"""Any optax transformation as a trainer."""
+
+import optax
+
+from dynetjax.errors import explain
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.tree import as_tree
+
+
+class OptaxTrainer(Trainer):
+    """Trains with an optax transformation: a rule, a schedule, a chain of several.
+
+        rate = optax.cosine_decay_schedule(1e-3, decay_steps=10_000)
+        trainer = dy.OptaxTrainer(pc, optax.lion(rate))
+
+    All that trainers do around a rule stays: clipping at 5 (``set_clip_threshold(0)``
+    leaves it to `tx`), weight decay of the collection, sparse updates. The
+    transformation sees a dict of all that is updated, by full name, so that masks and
+    labels can go by names. Parameters made later join with a state of their own; what
+    `tx` counts goes on.
+
+    In a sparse update it sees only the rows of tables that were touched, and their
+    state. That is right for every `tx` that treats rows apart or adds up over all
+    numbers (Adam, Lion, clipping by the global norm); not for one that looks at a
+    table as a matrix (LARS, Muon), which needs ``set_sparse_updates(False)``.
+
+    Args:
+        m: the collection to train.
+        tx: what `optax` makes. It has its own learning rate; those that need more than
+            gradients and parameters to update will not do.
+        learning_rate: one more factor on what `tx` returns.
+    Raises:
+        TypeError: `tx` is no transformation.
+        ValueError: in `update`, when the state of a table does not go by rows.
+    """
+
+    _way = staticmethod(as_tree)
+
+    def __init__(
+        self,
+        m: ParameterCollection,
+        tx: optax.GradientTransformation,
+        learning_rate: float = 1.0,
+    ):
+        if not isinstance(tx, optax.GradientTransformation):
+            raise TypeError(
+                explain(
+                    "OptaxTrainer: tx is no transformation",
+                    got=f"{tx!r} ({type(tx).__name__})",
+                    expected="an optax.GradientTransformation",
+                    fix="optax.adam(1e-3), say",
+                )
+            )
+        super().__init__(m, learning_rate, rule=tx)

@@ -1,0 +1,209 @@
+"""Transformations that see all parameters at once, as one tree, as in a JAX program.
+
+The tree is a dict by full name. Of a table that is updated sparsely it has only the
+rows that were touched, and so has the state: transformations that treat rows apart, or
+add up over all numbers, come to what they would with zeros for the others.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.tree_util import DictKey, register_static
+
+from dynetjax.errors import explain
+from dynetjax.model.storage import DenseStorage
+from dynetjax.trainers.apply import Step, like_table, split_table
+from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.sparse import densify
+from dynetjax.trainers.update import Targets, agreed
+from dynetjax.trainers.way import Way
+
+
+@register_static
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """The names in the tree of what is updated."""
+
+    parameters: tuple[str, ...]
+    tables: tuple[str, ...]
+
+
+class TreeStates:
+    """The state of a transformation; parameters that come and go keep theirs."""
+
+    is_empty = False
+
+    def __init__(self, tx: optax.GradientTransformation):
+        self._tx = tx
+        self._names: dict[Any, str] = {}
+        self._members: Members | None = None
+        self._state: Any = None
+        self._left: dict[str, Any] = {}  # arrays of the state before, by path
+
+    def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
+        """Every parameter stands alone."""
+        return tuple((s,) for s in parameters)
+
+    def targets(self, members: Members) -> Targets:
+        """What an update of these members changes."""
+        parameters = [s for (s,) in members.blocks]
+        names = Names(
+            tuple(self._name(s) for s in parameters),
+            tuple(self._name(s) for s in members.tables),
+        )
+        if members is not self._members:
+            storages: list[Any] = [*parameters, *members.tables]
+            self._begin({self._name(s): s.values for s in storages})
+            self._members = members
+        tables = [table.stored for table in members.tables]
+        return Targets([self._state], tables, [names])
+
+    def _name(self, storage: Any) -> str:
+        """The full name; of two that are equal, the second gets a number."""
+        if storage not in self._names:
+            name, number = storage.name, 1
+            while name in self._names.values():
+                number += 1
+                name = f"{storage.name}#{number}"
+            self._names[storage] = name
+        return self._names[storage]
+
+    def _begin(self, tree: dict[str, Any]) -> None:
+        """Make the state for other members, with what there was of it."""
+        self._left.update(_by_path(self._state))
+        fresh = jax.tree.map(jnp.array, self._tx.init(tree))
+        leaves = [self._left.pop(path, leaf) for path, leaf in _by_path(fresh).items()]
+        self._state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
+
+    def put(self, members: Members, targets: Targets) -> None:
+        """The state that an update made."""
+        (self._state,) = targets.states
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._members, self._state = None, None
+        self._left.clear()
+
+
+def _by_path(state: Any) -> dict[str, Any]:
+    leaves = jax.tree.leaves_with_path(state)
+    return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+
+
+def as_tree(rule: optax.GradientTransformation) -> Way:
+    """For a transformation of all parameters at once."""
+    return Way(TreeStates(rule), compiled_tree_update(rule))
+
+
+@functools.lru_cache(maxsize=32)
+def compiled_tree_update(tx: optax.GradientTransformation) -> Callable:
+    """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
+    rule = optax.with_extra_args_support(tx)
+
+    def update(numbers, values, targets, gradients, dense, frozen_sizes):
+        (state,), (names,) = targets.states, targets.table_states
+        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
+        tree = {n: v for n, [v] in zip(names.parameters, values, strict=True)}
+        grads = dict(zip(names.parameters, gradients.blocks, strict=True))
+        slopes = {n: g for n, [g] in grads.items()}
+        rows = {}
+        for name, table, gradient, to_all in zip(
+            names.tables, targets.tables, for_tables, dense, strict=True
+        ):
+            array, factor = split_table(table)
+            if to_all:
+                tree[name], slopes[name] = array, densify(gradient, len(array))
+            else:
+                rows[name], slopes[name] = gradient
+                tree[name] = _rows(array, rows[name])
+            if factor is not None:
+                tree[name] = tree[name] * factor
+        slopes = {n: g * step.factor for n, g in slopes.items()}
+        part = _of_rows(state, rows, targets.tables, names)
+        change, new_part = rule.update(
+            slopes, part, tree, step=step.step, learning_rate=step.learning_rate
+        )
+        change = {n: c * step.learning_rate for n, c in change.items()}
+        written = {n: jnp.where(step.accepted, i, _PAST) for n, i in rows.items()}
+        new = [[_kept(step, tree[n] + change[n], tree[n])] for n in names.parameters]
+        tables = [
+            _table(step, table, tree[n], change[n], written.get(n))
+            for n, table in zip(names.tables, targets.tables, strict=True)
+        ]
+        new_state = _merged(step, state, new_part, written)
+        return new, Targets([new_state], tables, [names]), norm
+
+    return jax.jit(
+        update, donate_argnames="targets", static_argnames=("dense", "frozen_sizes")
+    )
+
+
+_PAST = 2**31 - 1  # a row that no table has
+
+
+def _rows(array: Any, ids: Any) -> Any:
+    return array.at[ids].get(mode="fill", fill_value=0)
+
+
+def _kept(step: Step, new: Any, old: Any) -> Any:
+    return jnp.where(step.accepted, new * step.kept, old)
+
+
+def _table(step: Step, table: Any, shown: Any, change: Any, written: Any) -> Any:
+    """The table with the change to all of it, or to the rows that are `written`."""
+    array, factor = split_table(table)
+    if written is None:
+        new = _kept(step, shown + change, shown)
+        return like_table(table, new, jnp.float32(1))
+    if factor is None:
+        return array.at[written].add(change, mode="drop")
+    left = jnp.where(step.accepted, factor * step.kept, factor)
+    return like_table(table, array.at[written].add(change / factor, mode="drop"), left)
+
+
+def _table_of(path: tuple, rows: dict[str, Any]) -> str | None:
+    """The table that a part of the state belongs to, if it is one of these."""
+    keys = [k.key for k in path if isinstance(k, DictKey)]
+    return next((key for key in keys if key in rows), None)
+
+
+def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) -> Any:
+    """The state of the rows that were touched."""
+    shapes = {
+        name: split_table(table)[0].shape
+        for name, table in zip(names.tables, tables, strict=True)
+    }
+
+    def cut(path, leaf):
+        name = _table_of(path, rows)
+        if name is None:
+            return leaf
+        if leaf.shape != shapes[name]:
+            raise ValueError(
+                explain(
+                    f"OptaxTrainer: the state of {name} does not go by rows",
+                    got=f"{jax.tree_util.keystr(path)} of shape {leaf.shape}",
+                    expected=f"{shapes[name]}, like the table",
+                    fix="trainer.set_sparse_updates(False)",
+                )
+            )
+        return _rows(leaf, rows[name])
+
+    return jax.tree.map_with_path(cut, state)
+
+
+def _merged(step: Step, state: Any, new: Any, written: dict[str, Any]) -> Any:
+    """The state with what became of it, or as it was."""
+
+    def merge(path, old, leaf):
+        name = _table_of(path, written)
+        if name is None:
+            return jnp.where(step.accepted, leaf, old).astype(old.dtype)
+        return old.at[written[name]].set(leaf, mode="drop")
+
+    return jax.tree.map_with_path(merge, state, new)
