@@ -27,10 +27,14 @@ from dynetjax.graph import (
     cg_version,
     renew_cg,
 )
+from dynetjax.io.checkpoint import load_checkpoint, save_checkpoint
+from dynetjax.io.pair import load, load_generator, save
+from dynetjax.io.safetensors import load_safetensors, save_safetensors
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
 from dynetjax.model.parameters import Parameters, const_parameter, parameter
+from dynetjax.model.pending import check_before_files as _check_before_files
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
 from dynetjax.ops import operators as _operators  # gives Expression its + and *
@@ -78,6 +82,7 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending))
+_check_before_files(_check_pending)
 _config.collect_less_often()
 _config.keep_freed_memory()
 _config.store_short_compilations()

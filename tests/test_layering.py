@@ -8,6 +8,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
     ("errors", "uninterrupted"),
+    ("io.atomic", "io.numbers", "io.meta"),
+    ("io.text",),
     ("dims",),
     ("ops.registry",),
     ("ops.rules",),
@@ -19,6 +21,7 @@ LAYERS = [
     ("engine",),
     ("model",),
     ("builders", "trainers", "tensor", "devices"),
+    ("io",),
     ("config",),
     ("",),
 ]

@@ -1,6 +1,8 @@
 """ParameterCollection: the parameters of a model, under names like file paths."""
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -8,6 +10,7 @@ import numpy as np
 
 from dynetjax.dims import to_shape
 from dynetjax.errors import explain
+from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
@@ -88,10 +91,10 @@ class ParameterCollection(Unique):
         _require_device(device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_parameters(own, init)
+            return self._add_parameters(self._name + own, init)
         shape = to_shape("add_parameters", dim)
         chosen = initializer(init, shape, scale=scale, mean=mean, std=std)
-        return self._add_parameters(own, chosen.fill(shape))
+        return self._add_parameters(self._name + own, chosen.fill(shape))
 
     def add_lookup_parameters(
         self,
@@ -115,7 +118,7 @@ class ParameterCollection(Unique):
         _require_device(device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_table(own, init)
+            return self._add_table(self._name + own, init)
         shape = to_shape("add_lookup_parameters", dim)
         if isinstance(dim, int):
             shape = (*shape, 1)
@@ -124,7 +127,8 @@ class ParameterCollection(Unique):
         rows, *row = shape
         chosen = initializer(init, tuple(row), scale=scale, mean=mean, std=std)
         _require_for_tables(chosen)
-        return self._add_table(own, np.moveaxis(chosen.fill((*row, rows)), -1, 0))
+        values = np.moveaxis(chosen.fill((*row, rows)), -1, 0)
+        return self._add_table(self._name + own, values)
 
     def parameters_from_numpy(
         self, array: np.ndarray, name: str = "", device: str = ""
@@ -188,24 +192,129 @@ class ParameterCollection(Unique):
             )
         self.set_weight_decay(lam)
 
-    def _add_parameters(self, own: str, values: np.ndarray) -> Parameters:
+    def save(self, fname: str, name: str = "", append: bool = False) -> None:
+        """Write all values, and gradients that there are, to a text file.
+
+        The file is DyNet's. It holds parameters in order of creation, then tables. A
+        file of that name is replaced at once, when the new one is complete.
+
+        Args:
+            fname: the file.
+            name: what to write in place of this collection's full name, ``/model``
+                say; if empty, parameters are saved under their full names.
+            append: keep what the file has, and add to it.
+        Raises:
+            AttributeError: `fname` is no str or path.
+            IndexError: with a `name`: a parameter that was loaded has a name that is
+                shorter than this collection's.
+            RuntimeError: the file cannot be written, or an update was refused.
+            ValueError: `name` does not start with ``/``, is ``/``, or has a space or a
+                ``#`` in it.
+        Warns:
+            RuntimeWarning: a value is not finite, so that the file cannot be loaded.
+        """
+        saving.check_key(name, of_collection=True)
+        owners = storages(self)
+        names = [owner.name for owner in owners]
+        keys = saving.collection_keys(names, self._name, name)
+        saving.save(fname, owners, keys, bool(append))
+
+    def write_to_textfile(
+        self, fname: str, key: str = "", append: bool = False
+    ) -> None:
+        """The same as `save`, with `key` for `name`."""
+        self.save(fname, key, append)
+
+    def populate(self, fname: str, key: str = "") -> None:
+        """Set all values and gradients to those of a text file, by their order.
+
+        The first parameter of the file goes to the first of `parameters_list`, and so
+        on; tables likewise. Dims must be the same; names need not.
+
+        Args:
+            fname: a file that this library or DyNet 2 has saved.
+            key: only what is saved under names that begin with ``key/`` counts.
+        Raises:
+            AttributeError: `fname` is no str or path.
+            RuntimeError: the file cannot be read or is damaged, numbers or dims of
+                parameters differ, or an update was refused. Nothing was changed.
+        """
+        loading.populate(fname, key, storages(self))
+
+    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+        """The same as `populate`."""
+        self.populate(fname, key)
+
+    def load_param(self, fname: str, key: str) -> Parameters:
+        """A new parameter from the block of a text file that has this key.
+
+        Its full name is the key, even if that is taken. As in DyNet it takes a number
+        for unnamed parameters, and as many random draws as it has elements.
+
+        Raises:
+            AttributeError: `fname` is no str or path.
+            RuntimeError: the file cannot be read, is damaged or has no parameter of
+                that name; or an update was refused. Nothing was added.
+            ValueError: `key` is empty.
+        """
+        return adopt(self, loading.load(fname, key, is_table=False))
+
+    def load_lookup_param(self, fname: str, key: str) -> LookupParameters:
+        """A new table; see `load_param`."""
+        return adopt(self, loading.load(fname, key, is_table=True))
+
+    def _add_parameters(self, name: str, values: np.ndarray) -> Parameters:
         shape = to_shape("add_parameters", values.shape)
-        made = Parameters(DenseStorage(self._name + own, values.reshape(shape)))
+        made = Parameters(DenseStorage(name, values.reshape(shape)))
         for collection in (*self._ancestors, self):
             collection._parameters.append(made)
         return made
 
-    def _add_table(self, own: str, values: np.ndarray) -> LookupParameters:
+    def _add_table(self, name: str, values: np.ndarray) -> LookupParameters:
         shape = to_shape("add_lookup_parameters", values.shape)
         if not shape:
             raise _no_rows(shape)
-        made = LookupParameters(TableStorage(self._name + own, values))
+        made = LookupParameters(TableStorage(name, values))
         for collection in (*self._ancestors, self):
             collection._tables.append(made)
         return made
 
 
 Model = ParameterCollection
+
+
+def storages(collection: ParameterCollection) -> list[saving.Owner]:
+    """What has the numbers of a collection: of parameters, then of tables."""
+    return [
+        *(p.storage for p in collection.parameters_list()),
+        *(t.storage for t in collection.lookup_parameters_list()),
+    ]
+
+
+def adopt(collection: ParameterCollection, block: loading.Loaded) -> Any:
+    """What `load_param` or `load_lookup_param` makes of a block."""
+    # DyNet takes a number for something unnamed, and random first values.
+    _unique("", collection._taken)
+    random.uniform(block.values.size, -1, 1)
+    add = collection._add_table if block.is_table else collection._add_parameters
+    made = add(block.key, block.values)
+    loading.restore_gradient(made.storage, block)
+    return made
+
+
+@contextlib.contextmanager
+def all_or_nothing(collection: ParameterCollection) -> Iterator[None]:
+    """What is added to `collection` in this context is gone if it raises."""
+    family = (*collection._ancestors, collection)
+    before = [(len(c._parameters), len(c._tables)) for c in family]
+    taken = collection._taken.copy(), collection._taken_by_collections.copy()
+    try:
+        yield
+    except BaseException:
+        for member, (parameters, tables) in zip(family, before, strict=True):
+            del member._parameters[parameters:], member._tables[tables:]
+        collection._taken, collection._taken_by_collections = taken
+        raise
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:

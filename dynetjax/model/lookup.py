@@ -11,6 +11,7 @@ from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Unique
 from dynetjax.ops.registry import SIGNATURES, Op, intern
@@ -206,6 +207,45 @@ class LookupParameters(Unique, Expression):
     def set_updated(self, b: bool) -> None:
         """As `Parameters.set_updated`."""
         self.storage.updated = bool(b)
+
+    def save(self, fname: str, key: str = "", append: bool = False) -> None:
+        """Write the values, and the gradient if there is one, to a text file.
+
+        Args:
+            fname: the file.
+            key: the name in the file; if empty, the full name.
+            append: keep what the file has, and add to it.
+        Raises:
+            AttributeError: `fname` is no str or path.
+            RuntimeError: the file cannot be written, or an update was refused.
+            ValueError: `key` is ``/``, or has a space or a ``#`` in it.
+        Warns:
+            RuntimeWarning: a value is not finite, so that the file cannot be loaded.
+        """
+        saving.check_key(key, of_collection=False)
+        saving.save(fname, [self.storage], [key or self.name()], bool(append))
+
+    def write_to_textfile(
+        self, fname: str, key: str = "", append: bool = False
+    ) -> None:
+        """The same as `save`."""
+        self.save(fname, key, append)
+
+    def populate(self, fname: str, key: str = "") -> None:
+        """Set values and gradient to those that a text file has under `key`.
+
+        Raises:
+            AttributeError: `fname` is no str or path.
+            RuntimeError: the file cannot be read, is damaged, has no table of
+                that name or one with other dims; or an update was refused. Nothing
+                was changed.
+            ValueError: `key` is empty.
+        """
+        loading.fill_one(fname, key, self.storage)
+
+    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+        """The same as `populate`."""
+        self.populate(fname, key)
 
     def _existing(self, row: Any) -> int:
         try:

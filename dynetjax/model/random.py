@@ -6,6 +6,7 @@ creation give the values that DyNet gives (to the last bit or the one before).
 
 import secrets
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from dynetjax.graph import current_graph
 
 _BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
 _MAX_SEED = 2**32 - 1
+_PIECE = 1 << 20  # draws at a time: large tables need no memory but their own
 _MASKS = 1  # tells the stream of masks from that of first values
 
 
@@ -27,11 +29,19 @@ class _Generator:
             self.twister = np.random.RandomState(seed)
             self.masks = np.random.RandomState([seed, _MASKS])
 
+    def streams(self) -> dict[str, np.random.RandomState]:
+        """By what they are for."""
+        return {"values": self.twister, "masks": self.masks}
+
     def unit(self, count: int) -> np.ndarray:
         """`count` float32 numbers in ``[0, 1)``, one 32-bit draw each."""
-        draws = self.twister.randint(0, 2**32, count, dtype=np.uint32)
-        numbers = draws.astype(np.float32) * np.float32(2.0**-32)
-        return np.minimum(numbers, _BELOW_ONE)
+        numbers = np.empty(count, np.float32)
+        for start in range(0, count, _PIECE):
+            piece = numbers[start : start + _PIECE]
+            piece[:] = self.twister.randint(0, 2**32, len(piece), dtype=np.uint32)
+            piece *= np.float32(2.0**-32)
+            np.minimum(piece, _BELOW_ONE, out=piece)
+        return numbers
 
     def pairs(self, count: int) -> np.ndarray:
         """`count` pairs of float32 standard normal numbers, ``[count, 2]``.
@@ -58,9 +68,10 @@ _generator = _Generator()
 def uniform(count: int, left: float, right: float) -> np.ndarray:
     """`count` float32 numbers, uniform in ``[left, right)``."""
     with _generator.lock:
-        unit = _generator.unit(count)
-    width = np.float32(right) - np.float32(left)
-    return unit * width + np.float32(left)
+        numbers = _generator.unit(count)
+    numbers *= np.float32(right) - np.float32(left)
+    numbers += np.float32(left)
+    return numbers
 
 
 def normal(count: int, mean: float, std: float) -> np.ndarray:
@@ -96,6 +107,37 @@ def reset_random_seed(seed: int) -> None:
     _generator.reset(number)
     graph = current_graph()
     graph.reseeded.append(len(graph))
+
+
+def state() -> dict[str, Any]:
+    """Where both streams are, in plain values."""
+    with _generator.lock:
+        found = {}
+        for name, stream in _generator.streams().items():
+            _, key, position, *_ = stream.get_state()
+            found[name] = [*map(int, key), int(position)]
+        return found
+
+
+def checked(state: dict[str, Any]) -> dict[str, Any]:
+    """What `restore` takes, made of what `state` returned.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    found = {}
+    for name in _generator.streams():
+        *key, position = state[name]
+        found[name] = ("MT19937", np.array(key, np.uint32), int(position), 0, 0.0)
+        np.random.RandomState().set_state(found[name])
+    return found
+
+
+def restore(state: dict[str, Any]) -> None:
+    """Go on from there."""
+    with _generator.lock:
+        for name, stream in _generator.streams().items():
+            stream.set_state(state[name])
 
 
 def mask_seed() -> int:

@@ -36,4 +36,5 @@ class AdadeltaTrainer(Trainer):
     """
 
     def __init__(self, m: ParameterCollection, eps: float = 1e-6, rho: float = 0.95):
-        super().__init__(m, 1.0, rule=adadelta(float(eps), float(rho)))
+        numbers = float(eps), float(rho)
+        super().__init__(m, 1.0, rule=adadelta(*numbers), numbers=numbers)

@@ -32,4 +32,5 @@ class AdagradTrainer(Trainer):
     def __init__(
         self, m: ParameterCollection, learning_rate: float = 0.1, eps: float = 1e-20
     ):
-        super().__init__(m, learning_rate, rule=adagrad(float(eps)))
+        numbers = (float(eps),)
+        super().__init__(m, learning_rate, rule=adagrad(*numbers), numbers=numbers)

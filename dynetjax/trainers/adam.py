@@ -112,4 +112,4 @@ class AdamTrainer(Trainer):
         numbers = float(beta_1), float(beta_2), float(eps)
         rule = adam(*numbers)
         missed = missed_by_adam(*numbers) if lazy_correct else None
-        super().__init__(m, alpha, rule=rule, missed=missed)
+        super().__init__(m, alpha, rule=rule, numbers=numbers, missed=missed)

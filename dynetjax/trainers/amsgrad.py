@@ -71,5 +71,5 @@ class AmsgradTrainer(Trainer):
         beta_2: float = 0.999,
         eps: float = 1e-8,
     ):
-        rule = amsgrad(float(beta_1), float(beta_2), float(eps))
-        super().__init__(m, alpha, rule=rule)
+        numbers = float(beta_1), float(beta_2), float(eps)
+        super().__init__(m, alpha, rule=amsgrad(*numbers), numbers=numbers)

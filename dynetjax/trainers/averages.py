@@ -5,6 +5,7 @@ is tested and saved is often better with the averages than with the values.
 """
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.errors import explain
+from dynetjax.model.storage import to_device
 from dynetjax.trainers.settings import Settings
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -48,6 +50,23 @@ class Averages:
                 old = jnp.zeros(storage.shape)
             self.arrays[storage] = _mix(old, storage.values, np.float32(kept))
             self.counts[storage] = count + 1
+
+    def most(self) -> int:
+        """How many updates counted so far."""
+        return max(self.counts.values(), default=0)
+
+    def all_of(self, storages: list[Any]) -> list[Any]:
+        """The averages of these; zeros for those that have none."""
+        return [
+            self.arrays[s] if s in self.arrays else jnp.zeros(s.shape) for s in storages
+        ]
+
+    def put(self, storages: list[Any], arrays: Iterable[Any], count: int) -> None:
+        """Have these averages, of so many updates."""
+        if count:
+            for storage, array in zip(storages, arrays, strict=True):
+                self.arrays[storage] = to_device(array)
+                self.counts[storage] = count
 
     def average(self, storage: Any, bias_correction: bool) -> Any:
         """The average of one, an array of its own."""

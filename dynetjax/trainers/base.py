@@ -18,11 +18,11 @@ import optax
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
-from dynetjax.trainers.averages import Averaging
 from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.members import Census, Members
+from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -37,7 +37,7 @@ class _Sent(NamedTuple):
     gradients: dict[Any, Any]
 
 
-class Trainer(Averaging):
+class Trainer(OnFile):
     """Changes the parameters of a collection by their gradients.
 
     Use one of the subclasses. Sub-collections are trained with their collection, and
@@ -53,6 +53,7 @@ class Trainer(Averaging):
         learning_rate: float,
         *,
         rule: optax.GradientTransformationExtraArgs,
+        numbers: tuple[float, ...] | None = None,
         missed: Missed | None = None,
     ):
         if not isinstance(m, ParameterCollection):
@@ -65,7 +66,7 @@ class Trainer(Averaging):
                 )
             )
         super().__init__(learning_rate)
-        self._collection = m
+        self._collection, self._numbers = m, numbers
         self._states, self._compiled = self._way(rule)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()

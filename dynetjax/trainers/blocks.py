@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from dynetjax.model.storage import DenseStorage, TableStorage
+from dynetjax.model.storage import DenseStorage, TableStorage, to_device
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.update import Targets, compiled_update
-from dynetjax.trainers.way import Way
+from dynetjax.trainers.way import Take, Way, require_shape
 
 SMALL = 2**16
 """Numbers in the largest parameter that shares a block."""
@@ -92,6 +92,51 @@ class States:
     def put_table(self, table: TableStorage, state: Any) -> None:
         """The state of a table."""
         self._tables[table] = state
+
+    def arrays(self, storages: Sequence[Any]) -> list[list[Any]]:
+        """The state of each, arrays of its shape."""
+        known: dict[Any, Any] = dict(self._apart)
+        for block, state in self._blocks.items():
+            shapes = tuple(s.shape for s in block)
+            known.update(zip(block, _split(state, shapes), strict=True))
+        known.update(self._tables)
+        found = [known.get(s) for s in storages]
+        return [
+            jax.tree.leaves(self._rule.init(jnp.zeros(s.shape)) if x is None else x)
+            for s, x in zip(storages, found, strict=True)
+        ]
+
+    def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
+        """Take what `arrays` returned; `arrange` must be called again."""
+        tree = jax.tree.structure(self._rule.init(jnp.zeros(1)))
+        self._blocks, self._apart, self._tables = {}, {}, {}
+        for storage, leaves in zip(storages, arrays, strict=True):
+            state = jax.tree.unflatten(tree, [to_device(leaf) for leaf in leaves])
+            if storage.is_table:
+                self._tables[storage] = state
+            else:
+                self._apart[storage] = state
+
+    def named(self, storages: Sequence[Any]) -> dict[str, Any]:
+        """The same as a dict."""
+        return {
+            f"{i}.{k}": leaf
+            for i, leaves in enumerate(self.arrays(storages))
+            for k, leaf in enumerate(leaves)
+        }
+
+    def take(self, storages: Sequence[Any], arrays: dict[str, Any]) -> Take:
+        """What takes over what `named` returned.
+
+        Raises:
+            KeyError, ValueError: it is not of these.
+        """
+        count = len(jax.tree.leaves(self._rule.init(jnp.zeros(1))))
+        found = [
+            [require_shape(arrays[f"{i}.{k}"], s.shape) for k in range(count)]
+            for i, s in enumerate(storages)
+        ]
+        return lambda: self.restore(storages, found)
 
     def clear(self) -> None:
         """Set all of it to zero."""

@@ -5,6 +5,7 @@ import math
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.members import Members
 from dynetjax.trainers.sgd import sgd
 
 
@@ -40,7 +41,7 @@ class CyclicalSGDTrainer(Trainer):
         step_size: float = 2000,
         gamma: float = 1.0,
     ):
-        super().__init__(m, learning_rate_min, rule=sgd())
+        super().__init__(m, learning_rate_min, rule=sgd(), numbers=())
         if not step_size > 0:
             raise ValueError(
                 explain(
@@ -53,8 +54,8 @@ class CyclicalSGDTrainer(Trainer):
             )
         self._low, self._high = learning_rate_min, learning_rate_max
         self._step_size, self._gamma = step_size, gamma
-        # The rate of the last update and the one it set, while it may be refused.
-        self._turn = learning_rate_min, learning_rate_min
+        # The rate of the last update, and the one that it set.
+        self._turn = self.learning_rate, self.learning_rate
 
     def _rate_after(self, it: int) -> float:
         """What the update after `it` others sets."""
@@ -63,19 +64,16 @@ class CyclicalSGDTrainer(Trainer):
         height = max(0, 1 - x) * self._gamma**it
         return self._low + (self._high - self._low) * height
 
-    def update(self) -> None:
-        """As `Trainer.update`; then `learning_rate` is that of the next one."""
-        self.check()
-        used = self.learning_rate
-        self._turn = used, used
-        super().update()
-        self.learning_rate = self._rate_after(self._updates - 1)
+    def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
+        used, following = self.learning_rate, self._rate_after(self._updates)
+        super()._send(members, dense, decay)
+        self.learning_rate = following
         self._turn = used, self.learning_rate
 
     def check(self) -> None:
         """As `Trainer.check`; after a refused update the rate is what it was.
 
-        A rate that was assigned since stays.
+        A rate that was assigned since then stays.
 
         Raises:
             RuntimeError: as `update` says.

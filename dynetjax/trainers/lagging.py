@@ -106,10 +106,23 @@ class Lagging:
         for last in self._last.values():
             np.minimum(last, len(self._rates), out=last)
 
+    def bring_all(self) -> None:
+        """Have all rows of all tables catch up."""
+        for table in self._last:
+            self._catch_up(table, None)
+
+    def begin(self, tables: Iterable[TableStorage], steps: int) -> None:
+        """Take all rows of these tables to be up to date after so many steps."""
+        self._rates = [0.0] * steps
+        for table in tables:
+            if table not in self._last:
+                self._meet(table)
+            self._last[table][:] = steps
+
     def clear(self) -> None:
         """Have all rows catch up; from now on nothing moves them."""
-        for table, last in self._last.items():
-            self._catch_up(table, None)
+        self.bring_all()
+        for last in self._last.values():
             last[:] = -1
 
     def _catch_up(self, table: TableStorage, rows: np.ndarray | None) -> None:

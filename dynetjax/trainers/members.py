@@ -64,6 +64,10 @@ class Census:
         flags += [s.updated and s in chosen_tables for s in self.tables]
         return self._sort(flags)
 
+    def forget(self) -> None:
+        """Arrange the members anew."""
+        self._flags = None
+
     def look(self) -> None:
         """Find out what was added to the collection."""
         parameters = self._collection.parameters_list()

@@ -55,5 +55,6 @@ class MomentumSGDTrainer(Trainer):
         *,
         lazy_correct: bool = False,
     ):
+        rule, numbers = momentum(float(mom)), (float(mom),)
         missed = missed_by_momentum(float(mom)) if lazy_correct else None
-        super().__init__(m, learning_rate, rule=momentum(float(mom)), missed=missed)
+        super().__init__(m, learning_rate, rule=rule, numbers=numbers, missed=missed)

@@ -55,6 +55,7 @@ class RMSPropTrainer(Trainer):
         *,
         lazy_correct: bool = False,
     ):
-        rule = rmsprop(float(eps), float(rho))
+        numbers = float(eps), float(rho)
+        rule = rmsprop(*numbers)
         missed = missed_by_rmsprop(float(rho)) if lazy_correct else None
-        super().__init__(m, learning_rate, rule=rule, missed=missed)
+        super().__init__(m, learning_rate, rule=rule, numbers=numbers, missed=missed)

@@ -32,4 +32,4 @@ class SimpleSGDTrainer(Trainer):
     """
 
     def __init__(self, m: ParameterCollection, learning_rate: float = 0.1):
-        super().__init__(m, learning_rate, rule=sgd())
+        super().__init__(m, learning_rate, rule=sgd(), numbers=())

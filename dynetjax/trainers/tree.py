@@ -21,7 +21,7 @@ from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.sparse import densify
 from dynetjax.trainers.update import Targets, agreed
-from dynetjax.trainers.way import Way
+from dynetjax.trainers.way import Take, Way, require_shape
 
 
 @register_static
@@ -79,6 +79,33 @@ class TreeStates:
         fresh = jax.tree.map(jnp.array, self._tx.init(tree))
         leaves = [self._left.pop(path, leaf) for path, leaf in _by_path(fresh).items()]
         self._state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
+
+    def named(self, storages: Sequence[Any]) -> dict[str, Any]:
+        """The arrays of the state by path; also of those that are frozen."""
+        for storage in storages:
+            self._name(storage)
+        return self._left | _by_path(self._state)
+
+    def take(self, storages: Sequence[Any], arrays: dict[str, Any]) -> Take:
+        """What takes over what `named` returned.
+
+        Raises:
+            KeyError, ValueError: it is not of these.
+        """
+        tree = {
+            self._name(s): jax.ShapeDtypeStruct(s.shape, s.values.dtype)
+            for s in storages
+        }
+        wanted = _by_path(jax.eval_shape(self._tx.init, tree))
+        for path, array in arrays.items():
+            require_shape(array, wanted[path].shape)
+
+        def take():
+            self.clear()
+            for path, array in arrays.items():
+                self._left[path] = jnp.array(array, wanted[path].dtype)
+
+        return take
 
     def put(self, members: Members, targets: Targets) -> None:
         """The state that an update made."""

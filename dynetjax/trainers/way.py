@@ -1,10 +1,15 @@
 """How a rule reaches a collection: who keeps its state, and the compiled update."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from dynetjax.dims import Shape
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.members import Block, Members
+
+Take = Callable[[], None]
 
 
 class States(Protocol):
@@ -25,6 +30,16 @@ class States(Protocol):
     def put(self, members: Members, targets: Any) -> None:
         """The state that an update made."""
 
+    def named(self, storages: Sequence[Any]) -> dict[str, Any]:
+        """The state of all these as arrays."""
+
+    def take(self, storages: Sequence[Any], arrays: dict[str, Any]) -> Take:
+        """What takes over what `named` returned; `arrange` must be called then.
+
+        Raises:
+            KeyError, ValueError: it is not of these.
+        """
+
     def clear(self) -> None:
         """Set all of it to zero."""
 
@@ -39,3 +54,14 @@ class Way(NamedTuple):
 
     states: States
     compiled: Any
+
+
+def require_shape(array: Any, shape: Shape) -> Any:
+    """`array`, of this shape.
+
+    Raises:
+        ValueError: it has another one.
+    """
+    if np.shape(array) != shape:
+        raise ValueError(f"an array of shape {np.shape(array)} instead of {shape}")
+    return array

@@ -112,6 +112,25 @@ class Amsgrad(Adam):
         return np.sqrt(self.vhat[rows])
 
 
+class Eg:
+    """p <- softmax(log p + h), with h = mom * h - lr * g.
+
+    It needs the `values`, and to know whether every row counts `by_row`.
+    """
+
+    def __init__(self, shape, rate=0.1, mom=0.9):
+        self.rate, self.mom = rate, mom
+        self.h = np.zeros(shape)
+        self.values, self.by_row = None, False
+
+    def direction(self, g, rows, t):
+        self.h[rows] = self.mom * self.h[rows] - self.rate * g
+        old = self.values[rows]
+        new = old * np.exp(self.h[rows])
+        total = new.sum(axis=-1, keepdims=True) if self.by_row else new.sum()
+        return old - new / total
+
+
 def clip_factor(gradients, threshold):
     """What every gradient is multiplied by."""
     norm = np.sqrt(sum((g * g).sum() for g in gradients))

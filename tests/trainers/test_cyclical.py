@@ -77,6 +77,20 @@ def test_restart_does_not_begin_again(world):
     world.check([*RATES[:3], 0.7], RATES[4])
 
 
+def test_update_subset_is_an_update(world):
+    world.update()
+    world.trainer.update_subset([], [])
+    world.check(RATES[:1], RATES[2])
+
+
+def test_moving_averages(world):
+    """They are taken at once, before the rate of the next update is read."""
+    world.trainer.exponential_moving_average(0.5)
+    for k in range(3):
+        world.check(RATES[:k], RATES[k])
+        world.update()
+
+
 def test_status(world, capsys):
     for _ in range(4):
         world.update()

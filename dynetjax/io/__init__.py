@@ -1,0 +1,1 @@
+"""Files of models: DyNet's text format and pairs, and safetensors."""

@@ -1,0 +1,283 @@
+"""Checkpoints: training that was cut short goes on as if nothing had been.
+
+A file is an uncompressed zip archive of NumPy arrays: the parameters with their
+gradients, what trainers know, the state of random numbers, and a description in JSON.
+"""
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+
+from dynetjax.errors import explain
+from dynetjax.io.atomic import replacing
+from dynetjax.io.text import as_path
+from dynetjax.model import random
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.model.collection import storages as storages_of
+from dynetjax.model.pending import raise_pending
+from dynetjax.model.storage import to_device
+from dynetjax.trainers.base import Trainer
+from dynetjax.uninterrupted import Uninterrupted
+
+_VERSION = 1
+_ABOUT = "about"  # the array that is the description, as bytes
+
+
+def save_checkpoint(
+    fname: Any,
+    m: ParameterCollection,
+    trainers: Trainer | Sequence[Trainer] = (),
+    step: int = 0,
+) -> None:
+    """Write all that training needs to go on to one file, whole or not at all.
+
+    That is parameters, gradients that no update took yet, trainers, and the state of
+    random numbers (not those of Python and NumPy). Moving averages that stand in the
+    place of weights are swapped back.
+
+    Args:
+        fname: the file.
+        m: the collection, with its sub-collections.
+        trainers: one trainer, or several.
+        step: any number that the program wants back.
+    Raises:
+        RuntimeError: the file cannot be written, or an update was refused.
+    """
+    raise_pending()
+    path = as_path("save_checkpoint", fname)
+    arrays: dict[str, Any] = {}
+    about = {"version": _VERSION, "step": int(step), "random": random.state()}
+    about["trainers"] = [
+        _without_arrays(trainer.state_dict(), f"trainer.{k}.", arrays)
+        for k, trainer in enumerate(_several(trainers))
+    ]
+    about["parameters"] = [
+        _described(storage, f"parameter.{i}.", arrays)
+        for i, storage in enumerate(storages_of(m))
+    ]
+    arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    try:
+        with replacing(path) as file:
+            np.savez(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise RuntimeError(
+            explain(
+                f"save_checkpoint: the file cannot be written: {path}",
+                got=error.strerror,
+                expected="a file in a folder that exists",
+                fix="check the path",
+            )
+        ) from error
+
+
+def load_checkpoint(
+    fname: Any, m: ParameterCollection, trainers: Trainer | Sequence[Trainer] = ()
+) -> int:
+    """Have everything as it was when `save_checkpoint` was called.
+
+    Args:
+        fname: the file.
+        m: a collection with the same parameters, made in the same order.
+        trainers: as many trainers of the same classes, in the same order.
+    Returns:
+        The step that was saved.
+    Raises:
+        RuntimeError: there is no such file, it is broken, or of other parameters or
+            trainers; nothing is changed.
+    """
+    raise_pending()
+    path = as_path("load_checkpoint", fname)
+    about, arrays = _read(path)
+    storages, several = storages_of(m), _several(trainers)
+    _require_same(path, about, storages, several)
+    try:
+        found = [
+            _Found.of(storage, entry, arrays, f"parameter.{i}.")
+            for i, (storage, entry) in enumerate(
+                zip(storages, about["parameters"], strict=True)
+            )
+        ]
+        takes = [
+            trainer.taking({**entry, "arrays": _under(arrays, f"trainer.{k}.")})
+            for k, (trainer, entry) in enumerate(
+                zip(several, about["trainers"], strict=True)
+            )
+        ]
+        numbers = random.checked(about["random"])
+        step = int(about["step"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise _broken(path, repr(error)) from error
+    with Uninterrupted():
+        for storage, one in zip(storages, found, strict=True):
+            one.put(storage)
+        for take in takes:
+            take()
+        random.restore(numbers)
+    return step
+
+
+class _Found(NamedTuple):
+    """What a file has for one parameter or table, on the device."""
+
+    values: Any
+    gradient: Any
+    rows: Any
+    row_gradients: Any
+    reached: bool
+
+    @classmethod
+    def of(cls, storage: Any, entry: dict, arrays: dict, prefix: str) -> "_Found":
+        there = _under(arrays, prefix)
+        values, gradient = there["values"], there.get("gradient")
+        rows = there.get("rows")
+        shapes = [values.shape, storage.shape if gradient is None else gradient.shape]
+        if shapes != [storage.shape] * 2:
+            raise ValueError(f"arrays of {shapes} instead of {storage.shape}")
+        if rows is not None:
+            rows = np.array(rows, np.int32)
+            if there["row_gradients"].shape != (len(rows), *storage.shape[1:]):
+                raise ValueError(f"row gradients of {there['row_gradients'].shape}")
+        return cls(
+            to_device(values),
+            None if gradient is None else to_device(gradient),
+            rows,
+            None if rows is None else to_device(there["row_gradients"]),
+            bool(entry["reached"]),
+        )
+
+    def put(self, storage: Any) -> None:
+        storage.values = self.values
+        storage.take_gradient()
+        storage.gradient = self.gradient
+        if self.rows is not None:
+            storage.add_row_gradients(self.rows, self.row_gradients)
+        storage.has_gradient = self.reached
+
+
+def _described(storage: Any, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """A parameter in words; its arrays are added to `arrays`."""
+    arrays[f"{prefix}values"] = np.array(storage.host_values(), np.float32)
+    if storage.gradient is not None:
+        arrays[f"{prefix}gradient"] = np.array(storage.gradient)
+    if storage.is_table and storage.has_rows():
+        rows, values = storage.row_gradient(storage.row_capacity())
+        arrays[f"{prefix}rows"] = np.array(rows)
+        arrays[f"{prefix}row_gradients"] = np.array(values)
+    return {
+        "name": storage.name,
+        "shape": storage.shape,
+        "table": storage.is_table,
+        "reached": storage.has_gradient,
+    }
+
+
+def _without_arrays(
+    state: dict[str, Any], prefix: str, arrays: dict[str, Any]
+) -> dict[str, Any]:
+    """A trainer's state but for its arrays, which are added to `arrays`."""
+    arrays |= {prefix + name: array for name, array in state.pop("arrays").items()}
+    return state
+
+
+def _under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _several(trainers: Trainer | Sequence[Trainer]) -> list[Trainer]:
+    return [trainers] if isinstance(trainers, Trainer) else list(trainers)
+
+
+def _read(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The description and the arrays of a file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {
+                info.filename.removesuffix(".npy"): _array(archive, info)
+                for info in archive.infolist()
+            }
+        about = json.loads(arrays.pop(_ABOUT).tobytes())
+        if about["version"] != _VERSION:
+            raise _broken(path, f"version {about['version']} of the format")
+    except OSError as error:
+        raise RuntimeError(
+            explain(
+                f"load_checkpoint: the file cannot be read: {path}",
+                got=error.strerror,
+                expected="what save_checkpoint wrote",
+                fix="check the path",
+            )
+        ) from error
+    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+        raise _broken(path, repr(error)) from error
+    return about, arrays
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+    """An array of the archive; no more memory is asked for than the file has bytes."""
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{info.filename} is compressed")
+    content = archive.read(info)
+    stream = io.BytesIO(content)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError(f"{info.filename} is of another version")
+    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    if dtype.hasobject:
+        raise ValueError(f"{info.filename} has Python objects")
+    flat = np.frombuffer(content, dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+def _require_same(
+    path: str, about: dict[str, Any], storages: list[Any], trainers: list[Trainer]
+) -> None:
+    there = [(p["name"], tuple(p["shape"]), p["table"]) for p in about["parameters"]]
+    here = [(s.name, s.shape, s.is_table) for s in storages]
+    if there != here:
+        first = next(
+            (k for k, (a, b) in enumerate(zip(there, here, strict=False)) if a != b),
+            min(len(there), len(here)),
+        )
+        raise RuntimeError(
+            explain(
+                f"load_checkpoint: {path} is of another model",
+                got=f"{len(there)} parameters, {_shown(there, first)}",
+                expected=f"{len(here)} parameters, {_shown(here, first)}",
+                fix="make the parameters in the order in which they were made",
+            )
+        )
+    if len(about["trainers"]) != len(trainers):
+        raise RuntimeError(
+            explain(
+                f"load_checkpoint: {path} is of other trainers",
+                got=[t["class"] for t in about["trainers"]],
+                expected=[t.whoami() for t in trainers],
+                fix="pass as many trainers as were saved",
+            )
+        )
+
+
+def _shown(entries: list[tuple], at: int) -> str:
+    if at >= len(entries):
+        return f"no number {at + 1}"
+    name, shape, table = entries[at]
+    return f"number {at + 1} a {'table' if table else 'parameter'} {name} of {shape}"
+
+
+def _broken(path: str, got: str) -> RuntimeError:
+    return RuntimeError(
+        explain(
+            f"load_checkpoint: {path} is no checkpoint, or it is broken",
+            got=got,
+            expected="what save_checkpoint wrote",
+            fix="go back to an older checkpoint",
+        )
+    )

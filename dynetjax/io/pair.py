@@ -1,0 +1,299 @@
+"""``dy.save`` and ``dy.load``: parameters, builders and users' own objects.
+
+What they are stands in ``name.meta``, their numbers in ``name.data``, a text file. An
+object other than a parameter is made again from its class and its `spec`.
+"""
+
+import os
+import pickle
+import reprlib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dynetjax.builders.base import RNNBuilder
+from dynetjax.errors import explain
+from dynetjax.io.atomic import Draft, sync_folder
+from dynetjax.io.classes import find_class, name_of
+from dynetjax.io.meta import dumps, loads_all
+from dynetjax.io.text import Header, TextFile, as_path
+from dynetjax.model.collection import (
+    ParameterCollection,
+    adopt,
+    all_or_nothing,
+    storages,
+)
+from dynetjax.model.loading import fill, find, read
+from dynetjax.model.lookup import LookupParameters
+from dynetjax.model.parameters import Parameters
+from dynetjax.model.pending import raise_pending
+from dynetjax.model.saving import Owner, warn_of, write_blocks
+from dynetjax.uninterrupted import Uninterrupted
+
+_KINDS: dict[type, str] = {
+    Parameters: "Parameters",
+    LookupParameters: "LookupParameters",
+}
+
+
+def save(basename: str, objects: Iterable[Any]) -> None:
+    """Write objects to ``basename.data`` and ``basename.meta``.
+
+    DyNet's own `load` reads them. The two files are replaced when both are complete. A
+    crash in the instant between leaves a pair that fits, or no ``.meta``.
+
+    Args:
+        basename: name of the files, without the suffix.
+        objects: Parameters, LookupParameters, builders, and objects of classes that
+            have what builders have for it: a method `param_collection`; an attribute
+            `spec` of plain data (None, bool, int, float, str, bytes, and tuples, lists,
+            dicts and sets of it); and a class method ``from_spec(spec, collection)``.
+    Raises:
+        AttributeError: an object has not got these.
+        OSError: the files cannot be written.
+        pickle.PicklingError: a `spec` is not plain data, or a class is not to be found
+            under its name.
+        RuntimeError: an update was refused.
+    Warns:
+        RuntimeWarning: a value is not finite; or a builder computes with parameters
+            that are not in its collection, and so not saved.
+    """
+    base = as_path("save", basename)
+    if isinstance(objects, (Parameters, LookupParameters)):
+        raise AttributeError(
+            explain(
+                "save: objects is a single parameter",
+                got=repr(objects),
+                expected="a list of objects",
+                fix="put it in a list",
+            )
+        )
+    entries: list[tuple] = []
+    owners: list[Owner] = []
+    things = list(objects)
+    for thing in things:
+        entry, of_thing = _describe(thing)
+        entries.append(entry)
+        owners += of_thing
+    raise_pending()
+    broken = _write(base, owners, b"".join(dumps(e, name_of) for e in entries))
+    warn_of(broken, stacklevel=2)
+    _warn_of_others(things)
+
+
+def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
+    """The entry in ``.meta``, and what has the numbers."""
+    if type(thing) in _KINDS:
+        return (_KINDS[type(thing)], thing.name()), [thing.storage]
+    try:
+        collection = thing.param_collection()
+        entry = thing.__class__, thing.spec, collection.name()
+        _ = thing.from_spec
+    except AttributeError as error:
+        raise AttributeError(
+            explain(
+                "save: the object cannot be saved",
+                got=f"{type(thing).__name__}: {error}",
+                expected="Parameters, LookupParameters, or an object with"
+                " param_collection, spec and from_spec",
+                fix="save the collection itself with collection.save(fname)",
+            )
+        ) from error
+    return entry, storages(collection)
+
+
+def _warn_of_others(things: list[Any]) -> None:
+    for thing in things:
+        if isinstance(thing, RNNBuilder):
+            own = {p.storage for p in thing.param_collection().parameters_list()}
+            used = [p.storage for layer in thing.all_parameters() for p in layer]
+            others = [storage.name for storage in used if storage not in own]
+            if others:
+                warnings.warn(
+                    explain(
+                        f"save: {thing.whoami()} has parameters outside its collection,"
+                        " which are not saved with it",
+                        got=", ".join(others),
+                        expected=f"names under {thing.param_collection().name()}",
+                        fix="save the outer collection, and populate one that was made"
+                        " the same way",
+                    ),
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+
+
+def _write(base: str, owners: list[Owner], description: bytes) -> list[str]:
+    data = Draft(base + ".data")
+    try:
+        meta = Draft(base + ".meta")
+        try:
+            names = [owner.name for owner in owners]
+            broken = write_blocks(data.file, owners, names)
+            meta.file.write(description)
+            data.finish()
+            meta.finish()
+            with Uninterrupted():
+                _remove_unless(meta.target, description)
+                data.publish()
+                meta.publish()
+        finally:
+            meta.discard()
+    finally:
+        data.discard()
+    return broken
+
+
+def _remove_unless(path: str, content: bytes) -> None:
+    """Remove a file with another content.
+
+    Old ``.meta`` and new ``.data`` must not be found together: no crash then leaves
+    objects with the numbers of others.
+    """
+    try:
+        with open(path, "rb") as file:
+            if file.read() == content:
+                return
+        os.unlink(path)
+        sync_folder(path)
+    except FileNotFoundError:
+        pass
+
+
+class _Entry(NamedTuple):
+    """What ``.meta`` tells of one object; `kind` is a str and `spec` no spec for
+    parameters."""
+
+    kind: str | type
+    spec: Any
+    key: str
+
+
+def load(basename: str, params: ParameterCollection) -> list[Any]:
+    """The objects that `save` has written, made again in the collection `params`.
+
+    Parameters keep the full names they had; what builders and users' classes make is
+    named anew. A class must be imported under the name it had when it was saved.
+
+    Args:
+        basename: name of the files, without the suffix.
+        params: gets the objects.
+    Raises:
+        FileNotFoundError: there is no ``.meta``.
+        pickle.UnpicklingError: it is damaged, or names what is not known; no code of a
+            file ever runs.
+        RuntimeError: ``.data`` cannot be read, is damaged or does not fit. In all these
+            cases, and if a ``from_spec`` raises, nothing stays in `params`.
+        TypeError: `params` is no collection.
+    """
+    _require_collection(params)
+    with all_or_nothing(params):
+        return list(_load(basename, params))
+
+
+def load_generator(basename: str, params: ParameterCollection) -> Iterator[Any]:
+    """As `load`, one object after the other, each when it is asked for.
+
+    Errors come with the object they are about, those of the files with the first one.
+    """
+    _require_collection(params)
+    yield from _load(basename, params)
+
+
+def _load(basename: str, params: ParameterCollection) -> Iterator[Any]:
+    base = as_path("load", basename)
+    raise_pending()
+    with open(base + ".meta", "rb") as meta:
+        entries = [_entry(value) for value in loads_all(meta.read(), find_class)]
+    if not entries:
+        return
+    with TextFile(base + ".data") as file:
+        blocks = _Blocks(file)
+        blocks.require(entries)
+        for entry in entries:
+            with all_or_nothing(params):
+                thing = _make(entry, blocks, params)
+            yield thing
+
+
+def _entry(value: Any) -> _Entry:
+    if type(value) is tuple and len(value) in (2, 3):
+        kind, key = value[0], value[-1]
+        known = kind in _KINDS.values() if len(value) == 2 else isinstance(kind, type)
+        if known and isinstance(key, str):
+            return _Entry(kind, value[1], key)
+    raise pickle.UnpicklingError(
+        explain(
+            "load: the .meta file has other pickles than save writes",
+            got=reprlib.repr(value),
+            expected="('Parameters', name), ('LookupParameters', name) or"
+            " (class, spec, name)",
+            fix="give the name of a file that save has written",
+        )
+    )
+
+
+class _Blocks:
+    """The blocks of ``.data``, taken one object after the other.
+
+    Two objects may have the same names: as long as they come in the order they were
+    saved in, each gets its own.
+    """
+
+    def __init__(self, file: TextFile):
+        self.file = file
+        self._headers = list(file.headers())
+        self._next = 0
+
+    def require(self, entries: Sequence[_Entry]) -> None:
+        """Raise RuntimeError unless all parameters of `entries` are there."""
+        there = {(header.is_table, header.key) for header in self._headers}
+        for entry in entries:
+            if (
+                isinstance(entry.kind, str)
+                and (_is_table(entry), entry.key) not in there
+            ):
+                find(self.file, entry.key, is_table=_is_table(entry))
+
+    def take(self, key: str, *, is_table: bool) -> Header:
+        """The block of a parameter or of a table."""
+        for header in self._headers[self._next : self._next + 1]:
+            if header.key == key and header.is_table == is_table:
+                self._next += 1
+                return header
+        return find(self.file, key, is_table=is_table)
+
+    def take_all(self, prefix: str, count: int) -> list[Header]:
+        """The blocks of a collection of `count` parameters and tables."""
+        found = self._headers[self._next : self._next + count]
+        if len(found) == count and all(h.key.startswith(prefix) for h in found):
+            self._next += count
+            return found
+        return [h for h in self._headers if h.key.startswith(prefix)]
+
+
+def _is_table(entry: _Entry) -> bool:
+    return entry.kind == "LookupParameters"
+
+
+def _make(entry: _Entry, blocks: _Blocks, params: ParameterCollection) -> Any:
+    if isinstance(entry.kind, str):
+        header = blocks.take(entry.key, is_table=_is_table(entry))
+        return adopt(params, read(blocks.file, header))
+    thing = entry.kind.from_spec(entry.spec, params)  # type: ignore[attr-defined]
+    owners = storages(thing.param_collection())
+    headers = blocks.take_all(entry.key, len(owners))
+    fill(blocks.file, headers, owners)
+    return thing
+
+
+def _require_collection(params: Any) -> None:
+    if not isinstance(params, ParameterCollection):
+        raise TypeError(
+            explain(
+                "load: params is no collection",
+                got=f"{params!r} ({type(params).__name__})",
+                expected="a ParameterCollection to add the objects to",
+                fix="dy.load(basename, dy.ParameterCollection())",
+            )
+        )

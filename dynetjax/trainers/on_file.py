@@ -1,0 +1,126 @@
+"""What trainers have to do with files of DyNet's C++ interface."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from dynetjax.errors import explain
+from dynetjax.trainers import files
+from dynetjax.trainers.averages import Averages
+from dynetjax.trainers.resumable import Resumable
+from dynetjax.uninterrupted import Uninterrupted
+
+
+class OnFile(Resumable):
+    """Saves the state of a trainer as text, and takes it over."""
+
+    def save(self, fname: Any) -> None:
+        """Write the trainer to a text file, as DyNet's C++ interface does.
+
+        It has the state of the rule, moving averages, the learning rate and the count
+        of updates, and none of the parameters.
+
+        Raises:
+            NotImplementedError: DyNet has no file for this class.
+            RuntimeError: averages stand in the place of the weights, or the file
+                cannot be written.
+        """
+        self.check()
+        if self._averages is not None and self._averages.weights is not None:
+            raise RuntimeError(
+                explain(
+                    "save: moving averages stand in the place of the weights",
+                    got="swap_params_to_moving_average()",
+                    expected="the weights",
+                    fix="swap_params_to_weights()",
+                )
+            )
+        files.write(fname, self._record())
+
+    def populate(self, fname: Any, learning_rate: float | None = None) -> None:
+        """Go on where the trainer was that wrote this file; see `save`.
+
+        Args:
+            fname: a file of a trainer of the same class, with the same numbers, and
+                with parameters of the same sizes, in the same order. State of
+                parameters that the file does not have is set to zero.
+            learning_rate: one to use instead of the file's.
+        Raises:
+            NotImplementedError: DyNet has no file for this class.
+            RuntimeError: there is no such file, it is broken or of another trainer;
+                nothing is changed.
+        """
+        self.check()
+        like, storages = self._record(), self._storages()
+        split = len(self._census.parameters)
+        shapes = [s.shape for s in storages]
+        found = files.read(fname, like, (shapes[:split], shapes[split:]))
+        if found.numbers != like.numbers:
+            raise RuntimeError(
+                explain(
+                    f"populate: the file is of another {self.whoami()}",
+                    got=found.numbers,
+                    expected=f"{like.numbers}, the numbers of this one's rule",
+                    fix="make the trainer with the numbers of the file",
+                )
+            )
+        self._take_over(found, storages)
+        if learning_rate is not None:
+            self.learning_rate = learning_rate
+
+    def _record(self) -> files.Record:
+        """What a file says of this trainer."""
+        if self._numbers is None:
+            raise NotImplementedError(
+                explain(
+                    f"{self.whoami()}: DyNet has no such file of it",
+                    got="save() or populate()",
+                    expected="one of the classic trainers",
+                    fix="dynetjax.save_checkpoint",
+                )
+            )
+        storages = self._storages()
+        if self._lagging is not None:
+            self._lagging.bring_all()
+        split = len(self._census.parameters)
+        parts = zip(*self._states.arrays(storages), strict=True)
+        beta, mode, frequency, counted, averages = 0.0, files.MODES[0], 1, 0, None
+        if self._averages is not None:
+            beta, mode = self._averages.beta or 0.0, files.MODES[1]
+            mode = files.MODES[2] if self._averages.beta else mode
+            frequency, counted = self._averages.frequency, self._averages.most()
+            averages = files.apart(self._averages.all_of(storages), split)
+        return files.Record(
+            self.whoami(),
+            (split, len(storages) - split),
+            self._learning_rate,
+            self._threshold,
+            self._updates,
+            beta,
+            mode,
+            frequency,
+            counted,
+            averages,
+            [files.apart(part, split) for part in parts],
+            tuple(np.array(self._numbers, np.float32).tolist()),
+        )
+
+    def _take_over(self, found: files.Record, storages: list[Any]) -> None:
+        averages = None
+        if found.averages is not None:
+            beta = found.beta if found.mode == files.MODES[2] else None
+            averages = Averages(beta, found.frequency)
+            arrays = itertools.chain(*found.averages)
+            averages.put(storages, arrays, found.counted)
+        state = [[*a, *b] for a, b in found.state]
+        each = [list(leaves) for leaves in zip(*state, strict=True)]
+        with Uninterrupted():
+            if each:
+                self._states.restore(storages, each)
+                self._census.forget()
+            self._averages = averages
+            self._learning_rate, self._threshold = found.learning_rate, found.threshold
+            self._updates = self._updates_seen = found.updates
+            if self._lagging is not None:
+                self._lagging.begin(self._census.tables, found.updates)

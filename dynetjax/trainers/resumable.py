@@ -1,0 +1,126 @@
+"""All that a trainer knows as a dict, so that training can go on in another process."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from dynetjax.errors import explain
+from dynetjax.trainers.averages import Averages, Averaging
+from dynetjax.trainers.lagging import Lagging
+from dynetjax.trainers.members import Census
+from dynetjax.trainers.way import Take, require_shape
+from dynetjax.uninterrupted import Uninterrupted
+
+
+class Resumable(Averaging):
+    """Gives its state, and takes it over.
+
+    Attributes:
+        _numbers: those of the rule, if DyNet has the like; else None.
+    """
+
+    _census: Census
+    _lagging: Lagging | None
+    _numbers: tuple[float, ...] | None
+    _states: Any
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the trainer knows: plain values, and arrays under ``"arrays"``."""
+        self.check()
+        self.swap_params_to_weights()
+        if self._lagging is not None:
+            self._lagging.bring_all()
+        storages, averages = self._storages(), self._averages
+        arrays = {f"state.{n}": a for n, a in self._states.named(storages).items()}
+        counts: list[int] = []
+        if averages is not None:
+            counts = [averages.counts.get(s, 0) for s in storages]
+            kept = enumerate(averages.all_of(storages))
+            arrays |= {f"average.{i}": a for i, a in kept}
+        return {
+            "class": self.whoami(),
+            "numbers": self._numbers,
+            "learning_rate": self._learning_rate,
+            "threshold": self._threshold,
+            "sparse_updates": self.sparse_updates_enabled,
+            "updates": [self._updates, self._updates_seen],
+            "clips": [self._clips, self._clips_seen],
+            "averages": averages and [averages.beta, averages.frequency, counts],
+            "arrays": {n: np.array(a) for n, a in arrays.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where the trainer was whose `state_dict` this is.
+
+        Raises:
+            RuntimeError: it was of another class, with other numbers, or of other
+                parameters; nothing is changed.
+        """
+        self.taking(state)()
+
+    def taking(self, state: dict[str, Any]) -> Take:
+        """What does `load_state_dict`, after all was checked."""
+        self.check()
+        storages = self._storages()
+        mine = {"class": self.whoami(), "numbers": self._numbers}
+        theirs = {key: state.get(key) for key in mine}
+        if _plain(mine) != _plain(theirs):
+            raise _another(self.whoami(), theirs, mine)
+        try:
+            of_rule = _beginning(state["arrays"], "state.")
+            take = self._states.take(storages, of_rule)
+            averages = _averages(state, storages)
+            updates, updates_seen = map(int, state["updates"])
+            clips, clips_seen = map(int, state["clips"])
+            rate, threshold = map(float, [state["learning_rate"], state["threshold"]])
+            sparse = bool(state["sparse_updates"])
+        except (KeyError, ValueError, TypeError) as error:
+            raise _another(self.whoami(), error, "the same parameters") from error
+
+        def take_all() -> None:
+            with Uninterrupted():
+                take()
+                self._census.forget()
+                self._averages = averages
+                self._updates, self._updates_seen = updates, updates_seen
+                self._clips, self._clips_seen = clips, clips_seen
+                self._learning_rate, self._threshold = rate, threshold
+                self.sparse_updates_enabled = sparse
+                if self._lagging is not None:
+                    self._lagging.begin(self._census.tables, self._updates)
+
+        return take_all
+
+
+def _plain(values: dict[str, Any]) -> str:
+    """As JSON has them: tuples are lists."""
+    return json.dumps(values)
+
+
+def _beginning(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Those whose names begin so, without the beginning."""
+    size = len(prefix)
+    return {n[size:]: a for n, a in arrays.items() if n.startswith(prefix)}
+
+
+def _averages(state: dict[str, Any], storages: list[Any]) -> Averages | None:
+    if state["averages"] is None:
+        return None
+    beta, frequency, counts = state["averages"]
+    averages = Averages(beta, int(frequency))
+    for i, (storage, count) in enumerate(zip(storages, counts, strict=True)):
+        array = require_shape(state["arrays"][f"average.{i}"], storage.shape)
+        averages.put([storage], [array], int(count))
+    return averages
+
+
+def _another(name: str, got: Any, expected: Any) -> RuntimeError:
+    return RuntimeError(
+        explain(
+            f"load_state_dict: the state is not of this {name}",
+            got=got,
+            expected=expected,
+            fix="make the trainer, and its collection, as they were when it was saved",
+        )
+    )

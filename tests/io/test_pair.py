@@ -1,0 +1,432 @@
+"""dy.save and dy.load: names, values, classes, and what is refused."""
+
+import pathlib
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.io import pair
+from dynetjax.io.classes import find_class, name_of
+
+FILES = pathlib.Path(__file__).parent.parent / "data" / "files"
+
+
+class Scorer:
+    """A user's class."""
+
+    class Inner:
+        pass
+
+    def __init__(self, size, words, model):
+        self.spec = size, words
+        self.collection = model.add_subcollection("scorer")
+        self.W = self.collection.add_parameters((1, size))
+        self.E = self.collection.add_lookup_parameters((len(words), size))
+
+    def param_collection(self):
+        return self.collection
+
+    @classmethod
+    def from_spec(cls, spec, model):
+        return cls(*spec, model)
+
+
+class Outer:
+    class Nested(Scorer):
+        pass
+
+
+class Fails(Scorer):
+    fail = False
+
+    @classmethod
+    def from_spec(cls, spec, model):
+        made = super().from_spec(spec, model)
+        if cls.fail:
+            raise ZeroDivisionError
+        return made
+
+
+@pytest.fixture
+def m():
+    return dy.ParameterCollection()
+
+
+@pytest.fixture
+def base(tmp_path):
+    return str(tmp_path / "pair")
+
+
+def arrays(collection):
+    things = collection.parameters_list() + collection.lookup_parameters_list()
+    return [t.as_array().tolist() for t in things]
+
+
+def write_meta(base, *values):
+    pathlib.Path(base + ".meta").write_bytes(b"".join(map(pickle.dumps, values)))
+    pathlib.Path(base + ".data").touch()
+
+
+class TestRoundTrip:
+    def test_all_kinds(self, m, base):
+        E = m.add_lookup_parameters((3, 2), name="E")
+        lstm = dy.VanillaLSTMBuilder(2, 2, 3, m, forget_bias=0.5)
+        scorer = Scorer(2, {"a": 0, "b": 1}, m)
+        W = m.add_parameters((2, 3), name="W")
+        dy.save(base, iter([E, lstm, scorer, W]))
+        other = dy.ParameterCollection()
+        E2, lstm2, scorer2, W2 = dy.load(base, other)
+        assert arrays(other) == arrays(m)
+        assert [p.name() for p in (E2, W2)] == ["/E", "/W"]
+        assert type(lstm2) is dy.VanillaLSTMBuilder
+        assert lstm2.spec == lstm.spec == (2, 2, 3, False, 0.5)
+        assert scorer2.spec == (2, {"a": 0, "b": 1})
+
+    def test_into_a_part(self, m, base):
+        dy.save(base, [m.add_parameters(1), dy.LSTMBuilder(1, 1, 1, m)])
+        part = m.add_subcollection("part")
+        p, lstm = dy.load(base, part)
+        assert p.name() == "/_0"
+        assert lstm.param_collection().name() == "/part/lstm-builder/"
+        assert part.add_parameters(1).name() == "/part/_1"
+
+    def test_generator(self, m, base):
+        dy.save(base, [m.add_parameters(1), m.add_parameters(2)])
+        other = dy.ParameterCollection()
+        things = dy.load_generator(base, other)
+        assert other.parameters_list() == []
+        first = next(things)
+        assert other.parameters_list() == [first]
+        assert len(list(things)) == 1
+
+    def test_nothing(self, m, base):
+        dy.save(base, [])
+        assert pathlib.Path(base + ".data").read_bytes() == b""
+        assert dy.load(base, m) == []
+
+    def test_same_names(self, base):
+        """Each gets its own values; DyNet gives all the first one's."""
+        collections = [dy.ParameterCollection() for _ in range(3)]
+        params = [c.add_parameters(2, init=n) for n, c in enumerate(collections)]
+        lstms = [dy.LSTMBuilder(1, 1, 1, c) for c in collections]
+        dy.save(base, [*params, *lstms, params[0]])
+        other = dy.ParameterCollection()
+        found = dy.load(base, other)
+        assert [p.as_array()[0] for p in (*found[:3], found[-1])] == [0, 1, 2, 0]
+        for old, new in zip(lstms, found[3:6], strict=True):
+            assert arrays(old.param_collection()) == arrays(new.param_collection())
+
+    def test_other_order_of_blocks(self, m, base):
+        """Parameters are found by their names, wherever they are."""
+        a, b = m.add_parameters(1, init=1), m.add_parameters(1, init=2)
+        dy.save(base, [a, b])
+        b.save(base + ".data"), a.save(base + ".data", append=True)
+        assert [p.as_array() for p in dy.load(base, m)] == [1, 2]
+
+    def test_gradients(self, m, base):
+        W = m.load_param(str(FILES / "gradients.model"), "/W")
+        dy.save(base, [W])
+        (found,) = dy.load(base, m)
+        assert found.grad_as_array()[1].tolist() == [6, 8, 10]
+
+    def test_nested_class(self, m, base):
+        dy.save(base, [Outer.Nested(1, [], m)])
+        assert type(dy.load(base, m)[0]) is Outer.Nested
+
+    def test_class_of_another_module(self, m, base, monkeypatch):
+        """Once the module is imported, that is."""
+        module = types.ModuleType("my_models")
+        module.Model = type("Model", (Scorer,), {"__module__": "my_models"})
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "my_models", module)
+            dy.save(base, [module.Model(1, [], m)])
+            assert type(dy.load(base, m)[0]) is module.Model
+        with pytest.raises(pickle.UnpicklingError, match="import my_models before"):
+            dy.load(base, m)
+
+
+class TestFilesOfDynet:
+    def test_load(self, m):
+        """Its LSTMBuilder is what it calls VanillaLSTMBuilder in files."""
+        E, vanilla, alias, coupled, W = dy.load(str(FILES / "lstms"), m)
+        kinds = [dy.VanillaLSTMBuilder, dy.VanillaLSTMBuilder, dy.CoupledLSTMBuilder]
+        assert [type(b) for b in (vanilla, alias, coupled)] == kinds
+        assert [E.shape(), W.shape(), E.name()] == [(3, 2), (2, 3), "/E"]
+        assert coupled.param_collection().name() == "/lstm-builder/"
+
+    def test_written_as_dynet_does(self, m, base):
+        """The same numbers; pickles that mean the same, of `_dynet`'s classes."""
+        dy.save(base, dy.load(str(FILES / "lstms"), m))
+        theirs = FILES / "lstms.data"
+        assert pathlib.Path(base + ".data").read_bytes() == theirs.read_bytes()
+
+        class Names(pickle.Unpickler):
+            def find_class(self, module, name):
+                return module, name
+
+        def entries(path):
+            with open(path, "rb") as file:
+                return [Names(file).load() for _ in range(5)]
+
+        ours = entries(base + ".meta")
+        assert ours == entries(FILES / "lstms.meta")
+        assert ours[3][0] == ("_dynet", "CoupledLSTMBuilder")
+
+    def test_alias_in_a_file(self, m, base):
+        """What the release of 2.1 means by LSTMBuilder."""
+        assert find_class("_dynet", "LSTMBuilder") is dy.VanillaLSTMBuilder
+        assert find_class("dynetjax", "CoupledLSTMBuilder") is dy.LSTMBuilder
+
+
+class TestSaveRefuses:
+    """Before it touches the files."""
+
+    @pytest.fixture(autouse=True)
+    def untouched(self, tmp_path):
+        yield
+        assert not list(tmp_path.iterdir())
+
+    def test_what_cannot_be_saved(self, m, base):
+        for thing in m, 3, None, dy.SimpleSGDTrainer(m):
+            with pytest.raises(AttributeError, match="save: the object cannot be"):
+                dy.save(base, [m.add_parameters(1), thing])
+
+    def test_a_parameter_alone(self, m, base):
+        for thing in m.add_parameters(3), m.add_lookup_parameters((3, 1)):
+            with pytest.raises(AttributeError, match="objects is a single parameter"):
+                dy.save(base, thing)
+
+    def test_no_folder(self, m, base):
+        with pytest.raises(FileNotFoundError, match=r"no/pair\.data"):
+            dy.save(base.replace("pair", "no/pair"), [m.add_parameters(1)])
+
+    def test_spec(self, m, base):
+        scorer = Scorer(1, [], m)
+        scorer.spec = 1, np.zeros(3)
+        with pytest.raises(pickle.PicklingError, match="spec is not plain data"):
+            dy.save(base, [scorer])
+
+    def test_local_class(self, m, base):
+        class Local(Scorer):
+            pass
+
+        with pytest.raises(pickle.PicklingError, match="cannot be found by its name"):
+            dy.save(base, [Local(1, [], m)])
+
+
+def test_warnings(m, base):
+    m.parameters_from_numpy(np.array([np.nan]), "W")
+    with pytest.warns(RuntimeWarning, match="not finite") as first:
+        dy.save(base, m.parameters_list())
+    lstm = dy.VanillaLSTMBuilder(1, 1, 1, m, ln_lstm=True)
+    message = "parameters outside its collection"
+    with pytest.warns(RuntimeWarning, match=message) as second:
+        dy.save(base, [lstm])
+    assert {w.filename for w in (*first, *second)} == {__file__}
+
+
+class TestCrash:
+    """Between the two files."""
+
+    def save_and_crash(self, monkeypatch, base, objects, count):
+        """Die when `count` files have their new content."""
+        publish = pair.Draft.publish
+
+        def dying(draft):
+            nonlocal count
+            if not count:
+                raise KeyboardInterrupt
+            count -= 1
+            publish(draft)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pair.Draft, "publish", dying)
+            with pytest.raises(KeyboardInterrupt):
+                dy.save(base, objects)
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_same_objects(self, m, base, monkeypatch, count):
+        """Old numbers or new ones."""
+        p = m.add_parameters(1, init=0)
+        dy.save(base, [p])
+        p.set_value([1])
+        self.save_and_crash(monkeypatch, base, [p], count)
+        assert dy.load(base, m)[0].as_array() == count
+
+    @pytest.mark.parametrize("count", [0, 1])
+    def test_other_objects(self, m, base, monkeypatch, count):
+        """The new numbers are not taken for those of the old objects."""
+        dy.save(base, [m.add_parameters(1, name="W"), Scorer(1, ["old"], m)])
+        new = dy.ParameterCollection()
+        objects = [new.add_parameters(1, name="W"), Scorer(1, ["new"], new)]
+        self.save_and_crash(monkeypatch, base, objects, count)
+        with pytest.raises(FileNotFoundError, match=r"pair\.meta"):
+            dy.load(base, m)
+        dy.save(base, objects)
+        assert dy.load(base, m)[1].spec == (1, ["new"])
+
+    def test_nothing_is_left_behind(self, m, base, monkeypatch, tmp_path):
+        self.save_and_crash(monkeypatch, base, [m.add_parameters(1)], 0)
+        assert not list(tmp_path.iterdir())
+
+
+class TestLoadRefuses:
+    """With nothing left in the collection."""
+
+    @pytest.fixture
+    def unchanged(self):
+        m = dy.ParameterCollection()
+        m.add_parameters(1, name="before")
+        yield m.add_subcollection("part")
+        assert [p.name() for p in m.parameters_list()] == ["/before"]
+        assert m.lookup_parameters_list() == []
+
+    def test_no_files(self, unchanged, m, base):
+        with pytest.raises(FileNotFoundError, match=r"pair\.meta"):
+            dy.load(base, unchanged)
+        dy.save(base, [m.add_parameters(1)])
+        pathlib.Path(base + ".data").unlink()
+        with pytest.raises(RuntimeError, match="load: cannot read"):
+            dy.load(base, unchanged)
+
+    def test_no_collection(self, base):
+        with pytest.raises(TypeError, match="load: params is no collection"):
+            dy.load(base, None)
+        things = dy.load_generator(base, None)
+        with pytest.raises(TypeError, match="load: params is no collection"):
+            next(things)
+
+    @pytest.mark.parametrize(
+        ("kind", "message"),
+        [("Parameters", "no parameter /x"), ("LookupParameters", "no table /_0")],
+    )
+    def test_missing_parameter(self, unchanged, m, base, kind, message):
+        """Found out before anything is made, though it is the last one."""
+        p = m.add_parameters(1)
+        dy.save(base, [p, p])
+        key = message.split()[-1]
+        write_meta(base, ("Parameters", "/_0"), (kind, key))
+        made = []
+        with pytest.raises(RuntimeError, match=message):
+            made.extend(dy.load_generator(base, unchanged))
+        assert not made
+
+    def test_damage(self, unchanged, m, base):
+        dy.save(base, [Scorer(2, ["a"], m), m.add_parameters(3)])
+        data = pathlib.Path(base + ".data")
+        data.write_bytes(data.read_bytes()[:-5])
+        with pytest.raises(RuntimeError, match="bad values of /_0"):
+            dy.load(base, unchanged)
+        assert unchanged.add_subcollection("scorer").name() == "/part/scorer/"
+
+    def test_other_numbers_of_parameters(self, unchanged, m, base):
+        lstm = dy.VanillaLSTMBuilder(1, 2, 2, m)
+        dy.save(base, [m.add_parameters(1), lstm])
+        write_meta(
+            base,
+            ("Parameters", "/_0"),
+            (Scorer, (2, ["a"]), "/vanilla-lstm-builder/"),
+        )
+        with pytest.raises(RuntimeError, match="not those of the model"):
+            dy.load(base, unchanged)
+
+    def test_from_spec_raises(self, unchanged, m, base, monkeypatch):
+        dy.save(base, [m.add_parameters(1), Fails(1, [], m)])
+        monkeypatch.setattr(Fails, "fail", True)
+        with pytest.raises(ZeroDivisionError):
+            dy.load(base, unchanged)
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            ("Parameter", "/W"),
+            ("Parameters", 3),
+            ("Parameters", "/W", "/x"),
+            (Scorer, "/x"),
+            ["Parameters", "/W"],
+            3,
+        ],
+        ids=repr,
+    )
+    def test_other_pickles(self, unchanged, base, value):
+        write_meta(base, value)
+        with pytest.raises(pickle.UnpicklingError, match="has other pickles than"):
+            dy.load(base, unchanged)
+
+    def test_garbage(self, unchanged, base):
+        write_meta(base)
+        pathlib.Path(base + ".meta").write_bytes(b"garbage")
+        with pytest.raises(pickle.UnpicklingError, match="load: the pickle is damaged"):
+            dy.load(base, unchanged)
+
+
+class Spy(type):
+    """A metaclass that notes when it is asked for something."""
+
+    asked = False
+
+    def __getattr__(cls, name):
+        Spy.asked = True
+        raise AttributeError(name)
+
+
+class Guarded(metaclass=Spy):
+    pass
+
+
+class TestFindClass:
+    @pytest.fixture(autouse=True)
+    def nobody_is_asked(self):
+        Spy.asked = False  # pytest asks, when it collects
+        yield
+        assert not Spy.asked
+
+    @pytest.mark.parametrize(
+        ("module", "name"),
+        [
+            ("os", "system"),
+            ("builtins", "eval"),
+            ("builtins", "dict"),
+            ("collections", "OrderedDict"),
+            (__name__, "Scorer.Inner"),
+            (__name__, "Scorer.from_spec"),
+            (__name__, "pair.Draft"),
+            (__name__, "Guarded"),
+            (__name__, "Guarded.anything"),
+            (__name__, ""),
+            ("_dynet", "ParameterCollection"),
+            ("_dynet", "Parameters"),
+            ("dynetjax", "os"),
+            ("this", "Zen"),
+            ("no_such_module", "X"),
+        ],
+    )
+    def test_refused(self, module, name):
+        """Unknown, and neither imported nor asked."""
+        assert "this" not in sys.modules
+        with pytest.raises(pickle.UnpicklingError, match="class that is not known"):
+            find_class(module, name)
+        assert "this" not in sys.modules
+
+    def test_module_that_is_none(self, monkeypatch):
+        """Something else in sys.modules is not asked either."""
+        monkeypatch.setitem(sys.modules, "odd", Guarded)
+        with pytest.raises(pickle.UnpicklingError, match="not known"):
+            find_class("odd", "x")
+
+    def test_builders_by_the_name_dynet_has(self):
+        assert name_of(dy.LSTMBuilder) == ("_dynet", "CoupledLSTMBuilder")
+        assert find_class("_dynet", "VanillaLSTMBuilder") is dy.VanillaLSTMBuilder
+
+    def test_unknown_builder(self):
+        with pytest.raises(
+            pickle.UnpicklingError, match="update dynetjax, if DyNet has"
+        ):
+            find_class("_dynet", "TreeLSTMOfTomorrow")
+
+    def test_users(self):
+        assert find_class(*name_of(Scorer)) is Scorer
