@@ -91,7 +91,7 @@ class ParameterCollection(Unique):
         _require_device(device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_parameters(self._name + own, init)
+            return self._add_parameters(self._name + own, np.array(init, np.float32))
         shape = to_shape("add_parameters", dim)
         chosen = initializer(init, shape, scale=scale, mean=mean, std=std)
         return self._add_parameters(self._name + own, chosen.fill(shape))
@@ -118,7 +118,7 @@ class ParameterCollection(Unique):
         _require_device(device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_table(self._name + own, init)
+            return self._add_table(self._name + own, np.array(init, np.float32))
         shape = to_shape("add_lookup_parameters", dim)
         if isinstance(dim, int):
             shape = (*shape, 1)

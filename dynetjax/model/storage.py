@@ -57,7 +57,12 @@ _idents = _Idents()
 
 def to_device(array: Any) -> jax.Array:
     """A float32 array of its own on the default device."""
-    return jnp.array(np.asarray(array, dtype=np.float32))
+    return give_to_device(np.array(array, dtype=np.float32))
+
+
+def give_to_device(array: np.ndarray) -> jax.Array:
+    """The same without a copy on the host: nobody may write to `array` any more."""
+    return jax.device_put(np.asarray(array, dtype=np.float32))
 
 
 def to_host(array: Any) -> np.ndarray:
@@ -75,6 +80,10 @@ def capacity_for(count: int) -> int:
 
 class DenseStorage:
     """The numbers of a parameter.
+
+    Args:
+        name: full name.
+        values: nobody may write to them any more.
 
     Attributes:
         ident: see `dynetjax.ops.registry.Storage`.
@@ -99,7 +108,7 @@ class DenseStorage:
     def __init__(self, name: str, values: np.ndarray):
         self.ident = _idents.take(self, values.shape)
         self.name = name
-        self.values: Any = to_device(values)
+        self.values: Any = give_to_device(values)
         self.gradient: Any = None
         self.has_gradient = False
         self.updated = True
@@ -201,7 +210,7 @@ class TableStorage:
         self.ident = _idents.take(self, values.shape)
         self.name = name
         self.shape: Shape = values.shape
-        self._stored: Any = to_device(values)
+        self._stored: Any = give_to_device(values)
         self.before_read: Callable[[np.ndarray | None], None] | None = None
         self._left = 1.0  # about what the factor is
         self._edited: np.ndarray | None = None
@@ -241,7 +250,7 @@ class TableStorage:
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
         if self._edited is not None:
-            self._set(to_device(self._edited))
+            self._set(give_to_device(self._edited))
         return self._stored
 
     def start_to_decay(self) -> None:

@@ -133,7 +133,8 @@ class Trainer(OnFile):
         )
         self._store(members, values, targets, 1 - decay)
         if self._lagging is not None:
-            self._lagging.after_update(members.tables, dense, self._learning_rate)
+            rate = self._learning_rate
+            self._lagging.after_update(members.tables, dense, step, rate)
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._updates += 1
 

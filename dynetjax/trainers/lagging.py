@@ -44,8 +44,51 @@ def formula(catch_up: Callable[[Any, Any, Any], tuple[Any, Any]]) -> Missed:
     return Missed(0, lambda steps, rates: rates, catch_up)
 
 
+class Clock:
+    """The updates that a table was part of.
+
+    Attributes:
+        steps, rates: the number of each update and its learning rate.
+        last: of how many of them each row has seen; -1 for those that nothing moves.
+    """
+
+    def __init__(self, rows: int):
+        self.steps: list[int] = []
+        self.rates: list[float] = []
+        self.last = np.full(rows, -1, np.int32)
+
+    @property
+    def now(self) -> int:
+        return len(self.steps)
+
+    def tick(self, step: int, rate: float, rows: Any) -> None:
+        """One more update, of these rows."""
+        self.steps.append(step)
+        self.rates.append(rate)
+        self.last[rows] = self.now
+
+    def undo(self) -> None:
+        """One update less."""
+        del self.steps[-1], self.rates[-1]
+        np.minimum(self.last, self.now, out=self.last)
+
+    def late(self, rows: np.ndarray | None) -> np.ndarray:
+        """Those of the rows, or of all, that have steps to catch up with."""
+        found = np.arange(len(self.last)) if rows is None else np.unique(rows)
+        found = found[found < len(self.last)]
+        return found[(self.last[found] >= 0) & (self.last[found] < self.now)]
+
+    def factors(self, missed: Missed, rows: np.ndarray, width: int) -> np.ndarray:
+        """The numbers of the first missed steps of each row."""
+        at = self.last[rows][:, None] + np.arange(width)
+        real = at < self.now
+        at = np.minimum(at, self.now - 1)
+        steps, rates = np.array(self.steps), np.array(self.rates, np.float32)
+        return np.where(real, missed.factors(steps[at], rates[at]), 0)
+
+
 class Lagging:
-    """Knows how far every row of a trainer's tables has come.
+    """Lets the rows of a trainer's tables catch up.
 
     Args:
         missed: what the rule does in the meantime.
@@ -55,9 +98,8 @@ class Lagging:
 
     def __init__(self, missed: Missed, states: Any, check: Callable[[], None]):
         self._missed, self._states, self._check = missed, states, check
-        self._rates: list[float] = []  # learning rates of all steps
-        # The last step that each row was part of; -1 for those that nothing moves.
-        self._last: dict[TableStorage, np.ndarray] = {}
+        self._clocks: dict[TableStorage, Clock] = {}
+        self._ticked: list[Clock] = []  # by the last update
 
     def before_update(
         self, tables: Iterable[TableStorage], dense: Sequence[bool], decay: float
@@ -74,7 +116,7 @@ class Lagging:
                 )
             )
         for table, to_all in zip(tables, dense, strict=True):
-            if table not in self._last:
+            if table not in self._clocks:
                 self._meet(table)
             self._catch_up(table, None if to_all else table.touched())
 
@@ -88,71 +130,75 @@ class Lagging:
                     fix="set_updated(False) on what this trainer leaves alone",
                 )
             )
-        self._last[table] = np.full(table.shape[0], -1, np.int32)
+        self._clocks[table] = Clock(table.shape[0])
         table.before_read = functools.partial(self._catch_up, table)
 
     def after_update(
-        self, tables: Iterable[TableStorage], dense: Sequence[bool], rate: float
+        self,
+        tables: Sequence[TableStorage],
+        dense: Sequence[bool],
+        step: int,
+        rate: float,
     ) -> None:
         """Note what an update is changing; before gradients are cleared."""
-        self._rates.append(rate)
         for table, to_all in zip(tables, dense, strict=True):
             rows = slice(None) if to_all else table.touched()
-            self._last[table][rows] = len(self._rates)
+            self._clocks[table].tick(step, rate, rows)
+        self._ticked = [self._clocks[table] for table in tables]
 
     def undo(self) -> None:
         """The last update was refused."""
-        self._rates.pop()
-        for last in self._last.values():
-            np.minimum(last, len(self._rates), out=last)
+        for clock in self._ticked:
+            clock.undo()
 
     def bring_all(self) -> None:
         """Have all rows of all tables catch up."""
-        for table in self._last:
+        for table in self._clocks:
             self._catch_up(table, None)
 
-    def begin(self, tables: Iterable[TableStorage], steps: int) -> None:
-        """Take all rows of these tables to be up to date after so many steps."""
-        self._rates = [0.0] * steps
+    def begin(self, tables: Iterable[TableStorage]) -> None:
+        """Take all rows of these tables to be up to date, and to be moving."""
         for table in tables:
-            if table not in self._last:
+            if table not in self._clocks:
                 self._meet(table)
-            self._last[table][:] = steps
+            self._clocks[table] = clock = Clock(table.shape[0])
+            clock.last[:] = 0
 
     def clear(self) -> None:
         """Have all rows catch up; from now on nothing moves them."""
         self.bring_all()
-        for last in self._last.values():
-            last[:] = -1
+        for clock in self._clocks.values():
+            clock.last[:] = -1
 
     def _catch_up(self, table: TableStorage, rows: np.ndarray | None) -> None:
         """Bring rows to where the last update left the others; None stands for all."""
-        last, now = self._last[table], len(self._rates)
-        late = np.arange(len(last)) if rows is None else np.unique(rows)
-        late = late[late < len(last)]
-        late = late[(last[late] >= 0) & (last[late] < now)]
-        if not len(late):
-            return
-        self._check()
+        clock = self._clocks[table]
+        late = clock.late(rows)
+        if len(late):
+            self._check()
         for start in range(0, len(late), MOST_ROWS):
-            self._bring(table, late[start : start + MOST_ROWS])
+            self._bring(table, clock, late[start : start + MOST_ROWS])
 
-    def _bring(self, table: TableStorage, rows: np.ndarray) -> None:
-        last, now = self._last[table], len(self._rates)
+    def _bring(self, table: TableStorage, clock: Clock, rows: np.ndarray) -> None:
         ids = np.full(capacity_for(len(rows)), table.shape[0], np.int32)
         ids[: len(rows)] = rows
         missed = np.zeros(len(ids), np.int32)
-        missed[: len(rows)] = now - last[rows]
-        factors = np.zeros((len(ids), self._width(missed.max())), np.float32)
-        factors[: len(rows)] = self._factors(last[rows], now, factors.shape[1])
+        missed[: len(rows)] = clock.now - clock.last[rows]
+        width = self._width(missed.max())
+        factors = np.zeros((len(ids), width), np.float32)
+        factors[: len(rows)] = clock.factors(self._missed, rows, width)
         with Uninterrupted():
-            state = self._states.of_table(table)
             array, state = _caught_up(
-                self._missed.catch_up, table.stored, state, ids, missed, factors
+                self._missed.catch_up,
+                table.stored,
+                self._states.of_table(table),
+                ids,
+                missed,
+                factors,
             )
             table.store(array, 1.0)
             self._states.put_table(table, state)
-            last[rows] = now
+            clock.last[rows] = clock.now
 
     def _width(self, most: int) -> int:
         """Of how many steps numbers are handed over, in few sizes."""
@@ -161,14 +207,6 @@ class Lagging:
         while width < needed:
             width *= 4
         return width
-
-    def _factors(self, last: np.ndarray, now: int, width: int) -> np.ndarray:
-        """The numbers of the first missed steps of each row."""
-        steps = last[:, None] + 1 + np.arange(width)
-        real = steps <= now
-        steps = np.minimum(steps, now)
-        rates = np.array(self._rates, np.float32)[steps - 1]
-        return np.where(real, self._missed.factors(steps, rates), 0)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))

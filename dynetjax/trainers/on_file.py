@@ -123,4 +123,4 @@ class OnFile(Resumable):
             self._learning_rate, self._threshold = found.learning_rate, found.threshold
             self._updates = self._updates_seen = found.updates
             if self._lagging is not None:
-                self._lagging.begin(self._census.tables, found.updates)
+                self._lagging.begin(self._census.tables)

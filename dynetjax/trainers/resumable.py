@@ -88,7 +88,7 @@ class Resumable(Averaging):
                 self._learning_rate, self._threshold = rate, threshold
                 self.sparse_updates_enabled = sparse
                 if self._lagging is not None:
-                    self._lagging.begin(self._census.tables, self._updates)
+                    self._lagging.begin(self._census.tables)
 
         return take_all
 

@@ -161,3 +161,23 @@ def test_no_copies(m):
 
 def test_weight_decay(m):
     assert m.get_weight_decay() == 0.0
+
+
+def test_arrays_are_copied():
+    """What becomes of an array that was given is nobody's business but the user's."""
+    m = dy.ParameterCollection()
+    for size in 5, 16, 64, 4096:
+        array = np.zeros((size, 1), np.float32)
+        made = [
+            m.parameters_from_numpy(array),
+            m.lookup_parameters_from_numpy(array),
+            m.add_parameters((size, 1), init=array),
+            m.add_parameters((size, 1), init=dy.NumpyInitializer(array)),
+            m.add_parameters((size, 1)),
+        ]
+        made[-1].set_value(array)
+        table = m.add_lookup_parameters((size, 1))
+        table.init_from_array(array)
+        array[:] = 1
+        for p in [*made, table]:
+            assert not p.as_array().any()
