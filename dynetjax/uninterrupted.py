@@ -4,10 +4,15 @@ A program that is given buffers to work in place leaves nothing behind if its re
 are not stored. So an interrupt waits until they are.
 """
 
-import signal
 import threading
+from signal import SIGINT
 from types import FrameType
 from typing import Any
+
+try:  # without the enums that `signal` makes of handlers, which take ten times as long
+    import _signal as signal
+except ImportError:
+    import signal  # type: ignore[no-redef]
 
 
 class Uninterrupted:
@@ -19,10 +24,10 @@ class Uninterrupted:
         self._noted: list[tuple[int, FrameType | None]] = []
         self._handler: Any = None
         if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
+            handler = signal.getsignal(SIGINT)
             if callable(handler):
                 self._handler = handler
-                signal.signal(signal.SIGINT, self._note)
+                signal.signal(SIGINT, self._note)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.append((number, frame))
@@ -30,6 +35,6 @@ class Uninterrupted:
     def __exit__(self, *_: object) -> None:
         if self._handler is None:
             return
-        signal.signal(signal.SIGINT, self._handler)
+        signal.signal(SIGINT, self._handler)
         if self._noted:
             self._handler(*self._noted[-1])
