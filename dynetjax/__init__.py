@@ -11,10 +11,12 @@ from dynetjax import config as _config
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
+from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.checkpoints import cg_checkpoint, cg_revert
 from dynetjax.config import init
 from dynetjax.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.dims import Dim, DimError
+from dynetjax.drawing import dot, print_graphviz
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.explain import explain
 from dynetjax.engine.stats import reset_stats, stats
@@ -22,14 +24,11 @@ from dynetjax.errors import CompilationWarning
 from dynetjax.expression import Expression
 from dynetjax.expression import use_engine as _use_engine
 from dynetjax.functions import JaxFunction, to_jax
-from dynetjax.graph import (
-    ComputationGraph,
-    cg_version,
-    renew_cg,
-)
+from dynetjax.graph import cg_version
 from dynetjax.io.checkpoint import load_checkpoint, save_checkpoint
 from dynetjax.io.pair import load, load_generator, save
 from dynetjax.io.safetensors import load_safetensors, save_safetensors
+from dynetjax.listing import dump_cg, print_text_graphviz
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
@@ -37,6 +36,7 @@ from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.pending import check_before_files as _check_before_files
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
+from dynetjax.nonfinite import NonFinite, find_nonfinite
 from dynetjax.ops import operators as _operators  # gives Expression its + and *
 from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are lengths
 from dynetjax.ops.activations import *
@@ -64,7 +64,11 @@ from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
 from dynetjax.ops.sparse_softmaxes import *
 from dynetjax.ops.tensors import *
+from dynetjax.options import parse as _parse
 from dynetjax.reading import forward, npvalues, values
+from dynetjax.startup import DynetParams
+from dynetjax.startup import apply as _apply
+from dynetjax.startup import refuse_after_fork as _refuse_after_fork
 from dynetjax.tensor import Tensor
 from dynetjax.trainers.adadelta import AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer
@@ -86,4 +90,5 @@ _check_before_files(_check_pending)
 _config.collect_less_often()
 _config.keep_freed_memory()
 _config.store_short_compilations()
-_config.read_command_line(_sys.argv)
+_refuse_after_fork(lambda: stats().graphs)
+_apply(_parse(_sys.argv))

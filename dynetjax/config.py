@@ -5,7 +5,6 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +12,6 @@ import jax
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
-from dynetjax.model.random import reset_random_seed
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
@@ -121,33 +119,3 @@ def store_short_compilations() -> None:
     """
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def read_command_line(words: list[str]) -> None:
-    """Heed ``--dynet-profiling N`` and ``--dynet-seed N``, as DyNet writes them."""
-    for k, word in enumerate(words):
-        name, equals, value = word.replace("_", "-").partition("=")
-        heed = _FLAGS.get(name)
-        if heed is not None:
-            value = value if equals else "".join(words[k + 1 : k + 2])
-            if not value.isdigit():
-                raise ValueError(
-                    explain(
-                        f"{name}: not a number",
-                        got=repr(value),
-                        expected="0, 1 or another number",
-                        fix=f"{name} 1",
-                    )
-                )
-            heed(int(value))
-
-
-def _seed(number: int) -> None:
-    if number:  # 0 asks for another seed in every run
-        reset_random_seed(number)
-
-
-_FLAGS: dict[str, Callable[[int], None]] = {
-    "--dynet-profiling": lambda level: init(profiling=level),
-    "--dynet-seed": _seed,
-}

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, stale
@@ -433,10 +431,11 @@ class ComputationGraph:
 
     def _compute_now(self, node: Expression) -> None:
         (rows,) = engine().values(self, [node])
-        if self.check_validity and not np.isfinite(rows).all():
+        op = node.rule.signature.op
+        if self.check_validity and op.is_bad(rows):
             raise RuntimeError(
                 explain(
-                    f"{node.rule.signature.op.name}: NaN or Inf detected",
+                    f"{op.name}: NaN or Inf detected",
                     got=rows,
                     expected="finite numbers, as check_validity asks",
                     fix="look at the operands on this line",

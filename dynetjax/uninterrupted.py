@@ -12,7 +12,7 @@ from typing import Any
 try:  # without the enums that `signal` makes of handlers, which take ten times as long
     import _signal as signal
 except ImportError:
-    import signal  # type: ignore[no-redef]
+    import signal
 
 
 class Uninterrupted:

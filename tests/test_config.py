@@ -4,7 +4,6 @@ import types
 
 import pytest
 
-import dynetjax as dy
 from dynetjax import config
 
 
@@ -38,23 +37,3 @@ def test_other_systems_and_libraries(told, monkeypatch):
     monkeypatch.setattr(config.ctypes, "CDLL", lambda name: types.SimpleNamespace())
     config.keep_freed_memory()
     assert not told
-
-
-@pytest.mark.parametrize("words", [["--dynet-seed", "5"], ["x", "--dynet_seed=5"]])
-def test_seed_on_the_command_line(words):
-    def draws():
-        dy.renew_cg()
-        return dy.random_normal(5).value()
-
-    dy.reset_random_seed(5)
-    expected = draws()
-    dy.reset_random_seed(6)
-    config.read_command_line(["--dynet-seed", "0"])
-    assert draws() != expected
-    config.read_command_line(words)
-    assert draws() == expected
-
-
-def test_a_seed_that_is_no_number():
-    with pytest.raises(ValueError, match="--dynet-seed: not a number"):
-        config.read_command_line(["--dynet-seed", "many"])

@@ -22,7 +22,9 @@ LAYERS = [
     ("model",),
     ("builders", "trainers", "tensor", "devices"),
     ("io",),
-    ("config",),
+    ("config", "options", "listing"),
+    ("startup", "drawing", "nonfinite"),
+    ("cg", "python2"),
     ("",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))

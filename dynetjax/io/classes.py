@@ -24,7 +24,7 @@ def name_of(kind: type) -> tuple[str, str]:
     Raises:
         pickle.PicklingError: it is not found under them when the file is loaded.
     """
-    if kind.__module__.startswith(_BUILDERS):
+    if _builder(kind.__name__) is kind:
         module, name = _DYNET, kind.__name__
     else:
         module, name = kind.__module__, kind.__qualname__
@@ -73,7 +73,10 @@ def _builder(name: str) -> type | None:
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(_BUILDERS):
             found = vars(module).get(name)
-            if _has(found, "param_collection") and found.__module__ == module_name:
+            if _has(found, "param_collection") and found.__module__ in (
+                module_name,
+                _DYNET,  # as in programs that import dynet
+            ):
                 return found
     return None
 

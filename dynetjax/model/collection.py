@@ -39,7 +39,7 @@ class ParameterCollection(Unique):
         self._kept_alive = parent
         self._ancestors: tuple[ParameterCollection, ...] = ()
         self._name = "/"
-        self._weight_decay = 0.0
+        self._weight_decay = _decay
         self._taken: dict[str, int] = {}
         self._taken_by_collections: dict[str, int] = {}
         self._parameters: list[Parameters] = []
@@ -281,6 +281,13 @@ class ParameterCollection(Unique):
 
 
 Model = ParameterCollection
+_decay = 0.0  # of new collections
+
+
+def decay_by_default(lam: float) -> None:
+    """Let new collections have this weight decay; see `set_weight_decay`."""
+    global _decay
+    _decay = _checked_decay(lam)
 
 
 def storages(collection: ParameterCollection) -> list[saving.Owner]:

@@ -147,6 +147,10 @@ class DenseStorage:
         gradient, self.gradient, self.has_gradient = self.gradient, None, False
         return gradient
 
+    def put_gradient(self, gradient: jax.Array | None) -> None:
+        """Have what `take_gradient` returned."""
+        self.gradient, self.has_gradient = gradient, gradient is not None
+
     def gradient_now(self) -> jax.Array | None:
         """What `take_gradient` would return."""
         return self.gradient
@@ -377,6 +381,12 @@ class TableStorage:
         self.gradient, self._parts, self._touched = None, [], None
         self.has_gradient = False
         return gradient
+
+    def put_gradient(self, gradient: TableGradient) -> None:
+        """Have what `take_gradient` returned."""
+        self.gradient, self._parts = gradient.whole, list(gradient.parts)
+        self._touched = None
+        self.has_gradient = self.gradient is not None or bool(self._parts)
 
     def gradient_now(self) -> TableGradient:
         """What `take_gradient` would return."""

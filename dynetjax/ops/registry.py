@@ -102,6 +102,7 @@ class Op:
             nodes made of the operands.
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
+        masks: it writes -inf where the user leaves something out.
         slope: of an operation on each number of its one operand: the derivative as a
             function of the result, so that backward need not compute the operand.
         tells: consumers of its rows differ by the weights of what is inlined in it, so
@@ -119,6 +120,7 @@ class Op:
         "internal",
         "lane",
         "lengthens",
+        "masks",
         "name",
         "origin",
         "padded",
@@ -149,6 +151,7 @@ class Op:
         compose: Callable[..., Any] | None = None,
         slope: Callable[[Any], Any] | None = None,
         tells: bool = False,
+        masks: bool = False,
         lengthens: Callable[..., bool] | None = None,
         padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
         origin: "Op | None" = None,
@@ -159,6 +162,7 @@ class Op:
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
         self.compose, self.slope, self.tells = compose, slope, tells
+        self.masks = masks
         self.signatures: dict[tuple, int] = {}
         self.rules: dict[Any, Any] = {}
         self.unary: dict[Any, Any] = {}
@@ -172,6 +176,11 @@ class Op:
     def given(self) -> str:
         """The letters of the runtime data that a node is given, as keys are not."""
         return self.runtime.replace("k", "")
+
+    def is_bad(self, result: np.ndarray) -> bool:
+        """Whether there is a number in it that is neither finite nor meant."""
+        bad = ~np.isfinite(result)
+        return bool((bad & ~np.isneginf(result) if self.masks else bad).any())
 
     def bind(self, static: tuple) -> Callable[..., Any]:
         """The JAX function with its static arguments given."""

@@ -70,7 +70,7 @@ LOG_SOFTMAX_OP = Op(
     "log_softmax", lambda x: jax.nn.log_softmax(x, axis=0), _at_most_a_matrix
 )
 MASK_OP = Op("mask", form=INPUT, internal=True)
-RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector)
+RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector, masks=True)
 
 
 def log_softmax(x, restrict=None):

@@ -1,0 +1,188 @@
+"""DyNet's own module names, answered from here: programs run as they stand.
+
+    import dynetjax.dropin  # before the first `import dynet`
+    import dynet as dy
+
+From then on ``dynet``, ``_dynet``, ``dynet_config`` and ``dynet_viz`` are modules of
+dynetjax, even if a DyNet is installed. ``python -m dynetjax program.py`` does it for a
+whole program. Under these names `LSTMBuilder` is what it is in release 2.1,
+`VanillaLSTMBuilder`.
+
+Importing ``dynet`` reads dynet_config or the command line, and tells of it on stderr.
+Importing ``_dynet`` leaves that to the program, which calls ``init()``.
+"""
+
+import builtins
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import dynetjax
+from dynetjax import drawing
+from dynetjax.options import parse
+from dynetjax.startup import DynetParams, apply
+
+_CONFIG, _GPU = "__DYNET_CONFIG", "__DYNET_GPU"  # in builtins, as in DyNet
+_VERSION = "2.1"
+
+
+def install() -> None:
+    """Let DyNet's names mean the modules below, from the next import on."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+        for value in vars(dynetjax).values():
+            if isinstance(value, type) and value.__module__.startswith("dynetjax."):
+                # Programs tell our objects by "_dynet." in str(type(x)).
+                value.__module__ = "_dynet"
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in _MODULES:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Loader(), origin=__name__)
+
+
+class _Loader(importlib.abc.Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        _MODULES[module.__name__](module)
+
+
+def _names() -> dict[str, Any]:
+    """The public names of the package as release 2.1 has them."""
+    names = {n: v for n, v in vars(dynetjax).items() if not n.startswith("_")}
+    names |= {
+        "LSTMBuilder": dynetjax.VanillaLSTMBuilder,
+        "DynetParams": _Params,
+        "init": _init,
+        "init_from_params": _init_from_params,
+        "__version__": _VERSION,
+        "__gitversion__": "",
+        "HAVE_CUDA": False,
+    }
+    return names
+
+
+def _fill_dynet(module: ModuleType) -> None:
+    vars(module).update(_names())
+    conf = _get()
+    if conf is None:
+        options = parse(sys.argv)
+    else:
+        params = DynetParams()
+        params.from_config(conf)
+        options = params.options
+    if options.viz:
+        sys.argv[:] = [word for word in sys.argv if word != "--dynet-viz"]
+        drawing.compute_nothing()
+    else:
+        _start(options)
+
+
+def _fill_extension(module: ModuleType) -> None:
+    vars(module).update(_names())
+
+
+def _fill_viz(module: ModuleType) -> None:
+    vars(module).update(_names())
+    drawing.compute_nothing()
+
+
+def _fill_config(module: ModuleType) -> None:
+    module.__doc__ = "Settings to be made before DyNet is imported."
+    vars(module).update(set=_set, set_gpu=_set_gpu, gpu=_gpu, get=_get)
+
+
+_MODULES: dict[str, Callable[[ModuleType], None]] = {
+    "dynet": _fill_dynet,
+    "_dynet": _fill_extension,
+    "dynet_config": _fill_config,
+    "dynet_viz": _fill_viz,
+}
+_started = False
+
+
+def _start(options: Any) -> None:
+    """Let settings hold, once."""
+    global _started
+    if _started:
+        print(
+            "WARNING: Attempting to initialize dynet twice. Ignoring.", file=sys.stderr
+        )
+        return
+    _started = True
+    apply(options, tell=True)
+
+
+def _init(shared_parameters: bool | None = None) -> None:
+    """Read the command line, and let it hold."""
+    params = DynetParams()
+    params.from_args(shared_parameters)
+    _start(params.options)
+
+
+class _Params(DynetParams):
+    """DynetParams, whose `init` works once."""
+
+    def init(self) -> None:
+        """Let these settings hold, unless others do."""
+        _start(self.options)
+
+
+def _init_from_params(params: DynetParams) -> None:
+    """The same as ``params.init()``."""
+    params.init()
+
+
+def _set(
+    mem: Any = "512",
+    random_seed: int = 0,
+    autobatch: int = 0,
+    profiling: int = 0,
+    weight_decay: float = 0,
+    shared_parameters: Any = 0,
+    requested_gpus: int = 0,
+    gpu_mask: Sequence[int] | None = None,
+) -> None:
+    """Choose settings; what is not given goes back to what it is at first.
+
+    The command line counts no more. After DyNet was imported nothing changes.
+    """
+    conf = {
+        "mem": mem,
+        "seed": random_seed,
+        "autobatch": autobatch,
+        "profiling": profiling,
+        "weight_decay": weight_decay,
+        "shared_params": shared_parameters,
+        "requested_gpus": requested_gpus,
+        "gpu_mask": list(gpu_mask or ()),
+    }
+    setattr(builtins, _CONFIG, conf)
+
+
+def _set_gpu(flag: bool = True) -> None:
+    """Ask for a GPU; whatever the flag, as in DyNet."""
+    setattr(builtins, _GPU, flag)
+    if _get() is None:
+        _set(requested_gpus=1)
+    else:
+        _get()["requested_gpus"] = 1
+
+
+def _gpu() -> bool | None:
+    """The flag of `set_gpu`, or None."""
+    return getattr(builtins, _GPU, None)
+
+
+def _get() -> Any:
+    """All settings as a dict, or None if there are none."""
+    return getattr(builtins, _CONFIG, None)
+
+
+install()

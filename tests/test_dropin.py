@@ -1,0 +1,212 @@
+"""Programs that were written for DyNet run as they stand."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PROGRAM = """
+import argparse
+import sys
+
+{setup}
+import dynet as dy
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--dynet-seed")
+parser.add_argument("--epochs", type=int)
+print(parser.parse_known_args()[0].epochs, sys.argv[1:])
+
+pc = dy.Model()
+W = pc.add_parameters((2, 2))
+trainer = dy.SimpleSGDTrainer(pc)
+dy.renew_cg()
+x = dy.vecInput(2)
+x.set([1.0, 2.0])
+loss = dy.squared_norm(dy.parameter(W) * x)
+print(f"{{loss.scalar_value():.6f}}")
+loss.backward()
+trainer.update()
+print(dy.__version__, dy.LSTMBuilder is dy.VanillaLSTMBuilder)
+print(type(loss), type(W))
+"""
+
+
+def run(folder, *words, program=None, check=True):
+    """Run words after the interpreter in a folder; stdout and stderr."""
+    if program is not None:
+        (folder / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    if check:
+        assert not done.returncode, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_program(tmp_path):
+    """The seed is DyNet's: this loss is what DyNet 2.1.2 prints."""
+    program = PROGRAM.format(setup="")
+    words = "-m", "dynetjax", "program.py", "--dynet-seed", "5", "--epochs", "3"
+    out, err = run(tmp_path, *words, program=program)
+    lines = out.splitlines()
+    assert lines[0] == "3 ['--dynet-seed', '5', '--epochs', '3']"
+    assert lines[-3:] == [
+        "1.573473",
+        "2.1 True",
+        "<class '_dynet.Expression'> <class '_dynet.Parameters'>",
+    ]
+    assert "[dynet] random seed: 5\n" in err
+    assert "[dynet] memory allocation done.\n" in err
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "import dynetjax.dropin",
+        "import dynetjax.dropin, dynet_config; dynet_config.set(random_seed=5)",
+    ],
+)
+def test_inside_a_program(tmp_path, setup):
+    """dynet_config takes the place of the command line."""
+    seed = "5" if "set(" not in setup else "9"
+    program = PROGRAM.format(setup=setup)
+    out, _ = run(tmp_path, "program.py", "--dynet-seed", seed, program=program)
+    assert "1.573473" in out.splitlines()
+
+
+def test_a_module(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "helper.py").write_text("from dynet import *\nnumber = 7\n")
+    (package / "module.py").write_text(
+        "import sys\nfrom . import helper\nimport dynet\n"
+        "print(__name__, helper.number, sys.argv[1:], helper.tanh is dynet.tanh)\n"
+    )
+    out, _ = run(tmp_path, "-m", "dynetjax", "-m", "package.module", "a", "b")
+    assert out == "__main__ 7 ['a', 'b'] True\n"
+
+
+def test_what_lies_beside_the_program_can_be_imported(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "helper.py").write_text("number = 7\n")
+    (tmp_path / "folder" / "program.py").write_text(
+        "import helper; print(helper.number)"
+    )
+    assert run(tmp_path, "-m", "dynetjax", "folder/program.py")[0] == "7\n"
+
+
+def test_extension_module(tmp_path):
+    """`_dynet` leaves the start to the program; a second one is ignored."""
+    program = """
+import _dynet as dy
+params = dy.DynetParams()
+params.set_random_seed(5)
+params.set_mem(100)
+params.init()
+dy.init_from_params(params)
+dy.init()
+print(dy.ParameterCollection().add_parameters(1).as_array())
+import sys
+print("dynet" in sys.modules)
+"""
+    out, err = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out.splitlines()[-1] == "False"
+    assert err.count("random seed: 5") == 1
+    assert "allocating memory: 100MB" in err
+    assert err.count("initialize dynet twice") == 2
+
+
+def test_config_module(tmp_path):
+    program = """
+import dynet_config
+print(dynet_config.get(), dynet_config.gpu())
+dynet_config.set(mem=100, random_seed=3, weight_decay=0.5)
+dynet_config.set_gpu(False)
+print(dynet_config.get())
+dynet_config.set(autobatch=1)
+print(dynet_config.get()["seed"], dynet_config.get()["requested_gpus"])
+try:
+    dynet_config.set(seed=3)
+except TypeError as error:
+    print("TypeError")
+"""
+    out, _ = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out.splitlines() == [
+        "None None",
+        "{'mem': 100, 'seed': 3, 'autobatch': 0, 'profiling': 0, 'weight_decay': 0.5, "
+        "'shared_params': 0, 'requested_gpus': 1, 'gpu_mask': []}",
+        "0 0",
+        "TypeError",
+    ]
+
+
+def test_drawing_without_computing(tmp_path):
+    program = """
+import sys
+import dynet as dy
+W = dy.Model().add_parameters((2, 2))
+y = dy.tanh(W * dy.inputVector([1, 2]))
+print(y.value(), y.npvalue(), sys.argv)
+dy.print_graphviz()
+"""
+    words = "-m", "dynetjax", "program.py", "--dynet-viz", "x"
+    out, err = run(tmp_path, *words, program=program)
+    assert out.splitlines()[0] == "None None ['program.py', 'x']"
+    assert "tanh" in out
+    assert "[dynet]" not in err
+
+
+def test_saved_builders_go_by_dynets_names(tmp_path):
+    program = """
+import dynet as dy
+pc = dy.ParameterCollection()
+dy.save("model", [dy.LSTMBuilder(1, 2, 3, pc), dy.CoupledLSTMBuilder(1, 2, 3, pc)])
+print([b.whoami() for b in dy.load("model", dy.ParameterCollection())])
+print(b"_dynet" in open("model.meta", "rb").read())
+"""
+    out, _ = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out.splitlines() == ["['VanillaLSTMBuilder', 'CoupledLSTMBuilder']", "True"]
+
+
+def test_a_program_in_python_2(tmp_path):
+    """And what it imports; a traceback shows lines of the original."""
+    (tmp_path / "helper.py").write_text(
+        "def halves(n):\n    return [x for x in xrange(n)]\n"
+    )
+    program = """import dynet as dy
+from helper import halves
+print "loss", dy.inputVector([1.0]).value()
+print len(halves(3)), {1: 2}.has_key(1)
+raise ValueError, "here"
+"""
+    words = "-m", "dynetjax", "--py2", "program.py"
+    out, err = run(tmp_path, *words, program=program, check=False)
+    assert out.splitlines() == ["loss 1.0", "3 True"]
+    assert 'program.py", line 5' in err
+    assert 'raise ValueError, "here"' in err
+
+
+def test_what_is_no_python(tmp_path):
+    words = "-m", "dynetjax", "--py2", "program.py"
+    _, err = run(tmp_path, *words, program="print (((", check=False)
+    assert "--py2: program.py cannot be converted" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ([], "Runs a program that was written for DyNet"),
+        (["none.py"], "no such program"),
+    ],
+)
+def test_nothing_to_run(tmp_path, words, match):
+    assert match in run(tmp_path, "-m", "dynetjax", *words, check=False)[1]
