@@ -15,10 +15,10 @@ from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.storage import DenseStorage, TableStorage
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 
 
-class ParameterCollection(Unique):
+class ParameterCollection(Whole):
     """Holds parameters and lookup tables, its own and those of sub-collections.
 
     Args:

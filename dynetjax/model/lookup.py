@@ -13,7 +13,7 @@ from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.registry import SIGNATURES, Op, intern
 from dynetjax.ops.rules import Rule, rule_for
 from dynetjax.ops.sources import lookup_rule, parameter_rule
@@ -53,7 +53,7 @@ class RowExpression(Expression):
     set_index = set
 
 
-class LookupParameters(Unique, Expression):
+class LookupParameters(Whole, Expression):
     """A table of N trainable rows; made by `add_lookup_parameters`.
 
     ``E[i]`` is row i as an expression, ``E.batch(ids)`` a batch of rows. Only rows
@@ -75,6 +75,9 @@ class LookupParameters(Unique, Expression):
         self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
         self.rule = _whole(parameter_rule(*of, False))
         self.view = self.rule.view
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.storage,)
 
     def __repr__(self) -> str:
         return f"LookupParameter {self.storage.name}"

@@ -11,7 +11,7 @@ from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, to_device, to_host
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.sources import parameter_rule
 
@@ -29,6 +29,9 @@ class _Leaf(Expression):
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
         self.view = self.rule.view
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.storage,)
+
     def locate(self) -> tuple[ComputationGraph, Expression]:
         return current_graph(), self
 
@@ -43,7 +46,7 @@ class ConstantParameters(_Leaf):
         return f"Constant {self.storage.name}"
 
 
-class Parameters(Unique, _Leaf):
+class Parameters(Whole, _Leaf):
     """A trainable tensor of a collection; made by `add_parameters`.
 
     It is an expression of every graph: its node is made at the first use in each.

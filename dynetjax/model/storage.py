@@ -129,6 +129,11 @@ class DenseStorage:
     def will_read(self, rows: np.ndarray | None) -> None:
         """Its values are always ready."""
 
+    def __reduce__(self) -> tuple:
+        about = self.has_gradient, self.updated
+        gradient = None if self.gradient is None else np.array(self.gradient)
+        return _dense, (self.name, np.array(self.values), gradient, *about)
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         raise AssertionError(f"{self.name} is no table: it has no rows")
 
@@ -291,6 +296,12 @@ class TableStorage:
         stored = self._stored if self._edited is None else self._edited
         return np.asarray(stored)[rows]
 
+    def __reduce__(self) -> tuple:
+        about = self.has_gradient, self.updated
+        whole = None if self.gradient is None else np.array(self.gradient)
+        parts = [(np.array(rows), np.array(values)) for rows, values in self._parts]
+        return _table, (self.name, np.array(self.host_values()), whole, parts, *about)
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients ``values[k]`` of the rows ``rows[k]``; see `RowGradient`."""
         self._parts.append(RowGradient(rows, values))
@@ -398,6 +409,33 @@ class TableStorage:
         for rows, values in gradient.parts:
             found.append(np.asarray(values)[rows < self.shape[0]])
         return _largest(found)
+
+
+def _dense(
+    name: str, values: np.ndarray, gradient: Any, has_gradient: bool, updated: bool
+) -> DenseStorage:
+    """What was pickled."""
+    made = DenseStorage(name, values)
+    made.gradient = None if gradient is None else to_device(gradient)
+    made.has_gradient, made.updated = has_gradient, updated
+    return made
+
+
+def _table(
+    name: str,
+    values: np.ndarray,
+    whole: Any,
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    has_gradient: bool,
+    updated: bool,
+) -> TableStorage:
+    """What was pickled."""
+    made = TableStorage(name, values)
+    made.gradient = None if whole is None else to_device(whole)
+    for rows, row_gradients in parts:
+        made.add_row_gradients(rows, to_device(row_gradients))
+    made.has_gradient, made.updated = has_gradient, updated
+    return made
 
 
 def _largest(arrays: list[Any]) -> float:

@@ -1,8 +1,27 @@
-"""Objects that are what they are: neither copied nor pickled, as in DyNet."""
+"""Objects that are what they are."""
 
 from typing import NoReturn
 
 from dynetjax.errors import explain
+
+
+class Whole:
+    """Mixin that refuses ``copy.copy``: half a copy would share what it must not.
+
+    ``copy.deepcopy`` and ``pickle`` make whole copies, of all that belongs to it.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(
+            explain(
+                f"{type(self).__name__}: no shallow copies",
+                got="copy.copy",
+                expected="one object, passed around",
+                fix="copy.deepcopy, which copies the parameters, too",
+            )
+        )
 
 
 class Unique:
@@ -16,6 +35,6 @@ class Unique:
                 f"{type(self).__name__}: no copies and no pickles",
                 got="copy or pickle",
                 expected="one object, passed around",
-                fix="save the collection to a file and load it",
+                fix="copy or save what it was made of, and make it again",
             )
         )

@@ -24,6 +24,15 @@ class Resumable(Averaging):
     _lagging: Lagging | None
     _numbers: tuple[float, ...] | None
     _states: Any
+    _made_with: tuple[tuple, dict[str, Any]]
+
+    def __new__(cls, *args: Any, **options: Any) -> "Resumable":
+        made = super().__new__(cls)
+        made._made_with = args, options
+        return made
+
+    def __reduce__(self) -> tuple:
+        return _made_again, (type(self), *self._made_with, self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
         """All that the trainer knows: plain values, and arrays under ``"arrays"``."""
@@ -91,6 +100,15 @@ class Resumable(Averaging):
                     self._lagging.begin(self._census.tables)
 
         return take_all
+
+
+def _made_again(
+    kind: type[Resumable], args: tuple, options: dict[str, Any], state: dict[str, Any]
+) -> Resumable:
+    """What was pickled."""
+    made = kind(*args, **options)
+    made.load_state_dict(state)
+    return made
 
 
 def _plain(values: dict[str, Any]) -> str:

@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 
 
-class Settings(Unique):
+class Settings(Whole):
     """Learning rate, clipping, and whether updates are sparse.
 
     Attributes:

@@ -1,8 +1,6 @@
 """Names, lists, shapes and first values of what a collection makes."""
 
-import copy
 import gc
-import pickle
 
 import numpy as np
 import pytest
@@ -150,13 +148,6 @@ def test_device(m):
 def test_parent_is_a_collection():
     with pytest.raises(TypeError, match="parent is no collection"):
         dy.ParameterCollection(3)
-
-
-def test_no_copies(m):
-    for thing in m, m.add_parameters(1), m.add_lookup_parameters((1, 1)):
-        for use in copy.copy, copy.deepcopy, pickle.dumps:
-            with pytest.raises(TypeError, match="no copies and no pickles"):
-                use(thing)
 
 
 def test_weight_decay(m):

@@ -1,6 +1,5 @@
 """What every trainer does around its rule, with gradients put in by hand."""
 
-import copy
 import gc
 
 import jax.numpy as jnp
@@ -418,10 +417,6 @@ class TestSettings:
     def test_not_a_collection(self, pair):
         with pytest.raises(TypeError, match="m is no collection"):
             pair[0](3)
-
-    def test_no_copy(self, pair):
-        with pytest.raises(TypeError, match="no copies"):
-            copy.copy(pair[0](ParameterCollection()))
 
     def test_keeps_the_collection(self):
         m = ParameterCollection()
