@@ -15,24 +15,41 @@ Importing ``_dynet`` leaves that to the program, which calls ``init()``.
 import builtins
 import importlib.abc
 import importlib.machinery
+import os
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import dynetjax
-from dynetjax import drawing
+from dynetjax import drawing, old_api
 from dynetjax.options import parse
 from dynetjax.startup import DynetParams, apply
 
 _CONFIG, _GPU = "__DYNET_CONFIG", "__DYNET_GPU"  # in builtins, as in DyNet
 _VERSION = "2.1"
+_TRAINERS = (
+    "SimpleSGDTrainer",
+    "CyclicalSGDTrainer",
+    "MomentumSGDTrainer",
+    "AdagradTrainer",
+    "AdadeltaTrainer",
+    "RMSPropTrainer",
+    "AdamTrainer",
+    "AmsgradTrainer",
+)
+# ``from dynet import *`` gives these, too.
+_IMPORTED = {"np": np, "os": os, "pickle": pickle, "sys": sys}
 
 
 def install() -> None:
     """Let DyNet's names mean the modules below, from the next import on."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        old_api.install()
         for value in vars(dynetjax).values():
             if isinstance(value, type) and value.__module__.startswith("dynetjax."):
                 # Programs tell our objects by "_dynet." in str(type(x)).
@@ -56,6 +73,8 @@ class _Loader(importlib.abc.Loader):
 def _names() -> dict[str, Any]:
     """The public names of the package as release 2.1 has them."""
     names = {n: v for n, v in vars(dynetjax).items() if not n.startswith("_")}
+    names |= {n: old_api.with_old_arguments(names[n]) for n in _TRAINERS}
+    names |= _IMPORTED
     names |= {
         "LSTMBuilder": dynetjax.VanillaLSTMBuilder,
         "DynetParams": _Params,
@@ -64,6 +83,7 @@ def _names() -> dict[str, Any]:
         "__version__": _VERSION,
         "__gitversion__": "",
         "HAVE_CUDA": False,
+        "Saveable": old_api.Saveable,
     }
     return names
 

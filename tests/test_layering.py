@@ -24,7 +24,7 @@ LAYERS = [
     ("io",),
     ("config", "options", "listing"),
     ("startup", "drawing", "nonfinite"),
-    ("cg", "python2"),
+    ("cg", "python2", "old_api"),
     ("",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))
