@@ -5,6 +5,7 @@ graph and no size. Two components with equal bodies share compiled functions, wh
 model they belong to.
 """
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -90,12 +91,14 @@ class Body:
         uniforms: shape of each, and whether it is constant.
         pools: shape of each pool it reads or writes.
         columns: columns of its tape, of one number per lane.
+        largest: how many numbers the largest of its results has.
     """
 
     cells: tuple[Cell, ...]
     uniforms: tuple[tuple[Shape, bool], ...]
     pools: tuple[Shape, ...]
     columns: int
+    largest: int
 
 
 @dataclass(slots=True)
@@ -161,7 +164,8 @@ def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
 
 @cache
 def _body(cells, uniforms, pools, columns: int) -> Body:
-    return Body(cells, uniforms, pools, columns)
+    shapes = [s.shape for cell in cells for s in (cell, *cell.steps)]
+    return Body(cells, uniforms, pools, columns, max(map(math.prod, shapes)))
 
 
 def _cell(

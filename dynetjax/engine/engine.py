@@ -11,6 +11,7 @@ from dynetjax.engine.archive import Archive, archive
 from dynetjax.engine.draws import Draws, SeededDraws, undrawn
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
+from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.stats import count, phase
@@ -120,10 +121,12 @@ class Engine:
         state = self._state(graph)
         lanes, done = [node for node in nodes if node.lanes], state.done
         if any(_has_no_rows(node) or node.args[0] >= done for node in lanes):
-            self._compute(graph, state, lanes)
+            with memory_of(graph):
+                self._compute(graph, state, lanes)
         with phase("wait"):  # and not before: the device works on the last update still
             self._before_read()
-            return [self._rows(state, node) for node in nodes]
+            with memory_of(graph):
+                return [self._rows(state, node) for node in nodes]
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
@@ -188,8 +191,9 @@ class Engine:
             one = np.ones(kind.shape, np.float32)
             _accumulate({kind.id: [one]}, (), _parameters_of(kind))
             return
-        last = self._differentiate(graph, state, node, full)
-        last.weights = state.uniforms.pull_back(last.weights)
+        with memory_of(graph):
+            last = self._differentiate(graph, state, node, full)
+            last.weights = state.uniforms.pull_back(last.weights)
         state.last = last
         _accumulate(last.weights, last.touched(), _reached(graph, last))
 

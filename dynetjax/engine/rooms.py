@@ -9,7 +9,7 @@ are much too large; and what is small beside the others has room to spare.
 import math
 
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
-FIRST_BYTES, SMALL_BYTES = 1 << 14, 1 << 23
+FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 
@@ -24,8 +24,10 @@ def first_room(
 ) -> int:
     """The smallest room for rows of this size: a power of two.
 
-    The rows take `in_all` bytes, but are no fewer than `least` and no more than `most`.
+    The rows take `in_all` bytes, but are no fewer than `least` and no more than `most`;
+    fewer if they are large.
     """
+    least = max(min(least, LARGE_BYTES // row_bytes), 2)
     first = min(max(in_all // row_bytes, least), most)
     return 1 << (first.bit_length() - 1)
 

@@ -17,9 +17,12 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling
+from dynetjax.ops.registry import IMPORT, INPUT
 
 LOOP_WIDTHS = (2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
+LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
+LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
@@ -163,8 +166,15 @@ def _row_bytes(scope: Scope) -> Sizes:
             sizes = [math.prod(s.shape) for s in steps if s.op.contraction]
             columns = sum(1 + len(MACROS[m].leaves) for m in component.macros)
             kept = max(sizes, default=0) // CHEAPER
-            scope.row_bytes[lanes_key(component)] = 4 * max(columns, kept)
+            given = [math.prod(MACROS[m].shape) for m in component.macros if _given(m)]
+            each = 4 * max(columns, kept, *given)
+            scope.row_bytes[lanes_key(component)] = each
     return scope.row_bytes
+
+
+def _given(macro: int) -> bool:
+    """Whether the rows of a macro come from the host, all its lanes in one array."""
+    return MACROS[macro].form in (INPUT, IMPORT)
 
 
 def _lanes(
@@ -238,15 +248,19 @@ def _width(scope: Scope, component: Component, counts: list[int]) -> int:
     """
     body = wiring(scope, component).body
     settled = _settled.get(body)
+    large = body.largest > LARGE
+    trip, patience = (0, 0) if large else (TRIP_COST, PATIENCE)
     if settled is not None:
         trips = sum([-(-n // settled) for n in counts])
-        if trips * (TRIP_COST + settled) <= 2 * sum(counts) + PATIENCE:
+        if trips * (trip + settled) <= 2 * sum(counts) + patience:
             return settled  # no width costs less than a lane for each lane
     widths = LOOP_WIDTHS if component.cyclic else WIDTHS
-    cost = {w: sum([-(-n // w) for n in counts]) * (TRIP_COST + w) for w in widths}
-    best = min(cost, key=lambda w: cost[w])
+    if large:
+        widths = LARGE_WIDTHS
+    cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}
+    best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(body, best)
-    if settled not in cost or cost[settled] > 2 * cost[best] + PATIENCE:
+    if settled not in cost or cost[settled] > 2 * cost[best] + patience:
         settled = best
     _settled[body] = settled
     return settled
@@ -254,4 +268,5 @@ def _width(scope: Scope, component: Component, counts: list[int]) -> int:
 
 def settled_width(scope: Scope, component: Component) -> int:
     """The width of a component that has no nodes in a graph."""
-    return _settled.get(wiring(scope, component).body, WIDTHS[0])
+    body = wiring(scope, component).body
+    return _settled.get(body, (LARGE_WIDTHS if body.largest > LARGE else WIDTHS)[0])

@@ -10,6 +10,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine.explain import describe
+from dynetjax.graph import current_graph
 
 
 @pytest.fixture
@@ -55,10 +56,11 @@ class TestExplain:
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)
         chain(3)
-        assert "test_explain.py:" in describe(dy.renew_cg.__globals__["_thread"].graph)
+        assert "test_explain.py:" in describe(current_graph())
 
     def test_an_empty_graph(self):
-        assert describe(dy.renew_cg()) == "an empty graph"
+        dy.renew_cg()
+        assert describe(current_graph()) == "an empty graph"
 
 
 class TestStats:
@@ -151,7 +153,7 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
         dy.init(async_checks=False)
         dy.renew_cg()
         dy.log(w * 0).backward()
-        with pytest.raises(RuntimeError, match="the norm of the gradients"):
+        with pytest.raises(RuntimeError, match="Magnitude of gradient is bad"):
             trainer.update()
 
     @pytest.mark.parametrize("flag", ["--dynet-profiling=1", "--dynet_profiling=1"])
@@ -168,7 +170,7 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
             capture_output=True,
             text=True,
         )
-        assert "--dynet-profiling: not a number" in done.stderr
+        assert "--dynet-profiling: it will not do" in done.stderr
 
     def test_the_persistent_cache_keeps_short_compilations(self, tmp_path):
         """A second process loads what the first has compiled."""

@@ -1,0 +1,66 @@
+"""What users are told when memory runs out."""
+
+import re
+from collections import Counter
+from typing import Any
+
+import jax
+
+from dynetjax.errors import explain
+from dynetjax.graph import ComputationGraph
+
+_SHOWN = 3
+_FIX = (
+    "smaller batches or shorter sentences; dy.renew_cg() between examples; sparse "
+    "updates for tables; on a GPU, XLA_PYTHON_CLIENT_MEM_FRACTION"
+)
+
+
+class memory_of:
+    """A context in which the error, where memory runs out, tells what takes most.
+
+    Raises:
+        MemoryError: it did.
+    """
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: ComputationGraph):
+        self._graph = graph
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if error is not None and _is_about_memory(error):
+            raise _explained(str(error), self._graph) from error
+
+
+def _is_about_memory(error: BaseException) -> bool:
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return "RESOURCE_EXHAUSTED" in str(error)
+    return isinstance(error, MemoryError)
+
+
+def _explained(reason: str, graph: ComputationGraph) -> MemoryError:
+    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for node in graph.nodes:
+        dim = node.full_dim
+        label = f"{node.rule.signature.op.name} {dim}"
+        sizes[label] += 4 * dim.size * max(1, node.lanes)
+        counts[label] += 1
+    largest = [
+        f"{counts[label]} {label} take {size / 2**20:,.0f} MB"
+        for label, size in sizes.most_common(_SHOWN)
+    ]
+    asked = re.search(r"allocat\w+ ([\d.,]+ ?\w+)", reason)
+    return MemoryError(
+        explain(
+            "memory ran out",
+            got=f"{asked[1] if asked else 'more memory'} could not be had; of this "
+            f"graph, {'; '.join(largest) or 'which is empty, nothing'}",
+            expected="room for the values of a graph, and as much for gradients",
+            fix=_FIX,
+        )
+    )

@@ -1,0 +1,86 @@
+"""Where memory runs out: an error that tells what takes it, and nothing is lost."""
+
+import jax
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine.memory import memory_of
+from dynetjax.engine.run import Run
+from dynetjax.graph import current_graph
+
+
+def example():
+    m = dy.ParameterCollection()
+    W = m.parameters_from_numpy(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    E = m.lookup_parameters_from_numpy(np.ones((3, 2)))
+    dy.renew_cg()
+    return W, E, dy.squared_norm(dy.tanh(W * E[1]))
+
+
+def test_nothing_is_lost(monkeypatch):
+    """After the error the same graph can be computed, or another one."""
+    W, E, loss = example()
+
+    def fail(self, *args, **options):
+        reason = "RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes."
+        raise jax.errors.JaxRuntimeError(reason)
+
+    for read in loss.value, loss.backward:
+        with monkeypatch.context() as patched:
+            patched.setattr(Run, "forward", fail)
+            with pytest.raises(MemoryError, match="123 bytes could not be had"):
+                read()
+    assert not W.grad_as_array().any()
+    value = loss.value()
+    loss.backward()
+    gradients = W.grad_as_array(), E.grad_as_array()
+    W, E, again = example()
+    assert again.value() == value
+    again.backward()
+    np.testing.assert_array_equal(W.grad_as_array(), gradients[0])
+    np.testing.assert_array_equal(E.grad_as_array(), gradients[1])
+
+
+def test_other_errors_of_the_device(monkeypatch):
+    _, _, loss = example()
+
+    def fail(self, *args, **options):
+        raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+    monkeypatch.setattr(Run, "forward", fail)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
+        loss.value()
+
+
+def test_the_message():
+    dy.renew_cg()
+    for _ in range(2):
+        dy.tanh(dy.inputTensor(np.zeros((1024, 512))))
+    dy.sum_elems(dy.zeros(3))
+    with pytest.raises(MemoryError) as caught, memory_of(current_graph()):
+        raise MemoryError("Unable to allocate 7.5 GiB for an array")
+    assert "7.5 GiB could not be had" in str(caught.value)
+    assert "2 tanh {1024,512} take 4 MB" in str(caught.value)
+    dy.renew_cg()
+    with pytest.raises(MemoryError, match="which is empty"), memory_of(current_graph()):
+        raise MemoryError
+
+
+def test_other_errors_pass():
+    with pytest.raises(ValueError, match="something other"), memory_of(current_graph()):
+        raise ValueError("something other")
+
+
+def test_large_rows_take_the_room_they_need():
+    """A matrix per node: no arrays for many more, and no lanes without one."""
+    m = dy.ParameterCollection()
+    W = m.add_parameters((300, 300))
+    for _ in range(6):
+        dy.renew_cg()
+        y = W * dy.inputTensor(np.ones((300, 200)))
+        loss = dy.squared_norm(dy.tanh(y))
+        loss.backward()
+    parts = loss.graph.state.parts
+    pools = [pool for part in parts for pool in part.pools.values()]
+    assert sum(pool.nbytes for pool in pools) < 40 * 4 * 300 * 200
