@@ -8,8 +8,23 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 import sys as _sys
 
 from dynetjax import config as _config
+from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
+from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
+from dynetjax.builders.birnn import BiRNNBuilder
+from dynetjax.builders.child_sum_tree_lstm import ChildSumTreeLSTMBuilder
+from dynetjax.builders.class_factored_softmax import ClassFactoredSoftmaxBuilder
+from dynetjax.builders.compact_vanilla_lstm import CompactVanillaLSTMBuilder
 from dynetjax.builders.coupled_lstm import CoupledLSTMBuilder, LSTMBuilder
+from dynetjax.builders.fast_lstm import FastLSTMBuilder
+from dynetjax.builders.gru import GRUBuilder
+from dynetjax.builders.hierarchical_softmax import HierarchicalSoftmaxBuilder
+from dynetjax.builders.nary_tree_lstm import NaryTreeLSTMBuilder
+from dynetjax.builders.simple_rnn import SimpleRNNBuilder
+from dynetjax.builders.softmax import SoftmaxBuilder
+from dynetjax.builders.sparse_lstm import SparseLSTMBuilder
+from dynetjax.builders.standard_softmax import StandardSoftmaxBuilder
 from dynetjax.builders.state import RNNState, StackedRNNState
+from dynetjax.builders.unidirectional_tree_lstm import UnidirectionalTreeLSTMBuilder
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.checkpoints import cg_checkpoint, cg_revert

@@ -5,7 +5,8 @@ DyNet computed. A program sees the module as `dy`, its arrays as `A`, and makes
 parameters with ``P(name)`` and tables with ``L(name)``; it fills `out` with
 expressions, `val` with plain values, and perhaps `loss`. Without one, the loss is the
 sum of every output times the weights recorded under R. Programs that say
-`LSTMBuilder` mean the one of release 2.1, which is `VanillaLSTMBuilder` here.
+`LSTMBuilder` mean the one of release 2.1, which is `VanillaLSTMBuilder` here. Those
+that read files find them in FILES, and write to TMP.
 """
 
 import builtins
@@ -71,6 +72,7 @@ def run(case, stored, folder):
         "out": {},
         "val": {},
         "TMP": str(folder),
+        "FILES": str(DATA / "files"),
         "P": once(pc.parameters_from_numpy),
         "L": once(pc.lookup_parameters_from_numpy),
     }

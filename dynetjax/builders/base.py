@@ -7,20 +7,21 @@ belong to threads, so several threads may use one builder.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
+from dynetjax.dims import trim
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.unique import Unique
-from dynetjax.ops.arithmetic import cmult
+from dynetjax.ops.arguments import number
 from dynetjax.ops.inputs import inputTensor
-from dynetjax.ops.noise import dropout, rate
 
 Masks = list[tuple[Expression | None, ...]]
 
@@ -29,26 +30,39 @@ class Session:
     """A builder in one graph.
 
     Attributes:
-        layers: per layer, its parameters as expressions; constant ones where the
-            first ``initial_state`` had update=False.
         root: the state before any input.
         masks: dropout masks by batch size; per layer one for each rate.
     """
 
     def __init__(self, builder: "RNNBuilder", update: bool):
-        self.layers = [
-            tuple(p.expr(update) for p in layer) for layer in builder.all_parameters()
-        ]
-        self.root = RNNState(builder, (), None)
+        self._builder, self._update = builder, update
+        self.root = RNNState(builder, (), None, None)
         self.masks: dict[int, Masks] = {}
 
+    @cached_property
+    def shown(self) -> list[Vectors]:
+        """Per layer, what `get_parameter_expressions` shows."""
+        return self._builder._expressions(self._update)
+
+    @cached_property
+    def layers(self) -> list[Vectors]:
+        """Per layer, what a step computes with."""
+        return self._builder._prepared(self.shown, self._update)
+
     def revert(self, nodes: int) -> None:
-        """Forget masks that were drawn after the first `nodes` nodes of the graph."""
+        """Forget what was made after the first `nodes` nodes of the graph."""
         self.masks = {
-            size: masks
-            for size, masks in self.masks.items()
-            if all(m is None or m.index < nodes for layer in masks for m in layer)
+            size: masks for size, masks in self.masks.items() if not _cut(masks, nodes)
         }
+        for name in "shown", "layers":
+            if _cut(self.__dict__.get(name, ()), nodes):
+                del self.__dict__[name]
+
+
+def _cut(layers: Iterable[tuple[Expression | None, ...]], nodes: int) -> bool:
+    """Whether any is not among the first `nodes` nodes; parameters are no nodes."""
+    every = [e for layer in layers for e in layer if e is not None]
+    return any(e.graph is not None and e.index >= nodes for e in every)
 
 
 class RNNBuilder(Unique):
@@ -58,7 +72,6 @@ class RNNBuilder(Unique):
     """
 
     collection_name: ClassVar[str]
-    rate_names: ClassVar[tuple[str, ...]] = ("d", "d_h")
 
     def __init__(
         self, layers: int, input_dim: int, hidden_dim: int, model: ParameterCollection
@@ -72,11 +85,10 @@ class RNNBuilder(Unique):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.layers = _unsigned(self.whoami(), "layers", layers)
-        self.input_dim = _unsigned(self.whoami(), "input_dim", input_dim)
-        self.hidden_dim = _unsigned(self.whoami(), "hidden_dim", hidden_dim)
+        self.layers = unsigned(self.whoami(), "layers", layers)
+        self.input_dim = unsigned(self.whoami(), "input_dim", input_dim)
+        self.hidden_dim = unsigned(self.whoami(), "hidden_dim", hidden_dim)
         self._collection = model.add_subcollection(self.collection_name)
-        self._rates = [0.0] * len(self.rate_names)
         self._parameters: list[list[Parameters]] = []
         for layer in range(self.layers):
             self._parameters.append(self._add_layer(self._input_size(layer)))
@@ -88,6 +100,21 @@ class RNNBuilder(Unique):
     @abstractmethod
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         """The vectors of the state after reading `x`; none stand for no state."""
+
+    def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
+        """The same where every layer reads `aux`, too."""
+        raise ValueError(
+            explain(
+                "add_auxiliary_input: the builder has no weights for it",
+                got=self.whoami(),
+                expected="a SimpleRNNBuilder that supports lags",
+                fix="build it with support_lags=True, or concatenate aux to the input",
+            )
+        )
+
+    def shown(self, vectors: Vectors) -> Expression:
+        """The output of a state that has read an input."""
+        return vectors[-1]
 
     @abstractmethod
     def outputs(self, vectors: Vectors) -> Vectors:
@@ -107,7 +134,7 @@ class RNNBuilder(Unique):
         return self.layers, self.input_dim, self.hidden_dim
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> "RNNBuilder":
+    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         layers, input_dim, hidden_dim, *others = spec
         return cls(layers, input_dim, hidden_dim, model, *others)
@@ -132,20 +159,9 @@ class RNNBuilder(Unique):
                 layers.
         """
         session = self._session("get_parameter_expressions")
-        if not session.layers:
-            raise ValueError(
-                explain(
-                    "get_parameter_expressions: the builder has no layers",
-                    got="layers=0",
-                    expected="at least one layer",
-                    fix="build it with more layers",
-                )
-            )
-        counts = [len(layer) for layer in self._parameters]
-        return [
-            list(layer[:count])
-            for layer, count in zip(session.layers, counts, strict=True)
-        ]
+        if not self.layers:
+            raise self._no_layers("get_parameter_expressions")
+        return [list(layer) for layer in session.shown]
 
     def all_parameters(self) -> list[list[Parameters]]:
         """What each layer computes with; `get_parameters` may show fewer."""
@@ -175,33 +191,22 @@ class RNNBuilder(Unique):
         """As `initial_state`, from arrays or lists of numbers."""
         return self.initial_state([inputTensor(v) for v in vecs], update)
 
+    @abstractmethod
     def set_dropout(self, p: float) -> None:
-        """Drop inputs and recurrent vectors with probability `p`.
+        """Drop with probability `p`; what, and when it is drawn, each builder says."""
 
-        The masks are those of Gal & Ghahramani (arxiv.org/abs/1512.05287): drawn once
-        per graph, the same at every step, and other ones for each batch element; what
-        stays is divided by 1 - p.
-
-        Raises:
-            ValueError: `p` is not in [0, 1).
-        """
-        self._rates = [rate("set_dropout", p)] * len(self.rate_names)
-
+    @abstractmethod
     def disable_dropout(self) -> None:
         """Drop nothing."""
-        self._rates = [0.0] * len(self.rate_names)
 
-    def set_dropout_masks(self, batch_size: int = 1) -> None:
-        """Draw new masks, to be used from here on in this graph.
+    def _expressions(self, update: bool) -> list[Vectors]:
+        """The parameters of each layer in the current graph, as users may have them."""
+        return [tuple(p.expr(update) for p in layer) for layer in self._parameters]
 
-        Args:
-            batch_size: 1 to share them among the elements of a batch.
-        Raises:
-            ValueError: `initial_state` was not called in this graph.
-        """
-        session = self._session("set_dropout_masks")
-        size = _unsigned("set_dropout_masks", "batch_size", batch_size)
-        session.masks = {size: self._draw_masks(size)}
+    def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
+        """The same as a step computes with them."""
+        del update
+        return layers
 
     def _session(self, name: str) -> Session:
         session = current_graph().sessions.get(self)
@@ -212,56 +217,53 @@ class RNNBuilder(Unique):
     def _input_size(self, layer: int) -> int:
         return self.hidden_dim if layer else self.input_dim
 
-    def _accept(self, x: Any) -> tuple[Session, Masks | None]:
-        """What `advance` needs to read `x`: the session, and masks if any rate is."""
-        require_operand("add_input", x)
-        session = self._session("add_input")
+    def _accept(self, x: Any, name: str = "add_input") -> tuple[Session, Masks | None]:
+        """What a step that reads `x` needs: the session, and masks if any rate is."""
+        require_operand(name, x)
+        session = self._session(name)
         if not self.layers:
+            raise self._no_layers(name)
+        return session, None
+
+    def _no_layers(self, name: str) -> ValueError:
+        return ValueError(
+            explain(
+                f"{name}: the builder has no layers",
+                got="layers=0",
+                expected="at least one layer",
+                fix="build it with more layers",
+            )
+        )
+
+    def _nothing(self, x: Expression) -> Expression:
+        """The vector of zeros that the first step for `x` goes on from."""
+        _, *columns = x.rule.kind.shape
+        shape = trim((self.hidden_dim, *columns))
+        return current_graph().zeros(shape, max(1, x.lanes))
+
+    def _zeros(self) -> Vectors:
+        zeros = np.zeros(self.hidden_dim, np.float32)
+        return tuple(inputTensor(zeros) for _ in range(self.layers))
+
+    def _require_count(
+        self, name: str, given: Vectors, counts: tuple[int, ...], fix: str
+    ) -> None:
+        if len(given) not in counts or not given:
+            expected = " or ".join(str(n) for n in counts)
             raise ValueError(
                 explain(
-                    "add_input: the builder has no layers",
-                    got="layers=0",
-                    expected="at least one layer",
-                    fix="build it with more layers",
+                    f"{name}: the number of vectors does not fit the builder",
+                    got=len(given),
+                    expected=f"{expected}, for {self.layers} layers",
+                    fix=fix,
                 )
             )
-        if not any(self._rates):
-            return session, None
-        batch = x.full_dim.batch
-        masks = session.masks.get(batch) or session.masks.get(1)
-        if masks is None:
-            masks = session.masks[batch] = self._draw_masks(batch)
-        return session, masks
-
-    def _draw_masks(self, batch: int) -> Masks:
-        """One mask per layer and rate: of the layer's input, then of its size."""
-        sizes = [
-            (self._input_size(layer), *[self.hidden_dim] * (len(self._rates) - 1))
-            for layer in range(self.layers)
-        ]
-        return [
-            tuple(map(_draw_mask, of_layer, self._rates, [batch] * len(of_layer)))
-            for of_layer in sizes
-        ]
-
-    def _drop(
-        self, masks: Masks | None, layer: int, which: int, x: Expression
-    ) -> Expression:
-        """`x` under the mask of rate `which`, if that rate is on."""
-        mask = masks[layer][which] if masks and self._rates[which] else None
-        return x if mask is None else cmult(x, mask)
 
 
-def _draw_mask(size: int, p: float, batch: int) -> Expression | None:
-    """0 with probability `p`, else 1 / (1 - p); None where nothing is dropped."""
-    if not p:
-        return None
-    return dropout(inputTensor(np.ones((size, batch)), batched=True), p)
-
-
-def _unsigned(owner: str, name: str, value: Any) -> int:
-    number = int(value)
-    if number < 0:
+def unsigned(owner: str, name: str, value: Any) -> int:
+    """A size as an int, if it is not negative; fractions are cut off."""
+    size = int(number(owner, name, value))
+    if size < 0:
         raise OverflowError(
             explain(
                 f"{owner}: {name} is negative",
@@ -270,4 +272,4 @@ def _unsigned(owner: str, name: str, value: Any) -> int:
                 fix=f"check {name}",
             )
         )
-    return number
+    return size

@@ -2,6 +2,7 @@
 
 from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
+from dynetjax.builders.masks import MaskedBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
@@ -12,7 +13,7 @@ from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import rate
 
 
-class CoupledLSTMBuilder(LSTMFamily):
+class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
     """LSTM whose forget gate is 1 - i, with full peephole matrices.
 
         i = sigmoid(W_ix x + W_ih h' + W_ic c' + b_i)
@@ -43,7 +44,7 @@ class CoupledLSTMBuilder(LSTMFamily):
     """
 
     collection_name = "lstm-builder"
-    rate_names = ("d", "d_h", "d_c")
+    _rates: tuple[float, ...] = (0.0, 0.0, 0.0)
 
     def _add_layer(self, input_size: int) -> list[Parameters]:
         size, add = self.hidden_dim, self._collection.add_parameters
@@ -63,7 +64,7 @@ class CoupledLSTMBuilder(LSTMFamily):
             ValueError: a rate is not in [0, 1).
         """
         rates = d, d_r, d_r if d_c is None else d_c
-        self._rates = [rate("set_dropouts", p) for p in rates]
+        self._rates = tuple(rate("set_dropouts", p) for p in rates)
 
     def _step(
         self,
@@ -74,19 +75,17 @@ class CoupledLSTMBuilder(LSTMFamily):
         previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
         W_ix, W_ih, W_ic, b_i, W_ox, W_oh, W_oc, b_o, W_cx, W_ch, b_c = parameters
-        x = self._drop(masks, layer, 0, x)
-        read_by_i, read_by_o, read_by_g = [b_i, W_ix, x], [b_o, W_ox, x], [b_c, W_cx, x]
-        if previous is not None:
-            old_c, old_h = previous
-            old_h = self._drop(masks, layer, 1, old_h)
-            read_by_i += [W_ih, old_h, W_ic, self._drop(masks, layer, 2, old_c)]
-            read_by_o += [W_oh, old_h]
-            read_by_g += [W_ch, old_h]
-        i = logistic(affine_transform(read_by_i))
-        g = tanh(affine_transform(read_by_g))
-        c = cmult(i, g) if previous is None else old_c + cmult(i, g - old_c)
-        read_by_o += [W_oc, self._drop(masks, layer, 2, c)]
-        o = logistic(affine_transform(read_by_o))
+        if masks:
+            x = self._drop(masks, layer, 0, x)
+        old_c, old_h = read_c, read_h = previous or [self._nothing(x)] * 2
+        if masks and previous:
+            read_h = self._drop(masks, layer, 1, old_h)
+            read_c = self._drop(masks, layer, 2, old_c)
+        i = logistic(affine_transform([b_i, W_ix, x, W_ih, read_h, W_ic, read_c]))
+        g = tanh(affine_transform([b_c, W_cx, x, W_ch, read_h]))
+        c = old_c + cmult(i, g - old_c)
+        read_c = self._drop(masks, layer, 2, c) if masks else c
+        o = logistic(affine_transform([b_o, W_ox, x, W_oh, read_h, W_oc, read_c]))
         return c, cmult(o, tanh(c))
 
 

@@ -2,14 +2,11 @@
 
 from abc import abstractmethod
 
-import numpy as np
-
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
-from dynetjax.errors import explain
 from dynetjax.expression import Expression
-from dynetjax.graph import current_graph
-from dynetjax.ops.inputs import inputTensor
+
+_ORDER = "one vector per layer; for set_s all cells, then all outputs"
 
 
 class LSTMFamily(RNNBuilder):
@@ -43,37 +40,14 @@ class LSTMFamily(RNNBuilder):
         return vectors[self.layers :]
 
     def with_outputs(self, vectors: Vectors, given: Vectors) -> Vectors:
-        self._require_count("set_h", given, (self.layers,))
+        self._require_count("set_h", given, (self.layers,), _ORDER)
         return (*(self._cells(vectors) or self._zeros()), *given)
 
     def with_state(self, vectors: Vectors, given: Vectors) -> Vectors:
-        self._require_count("set_s", given, (self.layers, 2 * self.layers))
+        self._require_count("set_s", given, (self.layers, 2 * self.layers), _ORDER)
         if len(given) == self.layers:
             return (*given, *(self.outputs(vectors) or self._zeros()))
         return given
 
     def _cells(self, vectors: Vectors) -> Vectors:
         return vectors[: self.layers]
-
-    def _nothing(self, x: Expression) -> Expression:
-        """The cell, and the output, that the first step for `x` goes on from."""
-        _, *columns = x.rule.kind.shape
-        return current_graph().zeros((self.hidden_dim, *columns), max(1, x.lanes))
-
-    def _zeros(self) -> Vectors:
-        zeros = np.zeros(self.hidden_dim, np.float32)
-        return tuple(inputTensor(zeros) for _ in range(self.layers))
-
-    def _require_count(
-        self, name: str, given: Vectors, counts: tuple[int, ...]
-    ) -> None:
-        if len(given) not in counts or not given:
-            expected = " or ".join(str(n) for n in counts)
-            raise ValueError(
-                explain(
-                    f"{name}: the number of vectors does not fit the builder",
-                    got=len(given),
-                    expected=f"{expected}, for {self.layers} layers",
-                    fix="one vector per layer; for set_s all cells, then all outputs",
-                )
-            )

@@ -17,6 +17,12 @@ class Builder(Protocol):
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         """The vectors of the state after reading `x`; none stand for no state."""
 
+    def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
+        """The same where every layer reads `aux`, too."""
+
+    def shown(self, vectors: Vectors) -> Expression:
+        """The output of a state that has read an input."""
+
     def outputs(self, vectors: Vectors) -> Vectors:
         """Those of the vectors that are outputs of layers."""
 
@@ -48,11 +54,17 @@ class RNNState(Unique):
 
     __slots__ = ("_builder", "_graph", "_output", "_prev", "vectors")
 
-    def __init__(self, builder: Builder, vectors: Vectors, prev: "RNNState | None"):
+    def __init__(
+        self,
+        builder: Builder,
+        vectors: Vectors,
+        prev: "RNNState | None",
+        output: Expression | None,
+    ):
         self._builder = builder
         self._prev = prev
         self._graph = current_graph()
-        self._output = vectors[-1] if vectors else None
+        self._output = output
         self.vectors = vectors
 
     def add_input(self, x: Expression) -> "RNNState":
@@ -66,7 +78,25 @@ class RNNState(Unique):
             ValueError: it is None, stale or of another size; or this state is stale.
         """
         self._require_current("add_input")
-        return RNNState(self._builder, self._builder.advance(self.vectors, x), self)
+        builder = self._builder
+        vectors = builder.advance(self.vectors, x)
+        return RNNState(builder, vectors, self, builder.shown(vectors))
+
+    def add_auxiliary_input(self, x: Expression, aux: Expression) -> "RNNState":
+        """The state after reading `x`, with `aux` read by every layer beside it.
+
+        Args:
+            x: as for `add_input`.
+            aux: ``{hidden_dim}``, say an earlier output; never dropped.
+        Raises:
+            TypeError: `x` or `aux` is no Expression.
+            ValueError: one is None, stale or of another size; this state is stale; or
+                the builder is no SimpleRNNBuilder with ``support_lags=True``.
+        """
+        self._require_current("add_auxiliary_input")
+        builder = self._builder
+        vectors = builder.advance_with(self.vectors, x, aux)
+        return RNNState(builder, vectors, self, builder.shown(vectors))
 
     def add_inputs(self, xs: Iterable[Expression]) -> "list[RNNState]":
         """The states after each of `xs`; raises as `add_input`."""
@@ -79,14 +109,14 @@ class RNNState(Unique):
     def transduce(self, xs: Iterable[Expression]) -> list[Expression]:
         """The outputs after each of `xs`; raises as `add_input`."""
         self._require_current("transduce")
-        outputs, vectors = [], self.vectors
+        outputs, vectors, builder = [], self.vectors, self._builder
         for x in xs:
-            vectors = self._builder.advance(vectors, x)
-            outputs.append(vectors[-1])
+            vectors = builder.advance(vectors, x)
+            outputs.append(builder.shown(vectors))
         return outputs
 
     def output(self) -> Expression | None:
-        """The output of the top layer; None before the first input."""
+        """The output of the top layer, dropped out where a GRU drops; None at first."""
         return self._output
 
     def h(self) -> Vectors:
@@ -116,7 +146,7 @@ class RNNState(Unique):
         self._require_current("set_h")
         given = self._current("set_h", es)
         vectors = self._builder.with_outputs(self.vectors, given)
-        return RNNState(self._builder, vectors, self)
+        return RNNState(self._builder, vectors, self, vectors[-1])
 
     def set_s(self, es: Iterable[Expression] | None = None) -> "RNNState":
         """A state with these vectors, in the order of `s`.
@@ -129,7 +159,7 @@ class RNNState(Unique):
         self._require_current("set_s")
         given = self._current("set_s", es)
         vectors = self._builder.with_state(self.vectors, given)
-        return RNNState(self._builder, vectors, self)
+        return RNNState(self._builder, vectors, self, vectors[-1])
 
     def _require_current(self, name: str) -> None:
         if not self._graph.live:

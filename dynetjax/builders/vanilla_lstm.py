@@ -2,6 +2,7 @@
 
 from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
+from dynetjax.builders.masks import MaskedBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.collection import ParameterCollection
@@ -13,7 +14,7 @@ from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
 
 
-class VanillaLSTMBuilder(LSTMFamily):
+class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
     """LSTM with separate input and forget gates and no peepholes.
 
         i = sigmoid(W_ix x + W_ih h' + b_i)     o = sigmoid(W_ox x + W_oh h' + b_o)
@@ -70,22 +71,28 @@ class VanillaLSTMBuilder(LSTMFamily):
 
     def _add_layer(self, input_size: int) -> list[Parameters]:
         size, add = self.hidden_dim, self._collection.add_parameters
-        parameters = [
-            add((4 * size, input_size)),
-            add((4 * size, size)),
-            add((4 * size,), 0),
-        ]
-        if self.ln_lstm:
-            sizes = 4 * size, 4 * size, size
-            self._norms.append(
-                [self._model.add_parameters((n,), v) for n in sizes for v in (1, 0)]
-            )
+        dims = (4 * size, input_size), (4 * size, size)
+        parameters = [*map(add, dims), add((4 * size,), 0)]
+        self._add_norms()
         return parameters
+
+    def _add_norms(self) -> None:
+        """Make the gains and biases of a layer, if it is normalised."""
+        if self.ln_lstm:
+            size, add = self.hidden_dim, self._model.add_parameters
+            sizes = 4 * size, 4 * size, size
+            self._norms.append([add((n,), v) for n in sizes for v in (1, 0)])
 
     def all_parameters(self) -> list[list[Parameters]]:
         if not self.ln_lstm:
             return self._parameters
         return [a + b for a, b in zip(self._parameters, self._norms, strict=True)]
+
+    def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
+        if not self.ln_lstm:
+            return layers
+        norms = [tuple(p.expr(update) for p in layer) for layer in self._norms]
+        return [a + b for a, b in zip(layers, norms, strict=True)]
 
     def set_dropouts(self, d: float, d_r: float) -> None:
         """Set the dropout rates one by one.
@@ -96,7 +103,7 @@ class VanillaLSTMBuilder(LSTMFamily):
         Raises:
             ValueError: a rate is not in [0, 1).
         """
-        self._rates = [rate("set_dropouts", p) for p in (d, d_r)]
+        self._rates = rate("set_dropouts", d), rate("set_dropouts", d_r)
 
     def _step(
         self,

@@ -254,7 +254,7 @@ def _width(scope: Scope, component: Component, counts: list[int]) -> int:
         trips = sum([-(-n // settled) for n in counts])
         if trips * (trip + settled) <= 2 * sum(counts) + patience:
             return settled  # no width costs less than a lane for each lane
-    widths = LOOP_WIDTHS if component.cyclic else WIDTHS
+    widths: tuple[int, ...] = LOOP_WIDTHS if component.cyclic else WIDTHS
     if large:
         widths = LARGE_WIDTHS
     cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}

@@ -1,0 +1,158 @@
+"""SoftmaxBuilder: what every builder of a softmax over many classes offers."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dynetjax.builders.base import unsigned
+from dynetjax.builders.state import require_operand
+from dynetjax.dims import Dim, DimError
+from dynetjax.errors import explain
+from dynetjax.expression import Expression
+from dynetjax.model.collection import ParameterCollection
+from dynetjax.model.random import mask_seed
+from dynetjax.model.unique import Unique
+from dynetjax.ops.arguments import index_below, indices_below, one_per_element
+
+
+class SoftmaxBuilder(Unique, ABC):
+    """A distribution over classes, given a vector; use one of the subclasses.
+
+    Where a method has `update`, False lets no gradient reach the builder's parameters;
+    it counts for that call alone.
+    """
+
+    collection_name: ClassVar[str]
+    size: int
+    """How many classes there are."""
+
+    def __init__(self, input_dim: int, pc: ParameterCollection):
+        if not isinstance(pc, ParameterCollection):
+            raise TypeError(
+                explain(
+                    f"{self.whoami()}: pc is no collection",
+                    got=f"{pc!r} ({type(pc).__name__})",
+                    expected="a ParameterCollection",
+                    fix="pass dy.ParameterCollection()",
+                )
+            )
+        self.input_dim = unsigned(self.whoami(), "input_dim", input_dim)
+        self._collection = pc.add_subcollection(self.collection_name)
+
+    @abstractmethod
+    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+        """Negative log likelihood, in nats, of class `c`.
+
+        Args:
+            x: ``{input_dim}``, not batched.
+            c: a class. Run-time: a new one never recompiles.
+        Returns:
+            ``{1}``.
+        Raises:
+            TypeError: `x` is no Expression.
+            ValueError: it is stale, batched or of another size; or there is no such
+                class.
+            OverflowError: `c` is negative.
+        """
+
+    @abstractmethod
+    def neg_log_softmax_batch(
+        self, x: Expression, c_list: Any, update: bool = True
+    ) -> Expression:
+        """`neg_log_softmax` of a batch.
+
+        Args:
+            x: ``{input_dim X b}``.
+            c_list: b classes.
+        Returns:
+            ``{1 X b}``.
+        Raises:
+            ValueError: there are not b classes; and as `neg_log_softmax`.
+        """
+
+    @abstractmethod
+    def sample(self, x: Expression) -> int:
+        """A class, drawn from the distribution; it computes the graph.
+
+        Draws follow from `reset_random_seed`.
+
+        Raises:
+            ValueError: `x` is stale, batched or of another size.
+        """
+
+    @abstractmethod
+    def full_log_distribution(self, x: Expression, update: bool = True) -> Expression:
+        """Logarithms of the probabilities of all classes.
+
+        Returns:
+            ``{size X b}``.
+        """
+
+    @abstractmethod
+    def full_logits(self, x: Expression, update: bool = True) -> Expression:
+        """Scores whose softmax is the distribution.
+
+        Returns:
+            ``{size X b}``.
+        """
+
+    def whoami(self) -> str:
+        """The name of the class."""
+        return type(self).__name__
+
+    def param_collection(self) -> ParameterCollection:
+        """The builder's own sub-collection."""
+        return self._collection
+
+    def _input(self, name: str, x: Any) -> Expression:
+        """`x`, checked."""
+        name = f"{self.whoami()}.{name}"
+        require_operand(name, x)
+        if x.full_dim.shape != (self.input_dim,):
+            raise DimError(
+                explain(
+                    f"{name}: x does not fit the builder",
+                    got=x.full_dim,
+                    expected=f"{{{self.input_dim}}}, or a batch of it",
+                    fix="check input_dim",
+                )
+            )
+        return x
+
+    def _single(self, name: str, x: Any) -> Expression:
+        """`x`, checked, where it must not be a batch."""
+        x = self._input(name, x)
+        if x.full_dim.batch > 1:
+            raise DimError(
+                explain(
+                    f"{self.whoami()}.{name}: x is batched",
+                    got=x.full_dim,
+                    expected=Dim((self.input_dim,), 1),
+                    fix="pick_batch_elem(x, k)"
+                    if name == "sample"
+                    else "neg_log_softmax_batch",
+                )
+            )
+        return x
+
+    def _one(self, x: Any, c: Any) -> tuple[Expression, int]:
+        """The arguments of `neg_log_softmax`, checked."""
+        name = "neg_log_softmax"
+        x = self._single(name, x)
+        return x, index_below(f"{self.whoami()}.{name}", "c", c, self.size)
+
+    def _several(self, x: Any, c_list: Any) -> tuple[Expression, list[int]]:
+        """The arguments of `neg_log_softmax_batch`, checked."""
+        name = f"{self.whoami()}.neg_log_softmax_batch"
+        x = self._input("neg_log_softmax_batch", x)
+        classes = indices_below(name, "c_list", c_list, self.size)
+        one_per_element(name, "c_list", classes, x.full_dim.batch)
+        return x, classes
+
+
+def draw(log_probabilities: Expression) -> int:
+    """An index, drawn by logarithms of probabilities."""
+    numbers = log_probabilities.npvalue()
+    noise = np.random.RandomState(mask_seed()).gumbel(size=numbers.shape)
+    return int(np.argmax(numbers + noise))
