@@ -25,6 +25,7 @@ class RowsStorage(DenseStorage):
     """
 
     __slots__ = ("_at", "_entry", "_shape", "_table")
+    in_table = True
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class RowsStorage(DenseStorage):
         part: tuple[Any, ...],
     ):
         self._table, self._entry, self._at = table, entry, part
+        table.shown = False
         self._shape = values.shape
         super().__init__(name, values)
 

@@ -17,7 +17,7 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling
-from dynetjax.ops.registry import IMPORT, INPUT
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 LOOP_WIDTHS = (2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
@@ -173,8 +173,13 @@ def _row_bytes(scope: Scope) -> Sizes:
 
 
 def _given(macro: int) -> bool:
-    """Whether the rows of a macro come from the host, all its lanes in one array."""
-    return MACROS[macro].form in (INPUT, IMPORT)
+    """Whether all its lanes are one array, outside of the pools.
+
+    Those that come from the host are, and the gradients of rows of a table.
+    """
+    found = MACROS[macro]
+    large = math.prod(found.shape) > LARGE
+    return found.form in (INPUT, IMPORT) or (found.form == LOOKUP and large)
 
 
 def _lanes(

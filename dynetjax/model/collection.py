@@ -152,9 +152,7 @@ class ParameterCollection(Whole):
 
     def parameter_count(self) -> int:
         """How many numbers all parameters and tables have together."""
-        shapes = [p.shape() for p in self._parameters]
-        shapes += [t.shape() for t in self._tables]
-        return sum(math.prod(shape) for shape in shapes)
+        return sum(math.prod(owner.shape) for owner in storages(self))
 
     def get_weight_decay(self) -> float:
         """How much of every weight an update takes away; see `set_weight_decay`."""
@@ -294,7 +292,7 @@ def storages(collection: ParameterCollection) -> list[saving.Owner]:
     """What has the numbers of a collection: of parameters, then of tables."""
     return [
         *(p.storage for p in collection.parameters_list()),
-        *(t.storage for t in collection.lookup_parameters_list()),
+        *(t.storage for t in collection.lookup_parameters_list() if t.storage.shown),
     ]
 
 

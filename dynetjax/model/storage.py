@@ -92,6 +92,7 @@ class DenseStorage:
         gradient: accumulated gradient of the same shape; None stands for zeros.
         has_gradient: a backward reached it since the gradient was last cleared.
         updated: trainers may change it.
+        in_table: a table has its numbers, which trainers change there.
     """
 
     __slots__ = (
@@ -103,7 +104,7 @@ class DenseStorage:
         "updated",
         "values",
     )
-    is_table = False
+    is_table = in_table = False
 
     def __init__(self, name: str, values: np.ndarray):
         self.ident = _idents.take(self, values.shape)
@@ -193,6 +194,8 @@ class TableStorage:
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
         before_read: called with the ids of rows, None for all, before somebody looks
             at them, for they may have to catch up with updates; None if they need not.
+        shown: it stands in files under its own name. Otherwise parameters of its
+            collection show its numbers.
 
     Under weight decay it is stored with a factor, so that an update that changes all
     rows a little need write those only that were touched; see `Scaled`.
@@ -211,6 +214,7 @@ class TableStorage:
         "ident",
         "name",
         "shape",
+        "shown",
         "updated",
     )
     is_table = True
@@ -223,6 +227,7 @@ class TableStorage:
         self.before_read: Callable[[np.ndarray | None], None] | None = None
         self._left = 1.0  # about what the factor is
         self._edited: np.ndarray | None = None
+        self.shown = True
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
         self.gradient: Any = None

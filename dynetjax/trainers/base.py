@@ -203,7 +203,8 @@ class Trainer(OnFile):
     def _storages(self) -> list[Any]:
         """Those of the collection, in order of creation, tables last."""
         self._census.look()
-        return [*self._census.parameters, *self._census.tables]
+        parameters = [s for s in self._census.parameters if not s.in_table]
+        return [*parameters, *self._census.tables]
 
     def restart(self, learning_rate: float | None = None) -> None:
         """Set all state of the rule to zero. The count of updates goes on.

@@ -53,7 +53,7 @@ class OnFile(Resumable):
         """
         self.check()
         like, storages = self._record(), self._storages()
-        split = len(self._census.parameters)
+        split = sum(not s.is_table for s in storages)
         shapes = [s.shape for s in storages]
         found = files.read(fname, like, (shapes[:split], shapes[split:]))
         if found.numbers != like.numbers:
@@ -83,7 +83,7 @@ class OnFile(Resumable):
         storages = self._storages()
         if self._lagging is not None:
             self._lagging.bring_all()
-        split = len(self._census.parameters)
+        split = sum(not s.is_table for s in storages)
         parts = zip(*self._states.arrays(storages), strict=True)
         beta, mode, frequency, counted, averages = 0.0, files.MODES[0], 1, 0, None
         if self._averages is not None:

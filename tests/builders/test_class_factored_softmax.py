@@ -1,5 +1,6 @@
 """ClassFactoredSoftmaxBuilder against DyNet's numbers and NumPy."""
 
+import pathlib
 import random
 
 import numpy as np
@@ -10,6 +11,9 @@ import dynetjax as dy
 from .golden import fill, x
 
 NUMBERS = [1.959719, 1.980030, 2.680806, 1.634351, 1.095523, 2.094877]
+SAVED = pathlib.Path(__file__).parent.parent / "data/builders/class_factored.model"
+# As record.py, beside it, prints them.
+SAVED_NUMBERS = [3.051495, 1.799975, 2.083174, 0.727436, 2.353673, 2.468538]
 WORDS = {f"w{k}": k for k in range(6)}
 LINES = "A w0 7\nB\tw1\nA  w2 1 2\n C w3\nB w4\r\nA w5\n"
 
@@ -72,6 +76,26 @@ def test_equations(tmp_path, bias):
     wanted[3] = logs[2]
     found = builder.full_log_distribution(x(1)).npvalue()
     np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_files_of_dynet(tmp_path):
+    """A file that DyNet saved is read, and written again, block by block."""
+    m = dy.ParameterCollection()
+    m.add_parameters((2, 2))
+    (tmp_path / "clusters").write_text(LINES, encoding="utf-8")
+    builder = dy.ClassFactoredSoftmaxBuilder(3, tmp_path / "clusters", WORDS, m)
+    m.add_parameters(2)
+    m.populate(str(SAVED))
+    dy.renew_cg()
+    found = [builder.neg_log_softmax(x(1), c).value() for c in range(6)]
+    np.testing.assert_allclose(found, SAVED_NUMBERS, atol=2e-6)
+    m.save(str(tmp_path / "again"))
+    heads = [
+        [line.split()[:3] for line in path.read_text().splitlines() if line[0] == "#"]
+        for path in (SAVED, tmp_path / "again")
+    ]
+    assert heads[0] == heads[1]
+    assert m.parameter_count() == 4 + 12 + 12 + 8 + 2
 
 
 def test_parameters(tmp_path):

@@ -315,6 +315,24 @@ class TestTables:
         for p, gradient in zip(parameters(builder), wanted, strict=True):
             np.testing.assert_allclose(p.grad_as_array(), gradient, atol=1e-6)
 
+    def test_moving_average(self, builder):
+        """Values and averages change places, and back."""
+        trainer = dy.SimpleSGDTrainer(builder.param_collection(), 1.0)
+        trainer.exponential_moving_average(0.5)
+        wanted = [0 * p.as_array() for p in parameters(builder)]
+        for c in (0, 3, 7):
+            dy.renew_cg()
+            builder.neg_log_softmax(x(1), c).backward()
+            trainer.update()
+            values = [p.as_array() for p in parameters(builder)]
+            wanted = [(a + v) / 2 for a, v in zip(wanted, values, strict=True)]
+        trainer.swap_params_to_moving_average()
+        for p, array in zip(parameters(builder), wanted, strict=True):
+            np.testing.assert_allclose(p.as_array(), array, atol=1e-6)
+        trainer.swap_params_to_weights()
+        for p, array in zip(parameters(builder), values, strict=True):
+            np.testing.assert_allclose(p.as_array(), array, atol=1e-6)
+
     def test_adam_moves_what_was_read(self, builder):
         """Choices that no graph has read stay, as rows of tables do."""
         trainer = dy.AdamTrainer(builder.param_collection())
