@@ -25,7 +25,7 @@ from dynetjax.uninterrupted import Uninterrupted
 
 Array = Any
 
-FIRST_BYTES, LEAST, MOST_AT_FIRST = 1 << 20, 16, 4096
+FIRST_BYTES, LEAST, MOST_AT_FIRST = 1 << 22, 16, 16384
 GROWTH = 4
 HELD = 4  # archives without a graph
 LARGE, PATIENCE = 16, 32  # times what is used; graphs until such an array is let go

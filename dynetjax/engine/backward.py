@@ -25,6 +25,7 @@ from dynetjax.engine.cells import (
     take,
     weights,
 )
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.program import KEPT, Program, buffer, put, zeros
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
@@ -53,7 +54,7 @@ def _scatters(read: Read) -> bool:
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """`backward_rows`, compiled; gradients that it adds to are donated."""
     made("backward", program.size)
-    return jax.jit(backward_rows(program, fresh), donate_argnames="given_back")
+    return Compiled(backward_rows(program, fresh), "given_back")
 
 
 def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from dynetjax.engine import scratch
@@ -18,6 +17,7 @@ from dynetjax.engine.backward import back_pools, backward_rows, room
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
@@ -198,7 +198,7 @@ def fused_forward(number: int, keeping: bool) -> Callable:
             pools |= {part.pools[p]: a for p, a in zip(written, arrays, strict=True)}
         return [pools[p] for p in range(len(pools))], kept
 
-    return jax.jit(run, donate_argnames="lent")
+    return Compiled(run, "lent")
 
 
 def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
@@ -234,7 +234,7 @@ def fused_backward(number: int, root: int) -> Callable:
                 used[k] = _step_back(k, part, *inside, gradients, weights, tables)
         return gradients, weights, tables, used
 
-    return jax.jit(run, donate_argnames="lent")
+    return Compiled(run, "lent")
 
 
 def _step_back(

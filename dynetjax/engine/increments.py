@@ -7,6 +7,7 @@ planned once.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,7 @@ Array = Any
 
 WIDTHS = (1, 4, 16, 32, 64)  # lanes of all macros of a sequence
 LONGEST = 64  # sequence
+MOST_TIMES = 2  # that a macro may occur in one; what recurs more often is for a loop
 MOST_PATTERNS = 4096
 
 _patterns: dict[tuple, "Pattern | None"] = {}
@@ -278,9 +280,10 @@ def _make(
     sets = _groups(tiling)
     sizes = [int(tiling.batch[nodes].sum()) for nodes in sets]
     width = next((w for w in WIDTHS if w >= max(sizes)), None)
-    if width is None or len(sets) > LONGEST:
-        return None
     macros = tuple(int(tiling.macro_of[nodes[0]]) for nodes in sets)
+    often = max(Counter(macros).values())
+    if width is None or len(sets) > LONGEST or often > MOST_TIMES:
+        return None
     asked = tuple(k for k, nodes in enumerate(sets) if not set(roots).isdisjoint(nodes))
     chosen = choose(macros, width, asked)
     if chosen is None:

@@ -19,6 +19,7 @@ from dynetjax.dims import Shape
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.scratch import is_large
 
 Array = Any
@@ -121,7 +122,7 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
     run = forward_rows(program, fresh, keeping)
-    return jax.jit(run, donate_argnames="shared_pools")
+    return Compiled(run, "shared_pools")
 
 
 def forward_rows(

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-import jax
-
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import made_fused
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.fused import KEPT, Part, numbered
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.program import once_rows, program
@@ -183,4 +182,4 @@ def run_sequence(number: int) -> Callable:
             found.append(rows)
         return arrays, [found[k] for k in asked]
 
-    return jax.jit(run, donate_argnames="arrays")
+    return Compiled(run, "arrays")

@@ -1,0 +1,115 @@
+"""Programs are compiled quickly, and well once they are hot."""
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import compiling
+from dynetjax.engine.compiling import Compiled, compile_well_at_once
+
+
+def scaled(x, factor, held):
+    """`held` is donated, and comes back with one more."""
+    return jnp.tanh(x) * factor, held + 1
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Makes a function that is hot with its third run; counts what XLA compiles."""
+    monkeypatch.setattr(compiling, "HOT", 3)
+    return lambda: Compiled(scaled, "held")
+
+
+def wait():
+    thread = compiling._thread
+    if thread is not None:
+        thread.join()
+
+
+def run(program, x=0.5):
+    values, held = program(np.full(3, x, np.float32), 2, jnp.zeros(4))
+    np.testing.assert_allclose(values, 2 * np.tanh(np.full(3, x)), rtol=1e-6)
+    np.testing.assert_array_equal(held, np.ones(4))
+
+
+class TestAHotProgram:
+    def test_is_compiled_once_more(self, compiled):
+        program = compiled()
+        improved = dy.stats().improved
+        for _ in range(2):
+            run(program)
+        wait()
+        assert dy.stats().improved == improved
+        run(program)
+        wait()
+        assert dy.stats().improved == improved + 1
+
+    def test_keeps_nobody_waiting(self, compiled):
+        """Neither the thread's work nor the next run counts as a compilation."""
+        program = compiled()
+        run(program)
+        before = dy.stats().compilations
+        for k in range(5):
+            run(program, k / 7)
+            wait()
+        assert dy.stats().compilations == before
+
+    def test_that_cannot_be_compiled_runs_as_before(self, compiled, monkeypatch):
+        def fail(self, shapes):
+            raise MemoryError
+
+        monkeypatch.setattr(Compiled, "improve", fail)
+        program, improved = compiled(), dy.stats().improved
+        for _ in range(5):
+            run(program)
+            wait()
+        assert dy.stats().improved == improved
+        assert compiling._thread is None
+
+    def test_ends_with_the_program(self, compiled, monkeypatch):
+        """Once the main thread is done, what waits is left alone."""
+        main = threading.Thread()  # never alive
+        monkeypatch.setattr(threading, "main_thread", lambda: main)
+        program, improved = compiled(), dy.stats().improved
+        for _ in range(4):
+            run(program)
+        wait()
+        assert dy.stats().improved == improved
+        compiling._waiting.clear()
+
+
+class TestOptions:
+    def test_xla_knows_them(self):
+        """Those of the newest XLA that was tried; an older one goes without."""
+        assert compiling._quick_options("cpu") == compiling._QUICKLY
+        assert compiling._quick_options("gpu") == {}
+
+    def test_unknown_ones_are_left_out(self, monkeypatch):
+        monkeypatch.setattr(compiling, "_QUICKLY", {"xla_cpu_no_such_option": True})
+        assert compiling._quick_options.__wrapped__("cpu") == {}
+
+    def test_deterministic(self, compiled):
+        """All runs are runs of one program."""
+        compile_well_at_once(True)
+        try:
+            program, improved = compiled(), dy.stats().improved
+        finally:
+            compile_well_at_once(False)
+        for _ in range(5):
+            run(program)
+        wait()
+        assert program._best is program._good
+        assert dy.stats().improved == improved
+
+
+def test_arguments_of_every_kind():
+    """What the thread compiles fits the calls: numbers, NumPy's and JAX's arrays."""
+    for x in (1, 2.0, np.int32(3), np.zeros(2, np.int32), jnp.ones((2, 3))):
+        shape = compiling._shape(x)
+        found = jax.typeof(x)
+        assert (shape.shape, shape.dtype) == (found.shape, found.dtype)
+        assert shape.weak_type == found.weak_type
