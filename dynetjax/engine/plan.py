@@ -242,8 +242,10 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
         programs[step.part] = step.program
     for k, component in enumerate(scope.components):
         if programs[k] is None:
-            width = settled_width(scope, component)
             wires = wiring(scope, component, full)
+            width = settled_width(scope, component)
+            written = {wires.pools[cell.pool] for cell in wires.body.cells}
+            width = min([width, *[layout.room.get(p, LEAST) for p in written]])
             programs[k] = _program_for(scope, wires, component, width, layout)
     key = *programs, full
     found = scope.fusions.get(key)

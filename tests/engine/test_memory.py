@@ -84,3 +84,20 @@ def test_large_rows_take_the_room_they_need():
     parts = loss.graph.state.parts
     pools = [pool for part in parts for pool in part.pools.values()]
     assert sum(pool.nbytes for pool in pools) < 40 * 4 * 300 * 200
+
+
+def test_large_rows_that_a_graph_does_without():
+    """Their component is there, with room for few rows, and runs on none."""
+    m = dy.ParameterCollection()
+    matrices = m.lookup_parameters_from_numpy(np.full((64, 128, 128), 0.01))
+    vectors = m.lookup_parameters_from_numpy(np.ones((64, 128)))
+    ids = list(range(64)) * 4
+    for count in (256, 4, 256, 4):
+        dy.renew_cg()
+        x = dy.lookup_batch(vectors, ids[:count])
+        if count == 256:
+            x = dy.tanh(dy.lookup_batch(matrices, ids) * x)
+        loss = dy.sum_batches(dy.squared_norm(x))
+        wanted = 256 * 128 * np.tanh(1.28) ** 2 if count == 256 else 4 * 128
+        assert loss.value() == pytest.approx(wanted, rel=1e-4)
+        loss.backward()
