@@ -328,7 +328,7 @@ def side_by_side(
 
 @cache
 def _joined(op: Op) -> Op:
-    """Puts pieces of FAN_IN columns side by side."""
+    """Puts pieces of FAN_IN rows side by side."""
 
     def padded(name: str, *dims_and_axis):
         assert op.dim is not None
@@ -345,9 +345,9 @@ def _joined(op: Op) -> Op:
 
 @cache
 def _piece(shape: Shape, d: int) -> Rule:
-    """The rule of FAN_IN rows of `shape` side by side."""
+    """The rule of FAN_IN rows of `shape` side by side along axis `d`."""
     column = pad(shape, d + 1)
-    whole = (*column[:d], FAN_IN)
+    whole = (*column[:d], FAN_IN, *column[d + 1 :])
     sig = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
     return Rule(SIGNATURES[sig], ())
 

@@ -60,10 +60,10 @@ def _concatenated(name: str, *dims_and_axis) -> Shape:
 
 
 def _one_each(xs: list[Expression], d: int) -> bool:
-    """Whether each operand has size 1 along `d` and after it, and rows."""
+    """Whether each operand has size 1 along `d`, and rows."""
     kind = xs[0].rule.kind
     return (
-        all(n == 1 for n in pad(kind.shape, d + 1)[d:])
+        pad(kind.shape, d + 1)[d] == 1
         and not kind.ragged
         and all(x.lanes and x.rule.kind is kind for x in xs)
     )

@@ -158,7 +158,7 @@ def build(world, program, batch_of, peek):
 
 @pytest.mark.parametrize("peek", [False, True], ids=["at the end", "on the way"])
 @settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -14,6 +14,7 @@ RNG = np.random.default_rng(5)
 TABLE = RNG.uniform(0.1, 0.9, (ROWS, SIZE))
 W = RNG.normal(size=(4, SIZE))
 FILTERS = RNG.normal(size=(SIZE, 2, 1, 2))
+CHANNELS = RNG.normal(size=(1, 2, SIZE, 2))
 
 
 class World:
@@ -29,6 +30,7 @@ class World:
         self.low = self.pc.parameters_from_numpy(FILTERS[:1])
         self.two = self.pc.parameters_from_numpy(W[:2, 0])
         self.filters1d = self.pc.parameters_from_numpy(FILTERS[:, :, 0])
+        self.channels = self.pc.parameters_from_numpy(CHANNELS)
         self.length, self.batch = length, batch
         dy.renew_cg()
         self.X = self.matrix(0)
@@ -50,6 +52,18 @@ class World:
     def vector(self, shift):
         rows = [self.row(k + shift) for k in range(self.length)]
         return dy.concatenate([dy.pick(row, k % SIZE) for k, row in enumerate(rows)])
+
+    @property
+    def image(self):
+        """``{1,T,3}``: a row has a number for each channel."""
+        rows = [self.row(k + 5) for k in range(self.length)]
+        return dy.concatenate([dy.reshape(r, (1, 1, SIZE)) for r in rows], d=1)
+
+    @property
+    def rows(self):
+        """``{T,3}``."""
+        rows = [self.row(k + 2) for k in range(self.length)]
+        return dy.concatenate([dy.transpose(r) for r in rows])
 
 
 PROGRAMS = {
@@ -152,6 +166,10 @@ PROGRAMS = {
     "sum_batches, by exact dims": lambda w: dy.sum_batches(w.X),
     "to a batch, by exact dims": lambda w: dy.concatenate_to_batch([w.X, w.Y]),
     "of a batch, by exact dims": lambda w: dy.pick_batch_elem(w.X, w.batch - 1),
+    "conv2d of channels": lambda w: dy.max_dim(
+        dy.conv2d(w.image, w.channels, [1, 1]), 1
+    ),
+    "matmul of rows": lambda w: w.rows * dy.transpose(w.W),
     "conv2d by long steps, by exact dims": lambda w: dy.conv2d(w.X, w.filters, [1, 2]),
     "restricted, by exact dims": lambda w: dy.log_softmax(w.v, [0]),
 }
@@ -173,7 +191,13 @@ def run(monkeypatch, ragged_too, names, batch):
     values = dy.npvalues([world.X, *results])
     losses = [dy.sum_batches(dy.sum_elems(dy.square(y))) for y in results]
     dy.esum(losses).backward()
-    learned = world.table, world.W, world.filters, world.filters1d
+    learned = (
+        world.table,
+        world.W,
+        world.filters,
+        world.filters1d,
+        world.channels,
+    )
     gradients = [p.grad_as_array() for p in learned]
     return [y.dim() for y in results], [*values, *gradients]
 
@@ -184,7 +208,11 @@ def test_padding_is_never_seen(monkeypatch, names):
     exact = run(monkeypatch, False, names, batch)
     padded = run(monkeypatch, True, names, batch)
     assert padded[0] == exact[0]
-    of = ["X", *names, *["gradient of " + name for name in ("table", "W", "f", "f1")]]
+    of = [
+        "X",
+        *names,
+        *["gradient of " + name for name in ("table", "W", "f", "f1", "c")],
+    ]
     for name, a, b in zip(of, padded[1], exact[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=name)
 
