@@ -19,7 +19,7 @@ from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.arguments import number
 from dynetjax.ops.inputs import inputTensor
 
@@ -65,7 +65,7 @@ def _cut(layers: Iterable[tuple[Expression | None, ...]], nodes: int) -> bool:
     return any(e.graph is not None and e.index >= nodes for e in every)
 
 
-class RNNBuilder(Unique):
+class RNNBuilder(Whole):
     """A recurrent network of one or more layers; use one of the subclasses.
 
     Layer 1 reads the input, every other layer the output of the one below.

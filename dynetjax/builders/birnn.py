@@ -8,13 +8,13 @@ from dynetjax.builders.state import RNNState
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.shaping import concatenate
 
 Layers = list[tuple[RNNBuilder, RNNBuilder]]
 
 
-class BiRNNBuilder(Unique):
+class BiRNNBuilder(Whole):
     """Layers of two builders each, of which one reads forward and one backward.
 
     In a layer, both read the whole sequence, and the result at position t is

@@ -12,11 +12,11 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.arguments import index_below, indices_below, one_per_element
 
 
-class SoftmaxBuilder(Unique, ABC):
+class SoftmaxBuilder(Whole, ABC):
     """A distribution over classes, given a vector; use one of the subclasses.
 
     Where a method has `update`, False lets no gradient reach the builder's parameters;

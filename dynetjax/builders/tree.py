@@ -20,12 +20,12 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.unique import Unique
+from dynetjax.model.unique import Whole
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.noise import dropout
 
 
-class TreeBuilder(Unique):
+class TreeBuilder(Whole):
     """A recursive network of one or more layers; use one of the subclasses."""
 
     collection_name: ClassVar[str]

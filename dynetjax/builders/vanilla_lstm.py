@@ -61,7 +61,6 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
     ):
         self.ln_lstm, self.forget_bias = bool(ln_lstm), float(forget_bias)
         self._model = model
-        self._activate = activation(self.forget_bias)
         self._norms: list[list[Parameters]] = []
         super().__init__(layers, input_dim, hidden_dim, model)
 
@@ -122,7 +121,7 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
             old_c, old_h = previous
             if masks:
                 old_h = self._drop(masks, layer, 1, old_h)
-        gates = self._activate(self._gates(parameters, x, old_h))
+        gates = activation(self.forget_bias)(self._gates(parameters, x, old_h))
         c = lstm_cell(gates, old_c)
         return c, gated_output(gates, self._normalised_cell(parameters, c))
 

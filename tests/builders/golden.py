@@ -1,5 +1,8 @@
 """Parameters and inputs of the stored DyNet 2.1 numbers, and how to run them."""
 
+import copy
+import pickle
+
 import numpy as np
 
 import dynetjax as dy
@@ -24,3 +27,10 @@ def x(t):
 
 def flat(vectors):
     return np.concatenate([v.npvalue() for v in vectors])
+
+
+def by_pickle(things):
+    return pickle.loads(pickle.dumps(things))
+
+
+COPIES = [copy.deepcopy, by_pickle]

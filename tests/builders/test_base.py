@@ -7,7 +7,7 @@ import pytest
 
 import dynetjax as dy
 
-from .golden import fill_all, flat, x
+from .golden import COPIES, fill_all, flat, x
 
 BUILDERS = [
     dy.SimpleRNNBuilder,
@@ -184,10 +184,26 @@ class TestMistakes:
         with pytest.raises(ValueError, match="expressions: the builder has no layers"):
             empty.get_parameter_expressions()
 
-    def test_no_copies(self, builder):
-        for thing in builder, builder.initial_state():
-            with pytest.raises(TypeError, match="no copies"):
-                copy.deepcopy(thing)
+    @pytest.mark.parametrize("make", COPIES)
+    def test_copies(self, builder, make):
+        """They compute the same, with parameters of their own collection."""
+        wanted = builder.initial_state().add_input(x(0)).output().npvalue()
+        model, again = make((builder.param_collection(), builder))
+        owned = set(map(id, model.parameters_list()))
+        assert all(id(p) in owned for layer in again.get_parameters() for p in layer)
+        dy.renew_cg()
+        found = again.initial_state().add_input(x(0)).output().npvalue()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        model.parameters_list()[0].zero()
+        dy.renew_cg()
+        found = builder.initial_state().add_input(x(0)).output().npvalue()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+    def test_a_state_belongs_to_its_graph(self, builder):
+        with pytest.raises(TypeError, match="RNNState: no copies and no pickles"):
+            copy.deepcopy(builder.initial_state())
+        with pytest.raises(TypeError, match="no shallow copies"):
+            copy.copy(builder)
 
 
 class TestParameters:

@@ -5,7 +5,7 @@ import pytest
 
 import dynetjax as dy
 
-from .golden import fill, x
+from .golden import COPIES, fill, x
 
 NUMBERS = {
     dy.CoupledLSTMBuilder: [
@@ -46,6 +46,15 @@ def test_dynet_numbers(make):
         p.set_value(fill(n, p.shape()))
     found = values(builder.transduce([x(t) for t in range(3)]))
     np.testing.assert_allclose(found, NUMBERS[make], atol=2e-6)
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies(builder, copied):
+    def run(some):
+        dy.renew_cg()
+        return values(some.transduce([x(t) for t in range(3)]))
+
+    np.testing.assert_allclose(run(copied(builder)), run(builder), rtol=1e-5)
 
 
 def test_parameters():

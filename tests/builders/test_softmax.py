@@ -9,7 +9,7 @@ import pytest
 
 import dynetjax as dy
 
-from .golden import fill, x
+from .golden import COPIES, fill, x
 
 WORDS = {f"w{k}": k for k in range(9)}
 CLASSES = "A w0\nB w1\nA w2\nC w3\nB w4\nA w5\nD w6\nD w7\nA w8\n"
@@ -293,6 +293,17 @@ class TestTables:
             q.set_value(np.full(q.shape(), 7.0))
             assert not (p.as_array() == 7).any()
         assert all((t.as_array() == 7).any() for t in again.lookup_parameters_list())
+
+    @pytest.mark.parametrize("copied", COPIES)
+    def test_copies_of_the_builder(self, builder, copied):
+        again = copied(builder)
+        wanted = builder.full_log_distribution(x(1)).npvalue()
+        found = again.full_log_distribution(x(1)).npvalue()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        parameters(again)[0].zero()
+        dy.renew_cg()
+        kept = builder.full_log_distribution(x(1)).npvalue()
+        np.testing.assert_allclose(kept, wanted, rtol=1e-5)
 
     def test_as_expressions(self, builder):
         """A graph may read them, and gradients come back."""

@@ -7,6 +7,7 @@ import pytest
 
 import dynetjax as dy
 
+from .golden import COPIES
 from .trees import BINARY, CHILDREN, everything, fill_tree, nodes, numbers, outputs
 
 BUILDERS = {
@@ -43,6 +44,23 @@ def shape_of(builder):
 
 def embed(leaf):
     return dy.inputVector(numbers(4, 9)[leaf])
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_copies(builder, copied):
+    """They compute the same; the trees of one are not those of the other."""
+    shape = shape_of(builder)
+
+    def values(some):
+        dy.renew_cg()
+        return outputs(some, shape)
+
+    wanted = values(builder)
+    model, again = copied((builder.param_collection(), builder))
+    np.testing.assert_allclose(values(again), wanted, rtol=1e-5)
+    model.parameters_list()[0].zero()
+    np.testing.assert_allclose(values(builder), wanted, rtol=1e-5)
+    assert abs(values(again) - wanted).max() > 0.01
 
 
 class Node:
