@@ -6,6 +6,7 @@ import numpy as np
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, to_numpy
+from dynetjax.graph import current_graph
 from dynetjax.listing import Entry, entries
 from dynetjax.ops.registry import OWNERS
 
@@ -27,6 +28,13 @@ class NonFinite(NamedTuple):
     where: str
     operands: tuple[str, ...]
     line: str | None
+
+    @property
+    def brief(self) -> str:
+        """The same in a line."""
+        of = f" of {'; '.join(self.operands)}" if self.operands else ""
+        at = f", {self.line}" if self.line else ""
+        return f"{self.operation} ({self.where}){of}{at}"
 
     def __str__(self) -> str:
         made = "value" if self.where == "forward" else "gradient"
@@ -65,6 +73,21 @@ def find_nonfinite(expr: Expression) -> NonFinite | None:
     if root.full_dim.size * max(1, root.lanes) != 1:
         return None
     return _in_gradients(root, listed, needed, arrays)
+
+
+def last_nonfinite() -> str:
+    """What `find_nonfinite` tells of the current graph's last backward, or "".
+
+    The graph of a bad gradient may be gone when somebody learns of it.
+    """
+    state = current_graph().state
+    if state is None or state.last is None:
+        return ""
+    try:
+        found = find_nonfinite(state.last.node)
+    except RuntimeError:  # another trainer has a bad gradient, too
+        return ""
+    return found.brief if found else ""
 
 
 def _needed(listed: list[Entry], root: Expression) -> list[int]:

@@ -26,6 +26,68 @@ def test_in_forward():
     assert "init(debug=True)" in str(found)
 
 
+@pytest.fixture
+def checked_at_once():
+    dy.init(async_checks=False)
+    yield
+    dy.init(async_checks=True)
+
+
+def bad_update():
+    """An update with a gradient that is no number, from log(0)."""
+    m = dy.ParameterCollection()
+    w = m.add_parameters(2, init=0, name="w")
+    trainer = dy.SimpleSGDTrainer(m)
+    dy.sum_elems(dy.log(dy.cmult(w, dy.inputVector([1.0, 0])))).backward()
+    trainer.update()
+    return trainer
+
+
+@pytest.mark.usefixtures("checked_at_once")
+class TestARefusedUpdate:
+    def test_tells_of_the_operation(self):
+        match = r"in the gradient of /w, from log \(forward\) of \{2\} from 0 to 0\n"
+        with pytest.raises(RuntimeError, match=match):
+            bad_update()
+
+    def test_tells_of_the_line(self):
+        dy.init(debug=True)
+        try:
+            dy.renew_cg()
+            match = r"log \(forward\) of .*, .*test_nonfinite.py:\d+"
+            with pytest.raises(RuntimeError, match=match):
+                bad_update()
+        finally:
+            dy.init(debug=False)
+
+    def test_of_backward(self):
+        m = dy.ParameterCollection()
+        w = m.add_parameters(1, init=0, name="w")
+        dy.sqrt(w).backward()
+        with pytest.raises(RuntimeError, match=r"/w, from sqrt \(backward\)"):
+            dy.SimpleSGDTrainer(m).update()
+
+    def test_another_graph(self):
+        """Of one that is gone nothing is told, nor of one that is all well."""
+        m = dy.ParameterCollection()
+        w = m.add_parameters(1, init=0, name="w")
+        for renew in True, False:
+            dy.sqrt(w).backward()
+            dy.renew_cg()
+            if not renew:
+                dy.square(w).backward()
+            with pytest.raises(RuntimeError, match="in the gradient of /w\n"):
+                dy.SimpleSGDTrainer(m).update()
+
+
+def test_a_refused_update_that_comes_out_later():
+    trainer = bad_update()
+    dy.renew_cg()
+    with pytest.raises(RuntimeError, match=r"async_checks=False\) tells which"):
+        dy.inputVector([1.0]).value()
+    del trainer  # which would have died with its error
+
+
 def test_what_is_not_part_of_it_does_not_matter():
     dy.log(dy.inputVector([0.0]))
     assert dy.find_nonfinite(dy.tanh(dy.inputVector([1.0]))) is None

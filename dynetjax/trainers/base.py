@@ -9,7 +9,7 @@ trainer holds on to the gradients, to tell which one was not.
 import itertools
 import math
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,12 +173,15 @@ class Trainer(OnFile):
             self._updates -= 1
             if self._lagging is not None:
                 self._lagging.undo()
+            worst, source = self._worst(gradients), _trace()
             raise RuntimeError(
                 explain(
                     f"update: Magnitude of gradient is bad: {length:g}",
-                    got=self._worst(gradients),
+                    got=f"{worst}, from {source}" if source else worst,
                     expected="a finite norm; no parameter was changed",
-                    fix="look for log(0) and the like, or lower the learning rate",
+                    fix="look for log(0) and the like, or lower the learning rate"
+                    if source or not _asynchronous
+                    else "init(async_checks=False) tells which operation it comes from",
                 )
             )
         self._clips += threshold > 0 and length > threshold
@@ -232,6 +235,7 @@ def _take_gradients(members: Members) -> dict[Any, Any]:
 
 _unread: weakref.WeakSet[Trainer] = weakref.WeakSet()
 _asynchronous = True
+_trace: Callable[[], str] = str  # which is ""
 
 
 def check_pending() -> None:
@@ -242,6 +246,12 @@ def check_pending() -> None:
     """
     for trainer in list(_unread):
         trainer.check()
+
+
+def trace_by(trace: Callable[[], str]) -> None:
+    """Have `trace` say in words where bad gradients come from; "" if it cannot."""
+    global _trace
+    _trace = trace
 
 
 def set_async_checks(enabled: bool) -> None:
