@@ -8,6 +8,7 @@ import os
 import pickle
 import reprlib
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -55,8 +56,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
             under its name.
         RuntimeError: an update was refused.
     Warns:
-        RuntimeWarning: a value is not finite; or a builder computes with parameters
-            that are not in its collection, and so not saved.
+        RuntimeWarning: a value is not finite.
     """
     base = as_path("save", basename)
     if isinstance(objects, (Parameters, LookupParameters)):
@@ -70,15 +70,13 @@ def save(basename: str, objects: Iterable[Any]) -> None:
         )
     entries: list[tuple] = []
     owners: list[Owner] = []
-    things = list(objects)
-    for thing in things:
+    for thing in objects:
         entry, of_thing = _describe(thing)
         entries.append(entry)
         owners += of_thing
     raise_pending()
     broken = _write(base, owners, b"".join(dumps(e, name_of) for e in entries))
     warn_of(broken, stacklevel=2)
-    _warn_of_others(things)
 
 
 def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
@@ -99,28 +97,19 @@ def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
                 fix="save the collection itself with collection.save(fname)",
             )
         ) from error
-    return entry, storages(collection)
+    return entry, [*storages(collection), *_outside(thing)]
 
 
-def _warn_of_others(things: list[Any]) -> None:
-    for thing in things:
-        if isinstance(thing, RNNBuilder):
-            own = {p.storage for p in thing.param_collection().parameters_list()}
-            used = [p.storage for layer in thing.all_parameters() for p in layer]
-            others = [storage.name for storage in used if storage not in own]
-            if others:
-                warnings.warn(
-                    explain(
-                        f"save: {thing.whoami()} has parameters outside its collection,"
-                        " which are not saved with it",
-                        got=", ".join(others),
-                        expected=f"names under {thing.param_collection().name()}",
-                        fix="save the outer collection, and populate one that was made"
-                        " the same way",
-                    ),
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
+def _outside(thing: Any) -> list[Owner]:
+    """What a builder computes with that is not in its collection.
+
+    An LSTM that normalises has gains and biases there, as in DyNet.
+    """
+    if not isinstance(thing, RNNBuilder):
+        return []
+    own = {p.storage for p in thing.param_collection().parameters_list()}
+    used = [p.storage for layer in thing.all_parameters() for p in layer]
+    return [storage for storage in used if storage not in own]
 
 
 def _write(base: str, owners: list[Owner], description: bytes) -> list[str]:
@@ -185,6 +174,9 @@ def load(basename: str, params: ParameterCollection) -> list[Any]:
         RuntimeError: ``.data`` cannot be read, is damaged or does not fit. In all these
             cases, and if a ``from_spec`` raises, nothing stays in `params`.
         TypeError: `params` is no collection.
+    Warns:
+        RuntimeWarning: a builder computes with parameters outside its collection, and
+            the files have none of them, for DyNet does not save those.
     """
     _require_collection(params)
     with all_or_nothing(params):
@@ -210,9 +202,9 @@ def _load(basename: str, params: ParameterCollection) -> Iterator[Any]:
     with TextFile(base + ".data") as file:
         blocks = _Blocks(file)
         blocks.require(entries)
-        for entry in entries:
+        for number, entry in enumerate(entries, 1):
             with all_or_nothing(params):
-                thing = _make(entry, blocks, params)
+                thing = _make(entry, blocks, params, entries[number:])
             yield thing
 
 
@@ -271,12 +263,29 @@ class _Blocks:
             return found
         return [h for h in self._headers if h.key.startswith(prefix)]
 
+    def take_outside(self, count: int, later: Sequence[_Entry]) -> list[Header]:
+        """The next blocks, unless they belong to `later` objects."""
+        found = self._headers[self._next : self._next + count]
+        left = Counter(header.key for header in self._headers[self._next :])
+        left.subtract(entry.key for entry in later if isinstance(entry.kind, str))
+        of_others = tuple(e.key for e in later if not isinstance(e.kind, str))
+        free = [h for h in found if left[h.key] > 0 and not h.key.startswith(of_others)]
+        if len(free) < count:
+            return []
+        self._next += count
+        return found
+
 
 def _is_table(entry: _Entry) -> bool:
     return entry.kind == "LookupParameters"
 
 
-def _make(entry: _Entry, blocks: _Blocks, params: ParameterCollection) -> Any:
+def _make(
+    entry: _Entry,
+    blocks: _Blocks,
+    params: ParameterCollection,
+    later: Sequence[_Entry],
+) -> Any:
     if isinstance(entry.kind, str):
         header = blocks.take(entry.key, is_table=_is_table(entry))
         return adopt(params, read(blocks.file, header))
@@ -284,7 +293,27 @@ def _make(entry: _Entry, blocks: _Blocks, params: ParameterCollection) -> Any:
     owners = storages(thing.param_collection())
     headers = blocks.take_all(entry.key, len(owners))
     fill(blocks.file, headers, owners)
+    others = _outside(thing)
+    headers = blocks.take_outside(len(others), later)
+    if headers:
+        fill(blocks.file, headers, others)
+    elif others:
+        _warn_of_missing(thing, others)
     return thing
+
+
+def _warn_of_missing(thing: RNNBuilder, others: list[Owner]) -> None:
+    warnings.warn(
+        explain(
+            f"load: {thing.whoami()} has parameters outside its collection,"
+            " which the files lack",
+            got=", ".join(owner.name for owner in others),
+            expected="a pair that dynetjax has written; DyNet leaves them out",
+            fix="set their values, or populate the outer collection from its own file",
+        ),
+        RuntimeWarning,
+        stacklevel=5,
+    )
 
 
 def _require_collection(params: Any) -> None:

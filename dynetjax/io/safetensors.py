@@ -86,7 +86,7 @@ def _library() -> Any:
                 "safetensors: the package is not installed",
                 got=error,
                 expected="safetensors 0.4 or later",
-                fix="pip install dynetjax[exchange]",
+                fix="pip install dynetjax[io]",
             )
         ) from error
 

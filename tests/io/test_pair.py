@@ -222,11 +222,52 @@ def test_warnings(m, base):
     m.parameters_from_numpy(np.array([np.nan]), "W")
     with pytest.warns(RuntimeWarning, match="not finite") as first:
         dy.save(base, m.parameters_list())
-    lstm = dy.VanillaLSTMBuilder(1, 1, 1, m, ln_lstm=True)
-    message = "parameters outside its collection"
-    with pytest.warns(RuntimeWarning, match=message) as second:
+    assert {w.filename for w in first} == {__file__}
+
+
+class TestGainsOfAnLSTM:
+    """They belong to the outer collection, and are saved with the builder."""
+
+    def made(self, m):
+        lstm = dy.VanillaLSTMBuilder(2, 1, 1, m, ln_lstm=True)
+        for k, p in enumerate(m.parameters_list()):
+            p.set_value(np.full(p.shape(), k / 8))
+        return lstm
+
+    def values(self, lstm):
+        return [p.as_array().tolist() for q in lstm.all_parameters() for p in q]
+
+    def test_alone(self, m, base):
+        lstm = self.made(m)
         dy.save(base, [lstm])
-    assert {w.filename for w in (*first, *second)} == {__file__}
+        (again,) = dy.load(base, dy.ParameterCollection())
+        assert self.values(again) == self.values(lstm)
+
+    def test_among_others(self, m, base):
+        lstm = self.made(m)
+        gain = m.parameters_list()[-1]
+        other = self.made(dy.ParameterCollection())
+        dy.save(base, [gain, lstm, gain, other, gain])
+        found = dy.load(base, dy.ParameterCollection())
+        for k in 0, 2, 4:
+            np.testing.assert_array_equal(found[k].as_array(), gain.as_array())
+        assert self.values(found[1]) == self.values(lstm)
+        assert self.values(found[3]) == self.values(other)
+
+    def test_a_file_without_them(self, m, base, monkeypatch):
+        """As DyNet writes it; what comes next is not taken for them."""
+        lstm = self.made(m)
+        gain = next(p for p in m.parameters_list() if "builder" not in p.name())
+        monkeypatch.setattr(pair, "_outside", lambda thing: [])
+        dy.save(base, [lstm, gain, lstm])
+        monkeypatch.undo()
+        match = "VanillaLSTMBuilder has parameters outside its collection, which the"
+        with pytest.warns(RuntimeWarning, match=match) as told:
+            first, found, _ = dy.load(base, dy.ParameterCollection())
+        assert {w.filename for w in told} == {__file__}
+        np.testing.assert_array_equal(found.as_array(), gain.as_array())
+        assert self.values(first)[:3] == self.values(lstm)[:3]
+        assert self.values(first)[3] == [1.0] * 4
 
 
 class TestCrash:

@@ -93,5 +93,5 @@ class TestRefused:
     def test_no_package(self, m, file, monkeypatch):
         monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
         for call in dy.save_safetensors, dy.load_safetensors:
-            with pytest.raises(ImportError, match=r"pip install dynetjax\[exchange\]"):
+            with pytest.raises(ImportError, match=r"pip install dynetjax\[io\]"):
                 call(m, file)
