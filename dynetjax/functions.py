@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
+from dynetjax.nodes import ZEROS
 from dynetjax.ops.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
 
 Array = Any
@@ -134,7 +136,11 @@ def _storage(node: Expression) -> Any:
 def _step(node: Expression, places: dict[int, int]) -> _Step:
     signature = node.rule.signature
     op, static = signature.op, signature.static
-    data = node.data if op.given or op.form not in (MAP, PARAMETER) else None
+    data: Any
+    if op is ZEROS:
+        data = np.zeros((node.lanes, *node.full_dim.shape), np.float32)
+    else:
+        data = node.data if op.given or op.form not in (MAP, PARAMETER) else None
     if op.origin is not None:  # lengths come after what the user gave
         op = op.origin
         static = static[: len(op.static)]

@@ -75,7 +75,14 @@ def lstm(m):
     return dy.sum_elems(dy.vanilla_lstm_h(dy.vanilla_lstm_c(h, gates), gates))
 
 
-PROGRAMS = [perceptron, batches, sums, lengths, constants, uniforms, lstm]
+def builder(m):
+    """A builder's first step goes on from zeros that are no node."""
+    cell = dy.LSTMBuilder(1, 4, 3, m.collection)
+    state = cell.initial_state().add_inputs([m.E[1], m.E[0]])[-1]
+    return dy.sum_elems(state.output())
+
+
+PROGRAMS = [perceptron, batches, sums, lengths, constants, uniforms, lstm, builder]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
