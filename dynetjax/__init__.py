@@ -52,6 +52,7 @@ from dynetjax.model.pending import check_before_files as _check_before_files
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
 from dynetjax.nonfinite import NonFinite, find_nonfinite
+from dynetjax.nonfinite import last_nonfinite as _last_nonfinite
 from dynetjax.ops import operators as _operators  # gives Expression its + and *
 from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are lengths
 from dynetjax.ops.activations import *
@@ -91,6 +92,7 @@ from dynetjax.trainers.adam import AdamTrainer
 from dynetjax.trainers.amsgrad import AmsgradTrainer
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.base import check_pending as _check_pending
+from dynetjax.trainers.base import trace_by as _trace_by
 from dynetjax.trainers.cyclical import CyclicalSGDTrainer
 from dynetjax.trainers.eg import EGTrainer
 from dynetjax.trainers.momentum import MomentumSGDTrainer
@@ -102,6 +104,7 @@ __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending))
 _check_before_files(_check_pending)
+_trace_by(_last_nonfinite)
 _config.collect_less_often()
 _config.keep_freed_memory()
 _config.store_short_compilations()

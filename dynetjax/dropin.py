@@ -13,6 +13,7 @@ Importing ``_dynet`` leaves that to the program, which calls ``init()``.
 """
 
 import builtins
+import importlib
 import importlib.abc
 import importlib.machinery
 import os
@@ -75,6 +76,7 @@ def _names() -> dict[str, Any]:
     names = {n: v for n, v in vars(dynetjax).items() if not n.startswith("_")}
     names |= {n: old_api.with_old_arguments(names[n]) for n in _TRAINERS}
     names |= _IMPORTED
+    names["dynet_config"] = importlib.import_module("dynet_config")
     names |= {
         "LSTMBuilder": dynetjax.VanillaLSTMBuilder,
         "DynetParams": _Params,

@@ -28,7 +28,7 @@ def _tool() -> Any:
                 "--py2: the package fissix is not installed",
                 got=error,
                 expected="fissix, which converts Python 2",
-                fix="pip install dynetjax[py2]",
+                fix="pip install dynetjax[dropin]",
             )
         ) from error
     fixers = refactor.get_fixers_from_package("fissix.fixes")

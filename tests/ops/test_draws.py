@@ -66,8 +66,8 @@ def test_reset_in_the_middle_of_a_graph():
         x = dy.random_normal(20)
         y = dy.dropout(dy.ones(20), 0.5) + dy.random_normal(20)
         draws.append([*x.value(), *y.value()])
-    assert draws[0] == draws[2]
-    assert draws[0] != draws[1]
+    close(draws[0], draws[2])
+    assert not np.allclose(draws[0], draws[1])
     x, y = dy.random_normal(20), dy.random_normal(20)
     dy.forward([x, y])
     assert x.value() != y.value()
