@@ -8,6 +8,24 @@ import sys
 import pytest
 
 EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
+SHARE = r"\d+\.\d%"
+RESULTS = {  # what each of them prints
+    "ast_treelstm": rf"{SHARE} \(m",
+    "bilstm_tagger": rf"words tagged right: {SHARE} \(m",
+    "class_factored_softmax": r"(?s)full softmax: loss .*factored softmax: loss",
+    "early_exit": rf"stopping early: {SHARE} right, \d+\.\d words read of",
+    "jax_function": "graph and JAX agree on a swing: True",
+    "language_model": r"perplexity: \d+\.\d \(unigram: \d+\.\d\)",
+    "load_dynet_model": r"score of \w+: -?\d+\.\d+ \(in DyNet",
+    "optax_schedule": r"(?s)loss \d\.\d+ -> \d\.\d+.*loss \d\.\d+ -> \d\.\d+",
+    "resume": "equal bit by bit: True",
+    "tagger_with_characters": rf"rare words by characters: {SHARE} right",
+    "transition_parser": rf"heads: {SHARE} \(m",
+    "translation": SHARE,
+    "vae": r"bound of other pictures, in nats: -?\d+\.\d -> -?\d+\.\d",
+    "xor": r"right: 100\.0% \(m",
+}
+PLOTS = ["optax_schedule", "translation", "vae"]
 SST = ["(3 (2 It) (4 (4 works) (2 .)))", "(1 (2 dull) (0 mess))"]
 WIKINER = ["Ada|I-PER lives|O in|O Rome|I-LOC", "It|O rains|O"]
 
@@ -27,7 +45,14 @@ def run(*command):
 def test_quick(example):
     printed = run(example, "--quick")
     assert re.search(r"XLA compilations: \d+", printed)
-    assert re.search(r"\d+\.\d% \(m", printed)
+    assert re.search(RESULTS[example.stem], printed), printed
+
+
+@pytest.mark.parametrize("example", PLOTS)
+def test_plot(example, tmp_path):
+    picture = tmp_path / "picture.png"
+    run(EXAMPLES[0].parent / f"{example}.py", "--quick", "--plot", picture)
+    assert picture.stat().st_size > 1000
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda f: f.stem)
