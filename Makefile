@@ -20,6 +20,7 @@ check: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layering.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
@@ -27,11 +28,11 @@ $(VENV)/python:
 	touch $@
 
 $(VENV)/demo: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[progress]'
 	touch $@
 
 $(VENV)/test: $(VENV)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,examples]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@ $(VENV)/demo
 
 # BENCH='--seconds 5 --repeats 3' is quick; see benchmarks/README.md for the peers.

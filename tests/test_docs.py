@@ -1,0 +1,44 @@
+"""The pages: their programs run, and every public name is on one of them."""
+
+import inspect
+import pathlib
+import re
+
+import pytest
+
+import dynetjax as dy
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = ["README.md", "docs/quickstart.md", "docs/tutorial.md", "docs/performance.md"]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OTHER_NAMES = {"CoupledLSTMBuilder": "LSTMBuilder", "Model": "ParameterCollection"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_programs_run(page, tmp_path, monkeypatch):
+    """One after the other, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = list(BLOCK.finditer(text))
+    assert blocks
+    names: dict = {}
+    dy.renew_cg()
+    for block in blocks:
+        line = text[: block.start(1)].count("\n")
+        exec(compile("\n" * line + block[1], page, "exec"), names)
+
+
+def test_every_name_is_on_a_page():
+    listed = set(re.findall(r"^::: dynetjax\.(\w+)$", read("api.md"), re.MULTILINE))
+    operations = set(re.findall(r'<a id="dy\.(\w+)">', read("reference.md")))
+    public = {
+        name
+        for name, value in vars(dy).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert {OTHER_NAMES.get(n, n) for n in public} - operations <= listed
+    assert listed <= public
+
+
+def read(page):
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
