@@ -62,11 +62,13 @@ class TestStates:
             state = state.add_input(one)
             expected.append(state)
         states = builder.initial_state().add_inputs(iter(xs))
-        np.testing.assert_allclose(values(states), values(expected), rtol=1e-5)
+        np.testing.assert_allclose(
+            values(states), values(expected), rtol=1e-5, atol=1e-6
+        )
         outputs = builder.initial_state().transduce(iter(xs))
         found = [e.npvalue() for e in outputs]
         wanted = [s.output().npvalue() for s in expected]
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
         assert builder.initial_state().add_inputs([]) == []
         assert builder.initial_state().transduce([]) == []
 
@@ -87,8 +89,10 @@ class TestStates:
         given = [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, 0.8]][: vectors(builder)]
         state = builder.initial_state([dy.inputVector(v) for v in given])
         raw = builder.initial_state_from_raw_vectors(given)
-        np.testing.assert_allclose(flat(state.s()), np.ravel(given), rtol=1e-5)
-        np.testing.assert_allclose(flat(raw.s()), np.ravel(given), rtol=1e-5)
+        np.testing.assert_allclose(
+            flat(state.s()), np.ravel(given), rtol=1e-5, atol=1e-6
+        )
+        np.testing.assert_allclose(flat(raw.s()), np.ravel(given), rtol=1e-5, atol=1e-6)
         assert state.output() is state.s()[-1]
         assert state.prev() is builder.initial_state()
 
@@ -108,7 +112,7 @@ class TestStates:
         assert found.s() == other.s()
         assert found.prev() is state
         one, two = found.add_input(x(2)), other.add_input(x(2))
-        np.testing.assert_allclose(flat(one.s()), flat(two.s()), rtol=1e-5)
+        np.testing.assert_allclose(flat(one.s()), flat(two.s()), rtol=1e-5, atol=1e-6)
 
     @pytest.mark.parametrize("count", [0, 1, 3, 5])
     def test_wrong_count(self, builder, count):
@@ -193,11 +197,11 @@ class TestMistakes:
         assert all(id(p) in owned for layer in again.get_parameters() for p in layer)
         dy.renew_cg()
         found = again.initial_state().add_input(x(0)).output().npvalue()
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
         model.parameters_list()[0].zero()
         dy.renew_cg()
         found = builder.initial_state().add_input(x(0)).output().npvalue()
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
     def test_a_state_belongs_to_its_graph(self, builder):
         with pytest.raises(TypeError, match="RNNState: no copies and no pickles"):
@@ -299,14 +303,18 @@ class TestBatches:
         found = builder.initial_state().add_inputs(columns)[-1]
         expected = builder.initial_state().add_inputs(rows)[-1]
         assert found.output().dim() == ((2,), 1)
-        np.testing.assert_allclose(flat(found.s()), flat(expected.s()), rtol=1e-5)
+        np.testing.assert_allclose(
+            flat(found.s()), flat(expected.s()), rtol=1e-5, atol=1e-6
+        )
 
     def test_input_that_is_a_parameter(self, builder):
         p = dy.ParameterCollection().parameters_from_numpy(np.cos(np.arange(3.0)))
         found = builder.initial_state().add_inputs([p, p])[-1]
         same = dy.inputVector(p.as_array())
         expected = builder.initial_state().add_inputs([same, same])[-1]
-        np.testing.assert_allclose(flat(found.s()), flat(expected.s()), rtol=1e-5)
+        np.testing.assert_allclose(
+            flat(found.s()), flat(expected.s()), rtol=1e-5, atol=1e-6
+        )
 
 
 class TestGraph:
@@ -320,7 +328,7 @@ class TestGraph:
         dy.cg_revert()
         assert builder.initial_state() is root
         found = flat(root.add_inputs([x(0), x(1)])[-1].s())
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert builder.get_parameter_expressions()[0][0].npvalue().size
 
     def test_lengths_compile_nothing(self, builder):

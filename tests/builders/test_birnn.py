@@ -54,7 +54,7 @@ def test_copies(builder, copied):
         dy.renew_cg()
         return values(some.transduce([x(t) for t in range(3)]))
 
-    np.testing.assert_allclose(run(copied(builder)), run(builder), rtol=1e-5)
+    np.testing.assert_allclose(run(copied(builder)), run(builder), rtol=1e-5, atol=1e-6)
 
 
 def test_parameters():
