@@ -13,6 +13,7 @@ from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, engine, stale
 from dynetjax.nodes import (
+    ROWS,
     batch_mismatch,
     checked_rule,
     circumstances,
@@ -30,7 +31,7 @@ from dynetjax.ops.registry import (
     Op,
     intern,
 )
-from dynetjax.ops.rules import CHANGED, Rule, View, sum_view
+from dynetjax.ops.rules import CHANGED, Rule, View, is_even, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
 MOST_DECIDED = 4096
@@ -114,7 +115,7 @@ class ComputationGraph:
                 batch = size
             if x.rule.kind.ragged:
                 ragged = True
-        if ragged or op.lengthens is not None:
+        if ragged or op.with_care:
             return self._add_with_care(op, operands, static, data, batch)
         rule = self._rule(op, operands, static, batch)
         return self._append(rule, operands, data, batch)
@@ -148,6 +149,12 @@ class ComputationGraph:
         parts, lengths = node.operands, ()
         if op.compose is not None:
             parts = op.compose(self, parts)
+        if op.mixtures is not None:
+            if op.is_listed and not all(x.lanes for x in parts):
+                parts = self._listed(parts)
+            if op.mixtures and is_even(op, static, self._views(parts)):
+                for x in parts:
+                    self.store(x)
         call = None
         if op.lengthens is not None and op.lengthens(parts, *static):
             call = _side_by_side(self, op, parts, static)
@@ -176,8 +183,10 @@ class ComputationGraph:
         lanes = any(not view.kind.uniform for view in rule.operands)
         plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
         plain = plain and rule.signature.op is op
+        plain = plain and all(map(_is_for, rule.operands, operands))
         if plain and lanes:
-            views: Any = rule.operands
+            seen = zip(operands, rule.operands, strict=True)
+            views: Any = tuple([x.view or view for x, view in seen])
             views = views[0] if len(views) == 1 else views
             table[views if static is None else (static, views)] = rule
         return node
@@ -192,10 +201,7 @@ class ComputationGraph:
                 if x.lanes == 1:
                     stretched |= 1 << bit
         while True:
-            for x in operands:
-                if x.view is None:
-                    self.store(x)
-            views = tuple([x.view for x in operands])
+            views = self._views(operands)
             rule = op.rules.get((static, stretched, *views))
             if rule is None or op.batch_matters:
                 rule = checked_rule(op, operands, static, stretched)
@@ -205,10 +211,13 @@ class ComputationGraph:
             for k in pins:
                 self.store(operands[k])
 
-    def add_composed(self, op: Op, operands: tuple[Expression, ...]) -> Expression:
-        """Append a node of an operation over parts that are made of `operands`."""
-        batch = max([1, *[x.lanes for x in operands]])
-        return self._add_with_care(op, operands, (), None, batch)
+    def _views(self, operands: tuple[Expression, ...]) -> tuple[View, ...]:
+        """Of operands; those that are part of another node are stored now."""
+        for x in operands:
+            if x.view is None:
+                self.store(x)
+        views: Any = tuple([x.view for x in operands])
+        return views
 
     def part(
         self, op: Op, operands: tuple[Expression, ...], static: tuple = ()
@@ -218,6 +227,22 @@ class ComputationGraph:
         node = self._node(_undecided, operands, batch)
         self._settle(node, self._decide(node, op, static, None, batch))
         return node
+
+    def _listed(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Operands of a list; a parameter has rows there, as what takes turns with it.
+
+        A list of nothing but matrices of parameters may stay a uniform.
+        """
+        if any(x.lanes or not x.rule.kind.is_wide for x in operands):
+            return self.rows(operands)
+        return operands
+
+    def rows(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """The operands stored; of parameters, parts that have rows."""
+        found = tuple([x if x.lanes else self.part(ROWS, (x,)) for x in operands])
+        for x in found:
+            self.store(x)
+        return found
 
     def part_of_rows(self, rule: Rule, operands: tuple[Expression, ...]) -> Expression:
         """A part whose rows are not those of its operands one by one."""
@@ -459,6 +484,11 @@ class ComputationGraph:
             if x.graph is None
         }
         return made + len(parameters)
+
+
+def _is_for(view: View, operand: Expression) -> bool:
+    """Whether a rule's operand is this one itself, and not a part of it."""
+    return view.kind is operand.rule.kind
 
 
 def note_lines(on: bool) -> None:

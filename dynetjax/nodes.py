@@ -7,10 +7,11 @@ from typing import Any
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import INPUT, SIGNATURES, Op, intern, lane_kind
+from dynetjax.ops.registry import INPUT, MAP, SIGNATURES, Op, intern, lane_kind
 from dynetjax.ops.rules import Rule, rule_for
 
 ZEROS = Op("zeros", form=INPUT, internal=True)
+ROWS = Op("rows", lambda x: x, lambda _, x: x.shape, form=MAP, lane=True, internal=True)
 
 
 def zeros_rule(shape: Shape) -> Rule:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from dynetjax.dims import Dim, DimError, Shape, pad, trim
 from dynetjax.errors import explain
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import one_number
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.elementwise import same
 
 __all__ = ["bmax", "bmin", "cdiv", "cmult", "emax", "pow"]
@@ -264,7 +265,11 @@ def bmax(x, y):
     return jnp.where(x > y, x, y)
 
 
-@op(inputs="*xs", dim=identical, batch_matters=True)
+def _maxima(graph: ComputationGraph, operands: tuple) -> tuple:
+    return in_pairs(graph, emax.op, operands)
+
+
+@op(inputs="*xs", dim=identical, batch_matters=True, compose=_maxima)
 def emax(*xs):
     """Element-wise maximum of a list; where equal, the first gets the gradient.
 

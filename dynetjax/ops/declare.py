@@ -19,7 +19,7 @@ from typing import Any
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.ops.registry import Op
+from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.rules import Rule
 
 # What users call for every node is written out, so that it costs no more than it must:
@@ -129,6 +129,7 @@ def op(
     slope: Callable[[Any], Any] | None = None,
     tells: bool = False,
     lengthens: Callable[..., bool] | None = None,
+    compose: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -141,7 +142,7 @@ def op(
             function's signature. `data` is the runtime value, a tuple of them if
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
-        reset, batch_matters, slope, tells, lengthens: see `Op`.
+        reset, batch_matters, slope, tells, lengthens, compose: see `Op`.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -163,6 +164,9 @@ def op(
             slope=slope,
             tells=tells,
             lengthens=lengthens,
+            compose=compose,
+            mixtures={} if inputs.startswith("*") else None,
+            is_listed=inputs.startswith("*"),
         )
         if inputs.startswith("*"):
             build = _list_builder(operation, shown[1:], accept)
@@ -188,7 +192,7 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         **{f"default_{p.name}": p.default for p in others},
     }
     if not others and not accept and not operation.runtime and len(names) <= 2:
-        rules = operation.unary if len(names) == 1 else operation.binary
+        rules = operation.quick
         scope |= {"rules": rules, "slowly": _slowly(operation, rules)}
         source = (_UNARY if len(names) == 1 else _BINARY).format(
             name=operation.name, x=names[0], y=names[-1]
@@ -197,7 +201,7 @@ def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
         quick = bool(others) and len(names) == 1 and "k" not in operation.runtime
         source = _general_source(operation.name, parameters, names, accept, quick)
         if quick:
-            scope["rules"] = operation.unary
+            scope["rules"] = operation.quick
             exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
             scope["slowly"] = scope[operation.name]
             source = _source_with(operation, parameters, names[0], others)
@@ -253,7 +257,7 @@ def _list_builder(operation: Op, others, accept) -> Any:
     """The same for an operation over a list of expressions."""
     names = [p.name for p in others]
     defaults = {p.name: p.default for p in others}
-    known: dict[tuple, Rule] = {}
+    known = operation.quick
 
     def build(xs, *args, **kwargs):
         node = None
@@ -280,14 +284,21 @@ def _list_builder(operation: Op, others, accept) -> Any:
         rule = node.rule
         plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)
         plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
-        if plain and data is None and not kwargs:
-            known[args, *rule.operands] = rule
+        if plain and data is None and not kwargs and _as_they_are(rule, xs):
+            known[args, *[x.view for x in xs]] = rule
         return node
 
     built: Any = build
     built.__name__ = built.__qualname__ = operation.name
     built.__signature__ = _list_signature(others)
     return built
+
+
+def _as_they_are(rule: Rule, xs: list[Expression]) -> bool:
+    """Whether the rule is for these operands themselves, and not for parts of them."""
+    return len(rule.operands) == len(xs) and all(
+        view.kind is x.rule.kind for view, x in zip(rule.operands, xs, strict=True)
+    )
 
 
 def _list_signature(others) -> inspect.Signature:
@@ -324,6 +335,15 @@ def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
     except (KeyError, AttributeError, TypeError):
         return None
     return node
+
+
+def in_pairs(graph: ComputationGraph, op: Op, operands: tuple) -> tuple:
+    """Operands of an associative `op`; of a long list the two halves."""
+    if len(operands) > FAN_IN:
+        while len(operands) > 2:
+            pairs = [operands[k : k + 2] for k in range(0, len(operands), 2)]
+            operands = tuple([graph.part(op, p) if p[1:] else p[0] for p in pairs])
+    return operands
 
 
 def not_an_expression(name: str, *values: Any) -> TypeError:

@@ -39,7 +39,20 @@ def _product_shape(name: str, x: Dim, y: Dim) -> Shape:
     return (m,) if len(y.shape) == 1 else (m, n)
 
 
-@op(inputs="x y", dim=_product_shape, contraction=True)
+def _column_in_rows(graph: ComputationGraph, operands: tuple) -> tuple:
+    """A parameter that is a column has rows, like the vectors it stands in for."""
+    x, y = operands
+    if x.lanes or y.lanes or y.rule.kind.is_wide:
+        return operands
+    return (x, *graph.rows((y,)))
+
+
+@op(
+    inputs="x y",
+    dim=_product_shape,
+    contraction=True,
+    compose=_column_in_rows,
+)
 def matmul(x, y):
     """Matrix product, ``x * y``.
 
@@ -94,7 +107,9 @@ def _products(graph: ComputationGraph, exprs: tuple) -> tuple[Expression, ...]:
     return (bias, *[graph.part(matmul.op, pair) for pair in products])
 
 
-AFFINE_OP = Op("affine_transform", _bias_and_products, _sum_shape, compose=_products)
+AFFINE_OP = Op(
+    "affine_transform", _bias_and_products, _sum_shape, compose=_products, mixtures={}
+)
 
 
 class _Recipe(NamedTuple):
@@ -172,7 +187,7 @@ def _affine(exprs: Any) -> Expression:
     if len(exprs) == 1:
         return exprs[0]
     _check_affine(exprs)
-    node = graph.add_composed(AFFINE_OP, tuple(exprs))
+    node = graph.add(AFFINE_OP, tuple(exprs))
     views = tuple([x.view for x in exprs])
     settled = not any(view is None or view.inlined for view in views)
     weights, vectors = [exprs[0], *exprs[1::2]], exprs[2::2]

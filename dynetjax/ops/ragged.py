@@ -317,6 +317,7 @@ def side_by_side(
         return None
     rule = _piece(shape, d)
     batch = max([x.lanes for x in operands])
+    operands = graph.rows(operands)
     pieces = [
         graph.part_of_rows(rule, operands[k : k + FAN_IN])
         for k in range(0, len(operands), FAN_IN)

@@ -10,8 +10,9 @@ from jax import lax
 from dynetjax.dims import Dim, DimError, Shape, trim
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import graph_of, in_pairs, op
 from dynetjax.ops.rows import sum_batches
 from dynetjax.ops.shaping import without
 
@@ -204,7 +205,11 @@ def _shape_of_first(name: str, *dims: Dim) -> Shape:
     return shape
 
 
-@op(inputs="*xs", dim=_shape_of_first)
+def _logsumexps(graph: ComputationGraph, operands: tuple) -> tuple:
+    return in_pairs(graph, logsumexp.op, operands)
+
+
+@op(inputs="*xs", dim=_shape_of_first, compose=_logsumexps)
 def logsumexp(*xs):
     """Element-wise logarithm of the sum of the exponentials of a list.
 

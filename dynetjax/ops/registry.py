@@ -79,8 +79,8 @@ class Op:
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: ids by (static arguments, stretched operands, *kinds).
         rules: rules by (static arguments, stretched operands, *views).
-        unary, binary: rules by the views of one or two operands, for quick building;
-            with static arguments before, where there are any.
+        quick: rules by the views of operands, for quick building; with static arguments
+            before, where there are any.
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         lengthens: ``(operands, *static) -> bool``: whether the size of the result is
@@ -100,30 +100,36 @@ class Op:
             own among the user's nodes.
         compose: ``(graph, operands) -> parts``: its function takes parts that are
             nodes made of the operands.
+        mixtures: of an operation whose operands may take turns, the `Mixture`s of what
+            they have been (`dynetjax.ops.rules`), by static arguments and dims.
+        is_listed: its operands are a list.
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
         masks: it writes -inf where the user leaves something out.
         slope: of an operation on each number of its one operand: the derivative as a
             function of the result, so that backward need not compute the operand.
+        with_care: a node of it may have parts, or ragged axes.
         tells: consumers of its rows differ by the weights of what is inlined in it, so
             that the gates of two LSTMs have different consumers.
     """
 
     __slots__ = (
         "batch_matters",
-        "binary",
         "compose",
         "contraction",
         "dim",
         "fn",
         "form",
         "internal",
+        "is_listed",
         "lane",
         "lengthens",
         "masks",
+        "mixtures",
         "name",
         "origin",
         "padded",
+        "quick",
         "reset",
         "rules",
         "runtime",
@@ -131,7 +137,7 @@ class Op:
         "slope",
         "static",
         "tells",
-        "unary",
+        "with_care",
     )
 
     def __init__(
@@ -155,8 +161,11 @@ class Op:
         lengthens: Callable[..., bool] | None = None,
         padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
         origin: "Op | None" = None,
+        mixtures: dict[tuple, list] | None = None,
+        is_listed: bool = False,
     ):
         self.lengthens, self.padded, self.origin = lengthens, padded, origin
+        self.with_care = any(x is not None for x in (lengthens, compose, mixtures))
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
@@ -165,8 +174,8 @@ class Op:
         self.masks = masks
         self.signatures: dict[tuple, int] = {}
         self.rules: dict[Any, Any] = {}
-        self.unary: dict[Any, Any] = {}
-        self.binary: dict[tuple[Any, Any], Any] = {}
+        self.quick: dict[Any, Any] = {}
+        self.mixtures, self.is_listed = mixtures, is_listed
         OPS.setdefault(name, self)
 
     def __repr__(self) -> str:
@@ -229,6 +238,11 @@ class Kind:
         self.constant: bool = constant
         self.id = len(KINDS)
         KINDS.append(self)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is more than a column or a row."""
+        return sum(n > 1 for n in self.shape) > 1
 
     @property
     def uniform(self) -> bool:
@@ -313,13 +327,12 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
     """Uniform for a matrix made of parameters alone, else a lane."""
     op, operands = signature.op, signature.operands
     level = 1 + max((k.level for k in operands), default=0)
-    matrix = sum(n > 1 for n in shape) > 1
     made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
     if (
         op.form == MAP
         and not (op.runtime or op.lane)
         and made_of_uniforms
-        and matrix
+        and sum(n > 1 for n in shape) > 1
         and level <= UNIFORM_LEVELS
     ):
         constant = all(k.constant for k in operands)

@@ -194,13 +194,126 @@ def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
     key = (signature.static, signature.stretched, *operands)
     with _lock:
         known = op.rules.get(key)
+        if known is None and op.contraction:
+            plain = _told_by_weights(operands)
+            if plain != operands:
+                known = op.rules[key] = rule_for(op, signature, plain)
         if known is None:
             known = Rule(signature, operands)
             if known.additions > ADDITIONS:
                 _note_long_sum(signature, operands[1])
                 known = Rule(signature, operands)
+            if op.mixtures is not None:
+                known = _in_mixture(op.mixtures, op, known)
             op.rules[key] = known
         return known
+
+
+def _told_by_weights(operands: tuple[View, ...]) -> tuple[View, ...]:
+    """Of a product with weights, which tell what it is, whoever computed the rest."""
+    if not any(v.kind.uniform for v in operands):
+        return operands
+    return tuple([v if v.telling is None else stored_view(v.kind) for v in operands])
+
+
+class Mixture:
+    """Rules of one operation over lists in which the same things take turns.
+
+    A parser whose features are words, states, or something computed has another list
+    for each way to choose them. Once there are more than `MOST_RULES` (twice as many
+    where products are part of the node), such lists are *even*: all that is not
+    uniform is rows, whatever computed them, and there is one rule.
+
+    Attributes:
+        names: the views that tell what the operands are.
+        rules: the rules met so far; none where lists are even.
+        even: the rules that took their place, by what is stretched, and uniforms.
+    """
+
+    MOST_RULES = 4
+
+    def __init__(self) -> None:
+        self.names: set[View] = set()
+        self.rules: list[Rule] = []
+        self.even: dict[tuple, Rule] | None = None
+
+    def join(self, other: "Mixture") -> None:
+        """Take in all that another has met."""
+        self.names |= other.names
+        self.rules += other.rules
+        if other.even is not None:
+            self.even = self.even or other.even
+
+    def take(self, rule: Rule, names: set[View]) -> Rule:
+        """The rule that holds instead of a new one."""
+        self.names |= names
+        if self.even is None:
+            self.rules.append(rule)
+            if len(self.rules) <= self.MOST_RULES * (1 + _has_product(rule)):
+                return rule
+            self.even = {}
+        if any(v.inlined for v in rule.operands):
+            return rule  # of the last node that is made so
+        key = rule.signature.stretched, *_uniforms(rule)
+        if key not in self.even:
+            views = [v if v.kind.uniform else View(v.kind) for v in rule.operands]
+            self.even[key] = Rule(rule.signature, tuple(views))
+        return self.even[key]
+
+
+def _has_product(rule: Rule) -> bool:
+    inner = [v.rule for v in rule.operands if v.rule is not None]
+    return any(r.signature.op.contraction for r in inner)
+
+
+def _uniforms(rule: Rule) -> tuple[View | None, ...]:
+    return tuple([v if v.kind.uniform else None for v in rule.operands])
+
+
+def is_even(op: Op, static: tuple, operands: tuple[View, ...]) -> bool:
+    """Whether the operands are to be rows, whatever computed them."""
+    names = _names(operands)
+    key = static, *[v.kind.shape for v in operands]
+    found = (op.mixtures or {}).get(key, ())
+    return any(m.even is not None and not m.names.isdisjoint(names) for m in found)
+
+
+def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
+    """The rule that holds, with regard to all that have been in such lists."""
+    names = _names(rule.operands)
+    if not names:
+        return rule
+    key = rule.signature.static, *[v.kind.shape for v in rule.operands]
+    known = mixtures.setdefault(key, [])
+    alike = [m for m in known if not m.names.isdisjoint(names)]
+    whole = alike[0] if alike else Mixture()
+    for other in alike[1:]:
+        whole.join(other)
+    mixtures[key] = [whole, *[m for m in known if m not in alike]]
+    found = whole.take(rule, names)
+    if whole.even is not None and whole.rules:
+        _void(op, whole.rules)
+        whole.rules = []
+    return found
+
+
+def _names(operands: tuple[View, ...]) -> set[View]:
+    """What tells of each operand which it is; rows of many origins have no name."""
+    found = set()
+    for view in operands:
+        if view.kind.uniform or view.inlined or view.telling is not None:
+            found.add(view)
+        if view.rule is not None and view.rule.outer().telling is not None:
+            found.add(view.rule.outer())
+    return found
+
+
+def _void(op: Op, rules: list[Rule]) -> None:
+    """Nothing follows these rules any more."""
+    CHANGED.extend(rules)
+    for table in op.rules, op.quick:
+        for key in [key for key, rule in table.items() if rule in rules]:
+            del table[key]
 
 
 def _note_long_sum(signature: Signature, term: View) -> None:
@@ -210,7 +323,7 @@ def _note_long_sum(signature: Signature, term: View) -> None:
         _long_sums.add((signature.id, term.rule.outer()))
     op = signature.op
     CHANGED.extend(r for r in op.rules.values() if r.signature is signature)
-    for known in [op.rules, op.binary]:
+    for known in [op.rules, op.quick]:
         known.clear()
 
 

@@ -60,12 +60,13 @@ def _concatenated(name: str, *dims_and_axis) -> Shape:
 
 
 def _one_each(xs: list[Expression], d: int) -> bool:
-    """Whether each operand has size 1 along `d`, and rows."""
+    """Whether each operand has size 1 along `d`, and some are rows."""
     kind = xs[0].rule.kind
     return (
         pad(kind.shape, d + 1)[d] == 1
         and not kind.ragged
-        and all(x.lanes and x.rule.kind is kind for x in xs)
+        and any(x.lanes for x in xs)
+        and all(x.rule.kind.shape == kind.shape for x in xs)
     )
 
 
