@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,6 +20,7 @@ import jax
 from dynetjax.engine.stats import beside_the_runs, count
 
 HOT = 300  # runs
+PATIENCE = 2.0  # seconds until somebody who watches is told
 NICE = 10  # how far the thread stands behind the others, where threads can
 _QUICKLY = {
     "xla_cpu_use_fusion_emitters": False,
@@ -58,11 +60,12 @@ class Compiled:
         donated: names of its arguments that are donated.
     """
 
-    __slots__ = ("_best", "_good", "_left")
+    __slots__ = ("_best", "_good", "_is_new", "_left")
 
     def __init__(self, run: Callable, donated: str):
         self._best = self._good = jax.jit(run, donate_argnames=donated)
         options = {} if _at_once else _quick_options(jax.default_backend())
+        self._is_new = True
         self._left = HOT if options else 0  # runs until it is hot
         if options:
             self._best = jax.jit(run, donate_argnames=donated, compiler_options=options)
@@ -72,12 +75,46 @@ class Compiled:
             self._left -= 1
             if not self._left:
                 _improve_soon(self, args)
+        if self._is_new:
+            with _telling():
+                found = self._best(*args)
+            self._is_new = False
+            return found
         return self._best(*args)
 
     def improve(self, shapes: Any) -> None:
         """Compile it well for arguments of these shapes, and use that from now on."""
         self._good.lower(*shapes).compile()  # which is kept with the function
         self._best = self._good
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell whoever watches the screen what a long wait is for."""
+    if not _is_watched():
+        yield
+        return
+    timer = threading.Timer(PATIENCE, _tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _is_watched() -> bool:
+    """Whether standard error is a terminal, or a notebook's."""
+    return "ipykernel" in sys.modules or getattr(sys.stderr, "isatty", bool)()
+
+
+def _tell() -> None:
+    print(
+        "dynetjax: compiling; graphs like this one will not need it again"
+        " (dynetjax.stats() tells why)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _improve_soon(compiled: Compiled, args: Any) -> None:

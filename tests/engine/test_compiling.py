@@ -1,6 +1,8 @@
 """Programs are compiled quickly, and well once they are hot."""
 
+import sys
 import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -113,3 +115,30 @@ def test_arguments_of_every_kind():
         found = jax.typeof(x)
         assert (shape.shape, shape.dtype) == (found.shape, found.dtype)
         assert shape.weak_type == found.weak_type
+
+
+class TestALongWait:
+    @pytest.fixture
+    def slow(self, monkeypatch):
+        """A function that takes its time when it is first called."""
+        monkeypatch.setattr(compiling, "PATIENCE", 0.01)
+
+        def traced(x, held):
+            time.sleep(0.3)
+            return x + 1, held
+
+        return lambda: Compiled(traced, "held")(jnp.ones(2), jnp.ones(3))
+
+    def test_is_told_in_a_notebook(self, slow, monkeypatch, capsys):
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        slow()
+        assert "dynetjax: compiling; graphs like this" in capsys.readouterr().err
+
+    def test_that_nobody_watches(self, slow, capsys):
+        slow()
+        assert not capsys.readouterr().err
+
+    def test_that_is_short(self, compiled, monkeypatch, capsys):
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        run(compiled())
+        assert not capsys.readouterr().err
