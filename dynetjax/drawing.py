@@ -2,13 +2,15 @@
 
 import importlib
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
+from dynetjax.engine.explain import components
 from dynetjax.expression import Expression
-from dynetjax.graph import current_graph
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.listing import Entry, entries
 
 MOST = 150  # nodes that are drawn one by one
+_BREAK = "\\n"  # in a label
 
 
 def print_graphviz(
@@ -21,7 +23,7 @@ def print_graphviz(
     """Write the current graph to stdout, in graphviz's language.
 
     Args:
-        compact: draw nodes that do the same with the same dims as one.
+        compact: draw nodes that run together as one: a component, or a loop.
         show_dims: write the dims of each node.
         expression_names: names for some expressions.
         lookup_names: accepted as DyNet's; the graph does not keep which row is which
@@ -44,8 +46,8 @@ def dot(
 
     Args:
         expression: draw what it is made of; the whole current graph if None.
-        fold: draw nodes that do the same with the same dims as one, with their count;
-            if None, where there are many.
+        fold: draw nodes that run together as one, with what they are and how many; if
+            None, where there are many.
         show_dims: write the dims of each node.
         names: names for some expressions.
     """
@@ -53,26 +55,62 @@ def dot(
     listed = _under(entries(graph), expression)
     if fold is None:
         fold = len(listed) > MOST
-    boxes: dict[int, Any] = {}
+    inside = _together(graph, listed) if fold else {}
+    boxes: dict[Any, list[str]] = {}
     for number, entry in listed.items():
         label = _label(entry, show_dims, (names or {}).get(entry.expression))
-        boxes[number] = label if fold else (number, label)
-    counts = Counter(boxes.values())
-    ids = {box: f"N{k}" for k, box in enumerate(counts)}
+        boxes.setdefault(inside.get(number, number), []).append(label)
+    ids = {box: f"N{k}" for k, box in enumerate(boxes)}
     lines = ["digraph G {", "  rankdir=BT;", "  node [shape=box, fontname=Helvetica];"]
-    for box, count in counts.items():
-        label = box if fold else box[1]
-        if count > 1:
-            label += f"\\n{count} times"
+    for box, labels in boxes.items():
+        label = labels[0] if isinstance(box, int) else _label_of_all(box, labels)
         shape = ", shape=ellipse" if label.startswith("/") else ""
         lines.append(f'  {ids[box]} [label="{label}"{shape}];')
     edges = Counter(
-        (ids[boxes[arg]], ids[boxes[number]])
+        (inside.get(arg, arg), inside.get(number, number))
         for number, entry in listed.items()
         for arg in entry.args
     )
-    lines += [f"  {a} -> {b};" for a, b in edges]
+    lines += [f"  {ids[a]} -> {ids[b]};" for a, b in edges if a != b or _is_loop(b)]
     return "\n".join([*lines, "}"])
+
+
+class _Box(NamedTuple):
+    """A component, by its number."""
+
+    number: int
+    about: str
+
+
+def _together(graph: ComputationGraph, listed: dict[int, Entry]) -> dict[int, _Box]:
+    """The component of each node; those without rows are where they are read."""
+    box_of = {
+        id(cell): _Box(number, component.about)
+        for number, component in enumerate(components(graph))
+        for cell in component.cells
+    }
+    found: dict[int, _Box] = {}
+    for number in reversed(listed):
+        entry = listed[number]
+        box = box_of.get(id(entry.expression)) or found.get(number)
+        if box is None:
+            continue
+        found[number] = box
+        for arg in entry.args:
+            if not listed[arg].is_parameter:
+                found.setdefault(arg, box)
+    return found
+
+
+def _is_loop(box: Any) -> bool:
+    return isinstance(box, _Box) and box.about.startswith("loop")
+
+
+def _label_of_all(box: _Box, labels: list[str]) -> str:
+    """What a component is, and how many of which nodes it has."""
+    counts = Counter(labels)
+    written = [f"{n} x {label.replace(_BREAK, ' ')}" for label, n in counts.items()]
+    return _BREAK.join([box.about, *written])
 
 
 def _under(listed: list[Entry], root: Expression | None) -> dict[int, Entry]:
@@ -95,7 +133,7 @@ def _label(entry: Entry, show_dims: bool, name: str | None) -> str:
         parts.append(str(entry.dim))
     if entry.line is not None:
         parts.append(entry.line)
-    return "\\n".join(part.replace('"', "'") for part in parts)
+    return _BREAK.join(part.replace('"', "'") for part in parts)
 
 
 def svg(expression: Expression | None = None) -> str | None:

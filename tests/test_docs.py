@@ -3,13 +3,21 @@
 import inspect
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 import dynetjax as dy
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = ["README.md", "docs/quickstart.md", "docs/tutorial.md", "docs/performance.md"]
+PAGES = [
+    "README.md",
+    *[
+        f"docs/{page}.md"
+        for page in ("quickstart", "tutorial", "performance", "pictures")
+    ],
+]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHER_NAMES = {"CoupledLSTMBuilder": "LSTMBuilder", "Model": "ParameterCollection"}
 
@@ -42,3 +50,15 @@ def test_every_name_is_on_a_page():
 
 def read(page):
     return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_pictures_are_up_to_date():
+    """In a process of its own: what is inlined depends on what was built before."""
+    script = ROOT / "docs" / "make_pictures.py"
+    subprocess.run([sys.executable, script, "--check"], check=True)
+
+
+@pytest.mark.parametrize("picture", ["graph", "components"])
+def test_pictures_are_of_that_graph(picture):
+    drawn = read(f"pictures/{picture}.svg")
+    assert "the cat" in drawn if picture == "graph" else "loop, 3 trips" in drawn

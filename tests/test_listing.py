@@ -1,5 +1,7 @@
 """Graphs as text, and nodes by their numbers."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -173,15 +175,30 @@ class TestDrawing:
         assert "tanh" in text
         assert "pick" not in text
 
-    def test_large_graphs_are_folded(self):
+    def test_large_graphs_are_folded(self, model):
+        """What runs together is one box; what is computed on the way is in it."""
+        W, table = model.add_parameters((2, 2)), model.add_lookup_parameters((9, 2))
+        dy.renew_cg()
+        h = dy.inputVector([1.0, 2.0])
+        for k in range(60):
+            h = dy.tanh(W * h + table[k % 9])
+        text = dy.dot(dy.squared_norm(h))
+        assert re.search(r"once, \d+ trips? of \d+ lanes\\n60 x lookup \{2}", text)
+        many = [rf"60 x {name} \{{2}}" for name in ("matmul", "add", "tanh")]
+        loop = r"\\n".join([r"loop, 60 trips of \d+ lanes", *many])
+        assert re.search(loop, text)
+        assert text.count("->") == 5  # input, W, lookups, the loop; the norm
+        assert dy.dot(fold=False).count("->") == 5 * 60 + 1
+        h.value()
+        assert re.search(loop, dy.dot())
+
+    def test_what_is_read_on_the_way_is_a_step(self):
         dy.renew_cg()
         x = dy.inputVector([1.0])
-        for _ in range(200):
+        for _ in range(3):
             x = dy.tanh(x)
-        text = dy.dot()
-        assert '"tanh\\n{1}\\n200 times"' in text
-        assert text.count("->") == 2
-        assert dy.dot(fold=False).count("->") == 200
+            x.value()
+        assert dy.dot(fold=True).count("one step") == 2
 
     def test_lines_of_the_user(self):
         dy.init(debug=True)

@@ -1,5 +1,7 @@
 """A graph's program in words: its components, loops and macro nodes."""
 
+from typing import NamedTuple
+
 from dynetjax.dims import Dim
 from dynetjax.engine.engine import planned
 from dynetjax.engine.increments import Increment
@@ -35,6 +37,43 @@ def describe(graph: ComputationGraph) -> str:
     return "\n".join(lines)
 
 
+class Component(NamedTuple):
+    """Nodes that run together.
+
+    Attributes:
+        about: ``loop, 5 trips of 2 lanes``.
+        cells: the nodes that have rows.
+    """
+
+    about: str
+    cells: list[Expression]
+
+
+def components(graph: ComputationGraph) -> list[Component]:
+    """The components of a graph in the order in which they run."""
+    found = []
+    for part in planned(graph):
+        if isinstance(part, Increment):
+            cells = graph.cells[part.start : part.stop]
+            found.append(Component("one step", cells))
+            continue
+        tiling, plan = part
+        for step in plan.steps:
+            macros = step.block.component.macros
+            nodes = [n for macro in macros for n in tiling.nodes.get(macro, ())]
+            cells = [tiling.cells[int(n)] for n in nodes]
+            found.append(Component(_how(step), cells))
+    return found
+
+
+def _how(step: Step) -> str:
+    """Whether it is a loop, its trips, and their width."""
+    block = step.block
+    kind = "loop" if block.component.cyclic else "once"
+    trips = f"{block.trips} trip{'s' if block.trips != 1 else ''}"
+    return f"{kind}, {trips} of {block.width} lanes"
+
+
 def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
     """A part without loops: its macros, one after the other."""
     pattern = part.pattern
@@ -58,11 +97,8 @@ def _head(tiling: Tiling, plan: Plan) -> str:
 def _component(
     graph: ComputationGraph, tiling: Tiling, step: Step, number: int
 ) -> list[str]:
-    block = step.block
-    kind = "loop" if block.component.cyclic else "once"
-    trips = f"{block.trips} trip{'s' if block.trips != 1 else ''}"
-    lines = [f"{number:3}. {kind}, {trips} of {block.width} lanes"]
-    for number in block.component.macros:
+    lines = [f"{number:3}. {_how(step)}"]
+    for number in step.block.component.macros:
         nodes = tiling.nodes.get(number)
         count = 0 if nodes is None else int(tiling.batch[nodes].sum())
         first = None if nodes is None else tiling.cells[int(nodes[0])]

@@ -1,0 +1,165 @@
+"""Write docs/pictures.md and its drawings: one graph, and what becomes of it.
+
+    python docs/make_pictures.py [--check]
+
+With --check it writes nothing, and fails if the page is not what it would write. The
+drawings need graphviz.
+"""
+
+import argparse
+import importlib
+import pathlib
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import dynetjax as dy
+from dynetjax.engine.engine import planned
+from dynetjax.engine.explain import describe
+from dynetjax.graph import current_graph
+
+PAGE = pathlib.Path(__file__).with_name("pictures.md")
+DRAWINGS = PAGE.with_name("pictures")
+COMMAND = "python docs/make_pictures.py"
+PROGRAM = """\
+import dynetjax as dy
+
+m = dy.ParameterCollection()
+table = m.add_lookup_parameters((5, 4), name="words")
+W, b = m.add_parameters((4, 8), name="W"), m.add_parameters(4, name="b")
+out = m.add_parameters((2, 4), name="out")
+words = {"the": 0, "cat": 1, "sat": 2, "on": 3, "mats": 4}
+vectors = {}
+
+def vector(tree):
+    if isinstance(tree, str):
+        vectors[tree] = table[words[tree]]
+    else:
+        children = dy.concatenate([vector(child) for child in tree])
+        vectors[tree] = dy.tanh(W * children + b)
+    return vectors[tree]
+
+tree = ("the", "cat"), ("sat", ("on", "mats"))
+loss = dy.pickneglogsoftmax(out * vector(tree), 1)
+print(loss.value() > 0)
+"""
+TEXT = """\
+# One graph, all the way
+
+<!-- Written by `{command}`. -->
+
+A program as a user writes it, for one tree, and what becomes of its graph. [How it
+works](design.md) has the reasons.
+
+```python
+{program}```
+
+## The graph
+
+A box is a node that the program made. A tree of another shape has another graph.
+
+![The graph, node by node](pictures/graph.svg)
+
+## Components
+
+Nodes that do the same are one box. The edges between these boxes do not depend on the
+shape of the tree; where they go round in a circle, there is a loop. This is what XLA
+compiles, once.
+
+![The graph by components](pictures/components.svg)
+
+`dy.explain()` prints them. What is inlined into what can be seen: `tanh(...)` has rows,
+and the product and the sum inside have none.
+
+```text
+{explained}
+```
+
+## Trips of the loop
+
+A trip computes whatever has all it needs, side by side in lanes. Another tree takes
+more trips, or has other nodes in them, and runs the same program.
+
+{trips}
+
+## The tape
+
+What is different from tree to tree are numbers: a few words of data for each node, that
+say which rows it reads. Rows of one shape stand in one array; row 0 is zero, and empty
+lanes read it.
+
+{tape}
+"""
+
+
+def text(tree: Any) -> str:
+    """The words of a tree."""
+    return tree if isinstance(tree, str) else " ".join(map(text, tree))
+
+
+def table(head: list[str], rows: Iterable[list[Any]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def page(names: dict[dy.Expression, str]) -> str:
+    """The page about the current graph, whose nodes have these names."""
+    graph = current_graph()
+    ((_, plan),) = planned(graph)
+    (loop,) = [step.block for step in plan.steps if step.block.component.cyclic]
+    lane, row = plan.layout.lane, plan.layout.row
+    found = {graph.cells.index(x): name for x, name in names.items() if " " in name}
+    at = {divmod(int(lane[cell]), loop.width): cell for cell in found}
+    first = min(int(row[cell] - lane[cell]) for cell in found)
+    trips: list[list[Any]] = []
+    tape: list[list[Any]] = []
+    for trip in range(loop.trips):
+        trips.append([trip])
+        for here in range(loop.width):
+            cell, read = at.get((trip, here)), [0, 0]
+            if cell is not None:
+                (pair,) = graph.cells[cell].inner
+                read = [int(row[n]) for n in graph.cells[pair].inner]
+            trips[-1].append("(empty)" if cell is None else found[cell])
+            tape.append([trip, here, *read, first + trip * loop.width + here])
+    lanes = [f"lane {k}" for k in range(loop.width)]
+    heads = ["trip", "lane", "row of the left child", "of the right child", "own row"]
+    return TEXT.format(
+        command=COMMAND,
+        program=PROGRAM,
+        explained=describe(graph),
+        trips=table(["trip", *lanes], trips),
+        tape=table(heads, tape),
+    )
+
+
+def draw(names: dict[dy.Expression, str]) -> None:
+    """The drawings of the current graph."""
+    graphviz = importlib.import_module("graphviz")
+    drawings = {"graph": dy.dot(names=names), "components": dy.dot(fold=True)}
+    DRAWINGS.mkdir(exist_ok=True)
+    for name, drawn in drawings.items():
+        made = graphviz.Source(drawn).pipe(format="svg", encoding="utf-8")
+        (DRAWINGS / f"{name}.svg").write_text(made, encoding="utf-8")
+
+
+def main() -> None:
+    """Write the page and its drawings, or check the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    dy.renew_cg()
+    scope: dict[str, Any] = {}
+    exec(compile(PROGRAM, PAGE.name, "exec"), scope)
+    names = {node: text(tree) for tree, node in scope["vectors"].items()}
+    made = page(names)
+    if not check:
+        PAGE.write_text(made, encoding="utf-8")
+        draw(names)
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
+        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
+
+
+if __name__ == "__main__":
+    main()
