@@ -31,6 +31,7 @@ out = m.add_parameters((2, 4), name="out")
 words = {"the": 0, "cat": 1, "sat": 2, "on": 3, "mats": 4}
 vectors = {}
 
+
 def vector(tree):
     if isinstance(tree, str):
         vectors[tree] = table[words[tree]]
@@ -38,6 +39,7 @@ def vector(tree):
         children = dy.concatenate([vector(child) for child in tree])
         vectors[tree] = dy.tanh(W * children + b)
     return vectors[tree]
+
 
 tree = ("the", "cat"), ("sat", ("on", "mats"))
 loss = dy.pickneglogsoftmax(out * vector(tree), 1)
