@@ -1,112 +1,84 @@
 """Tree-LSTM over syntax trees: which package was this function taken from?
 
 The trees come with every Python: the functions of the standard library's own source,
-parsed by `ast`. Each example is another tree, built operation by operation, as in any
-DyNet program. With ``--sst DIR`` the same network learns fine-grained sentiment on the
-Stanford trees (train.txt and dev.txt, one s-expression a line), with a loss at every
-node.
+parsed by `ast`. Each is another tree, built operation by operation, as in any DyNet
+program. With ``--sst DIR`` the same network learns sentiment on the Stanford trees
+(train.txt and dev.txt, one s-expression a line), with a loss at every node.
 
     python examples/ast_treelstm.py [--epochs N] [--quick] [--sst DIR]
 """
 
 import argparse
 import ast
-import collections
 import pathlib
 import random
 import re
 import sysconfig
 import time
+from collections import Counter
+from typing import NamedTuple
 
 from tqdm import tqdm
 
 import dynetjax as dy
 
 PACKAGES = (
-    *("asyncio", "email", "http", "importlib", "json"),
-    *("logging", "multiprocessing", "unittest", "urllib", "xml"),
+    "asyncio email http importlib json logging multiprocessing unittest urllib xml"
 )
 UNKNOWN = "<unk>"
-SHORTEST, LONGEST = 8, 80  # leaves
 
 
-class Tree:
+class Tree(NamedTuple):
     """A binary tree: a leaf has a word, an inner node two children."""
 
-    __slots__ = ("children", "label", "word")
-
-    def __init__(self, label, word=None, children=()):
-        self.label, self.word, self.children = label, word, children
-
-    def leaves(self):
-        """The words, from left to right."""
-        stack, words = [self], []
-        while stack:
-            tree = stack.pop()
-            if tree.word is not None:
-                words.append(tree.word)
-            stack.extend(reversed(tree.children))
-        return words
+    label: int | None
+    word: str | None = None
+    children: tuple = ()
 
 
-def from_ast(node):
+def words(tree):
+    """Those of its leaves, from left to right."""
+    return [tree.word] if tree.word else [w for t in tree.children for w in words(t)]
+
+
+def from_ast(node, label=None):
     """The binary tree of a syntax tree: its type, names and children, left to right."""
-    parts = [Tree(None, type(node).__name__)]
+    tree = Tree(label, type(node).__name__)
     for value in vars(node).values():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
-                parts.append(from_ast(item))
-            elif isinstance(item, str):
-                parts.append(Tree(None, item[:20]))
-    tree = parts[0]
-    for part in parts[1:]:
-        tree = Tree(None, None, (tree, part))
+                tree = Tree(label, None, (tree._replace(label=None), from_ast(item)))
+            elif isinstance(item, str) and item:
+                leaf = Tree(None, item[:20])
+                tree = Tree(label, None, (tree._replace(label=None), leaf))
     return tree
 
 
 def standard_library():
     """(train, dev) lists of trees of functions, split by file, labelled by package."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    train: list[Tree] = []
-    dev: list[Tree] = []
-    for label, package in enumerate(PACKAGES):
-        files = sorted((root / package).rglob("*.py"))
-        for k, file in enumerate(f for f in files if "test" not in f.parts):
-            part = dev if k % 5 == 2 else train
+    parts: tuple[list, list] = [], []
+    for label, package in enumerate(PACKAGES.split()):
+        for k, file in enumerate(sorted((root / package).rglob("*.py"))):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    tree = from_ast(node)
-                    if SHORTEST <= len(tree.leaves()) <= LONGEST:
-                        tree.label = label
-                        part.append(tree)
-    return train, dev
+                    parts[k % 5 == 2].append(from_ast(node, label))
+    return [[t for t in trees if 8 <= len(words(t)) <= 80] for trees in parts]
 
 
-def from_sexpr(line):
-    """A tree of the Stanford Sentiment Treebank: ``(3 (2 It) (4 works))``."""
-    tokens = iter(re.findall(r"[()]|[^ ()]+", line))
-
-    def tree():
-        label, parts = int(next(tokens)), []
-        for token in tokens:
-            if token == ")":
-                break
-            parts.append(tree() if token == "(" else token)
-        if isinstance(parts[0], str):
-            return Tree(label, parts[0])
-        return Tree(label, None, tuple(parts))
-
-    next(tokens)
-    return tree()
+def from_sexpr(tokens):
+    """A tree of the Stanford Sentiment Treebank, ``3 (2 It) (4 works))``."""
+    label, parts = int(next(tokens)), []
+    while (token := next(tokens)) != ")":
+        parts.append(from_sexpr(tokens) if token == "(" else token)
+    return Tree(label, *parts) if len(parts) == 1 else Tree(label, None, tuple(parts))
 
 
 def stanford(folder):
     """(train, dev) lists of sentiment trees."""
-    read = [
-        [from_sexpr(line) for line in (folder / name).open(encoding="utf-8")]
-        for name in ("train.txt", "dev.txt")
-    ]
-    return read[0], read[1]
+    texts = [(folder / f"{part}.txt").read_text("utf-8") for part in ("train", "dev")]
+    found = [[re.findall(r"[()]|[^ ()]+", s) for s in t.splitlines()] for t in texts]
+    return [[from_sexpr(iter(tokens[1:])) for tokens in part] for part in found]
 
 
 class TreeLSTM:
@@ -122,91 +94,38 @@ class TreeLSTM:
         self.out = model.add_parameters((classes, size))
 
     def encode(self, tree, seen):
-        """Hidden and cell state of `tree`; appends (hidden, label) of each node."""
+        """Hidden and cell state; appends the scores and labels of labelled nodes."""
         if tree.word is not None:
-            number = self.vocabulary.get(tree.word, self.vocabulary[UNKNOWN])
-            x = dy.lookup(self.words, number)
-            i, o, u = (
-                dy.affine_transform([self.bias[k], self.leaf[k], x]) for k in "iou"
-            )
-            c = dy.cmult(dy.logistic(i), dy.tanh(u))
+            word = self.vocabulary.get(tree.word, self.vocabulary[UNKNOWN])
+            read, cells = [(self.leaf, self.words[word])], []
         else:
-            (h_left, c_left), (h_right, c_right) = (
-                self.encode(child, seen) for child in tree.children
+            states, cells = zip(
+                *[self.encode(t, seen) for t in tree.children], strict=True
             )
-            i, o, u, left, right = (
-                dy.affine_transform(
-                    [self.bias[k], self.left[k], h_left, self.right[k], h_right]
-                )
-                for k in "ioulr"
+            read = list(zip((self.left, self.right), states, strict=True))
+        i, o, u, *forget = (
+            dy.affine_transform(
+                [self.bias[k], *(e for W, x in read for e in (W[k], x))]
             )
-            c = (
-                dy.cmult(dy.logistic(i), dy.tanh(u))
-                + dy.cmult(dy.logistic(left), c_left)
-                + dy.cmult(dy.logistic(right), c_right)
-            )
+            for k in ("ioulr" if cells else "iou")
+        )
+        c = dy.cmult(dy.logistic(i), dy.tanh(u))
+        for gate, old in zip(forget, cells, strict=True):
+            c += dy.cmult(dy.logistic(gate), old)
         h = dy.cmult(dy.logistic(o), dy.tanh(c))
-        seen.append((h, tree.label))
+        if tree.label is not None:
+            seen.append((self.out * h, tree.label))
         return h, c
 
     def scores(self, tree):
-        """The labelled nodes' scores and labels, the root's last."""
+        """Of the labelled nodes, with their labels, the root's last."""
         seen: list = []
         self.encode(tree, seen)
-        return [(self.out * h, label) for h, label in seen if label is not None]
+        return seen
 
     def loss(self, tree):
         """Negative log likelihood of the tree's labels, summed."""
-        return dy.esum(
-            [dy.pickneglogsoftmax(score, label) for score, label in self.scores(tree)]
-        )
-
-    def predict(self, tree):
-        """The most likely class of the root."""
-        return int(self.scores(tree)[-1][0].npvalue().argmax())
-
-
-def vocabulary_of(trees, least):
-    """Numbers for the words that occur often enough."""
-    counts = collections.Counter(w for tree in trees for w in tree.leaves())
-    words = [UNKNOWN, *sorted(w for w, n in counts.items() if n >= least)]
-    return {word: k for k, word in enumerate(words)}
-
-
-def train_epoch(network, trainer, trees, title):
-    """One pass; the average loss, seconds in all, and seconds spent building graphs."""
-    total = building = 0.0
-    start = time.perf_counter()
-    progress = tqdm(trees, desc=title, unit="tree", mininterval=0.5)
-    for k, tree in enumerate(progress, 1):
-        dy.renew_cg()
-        begun = time.perf_counter()
-        loss = network.loss(tree)
-        building += time.perf_counter() - begun
-        total += loss.value()
-        loss.backward()
-        trainer.update()
-        if k % 50 == 0:
-            progress.set_postfix(loss=f"{total / k:.3f}")
-    return total / len(trees), time.perf_counter() - start, building
-
-
-def accuracy(network, trees):
-    """How often the root's class is right."""
-    right = 0
-    for tree in tqdm(trees, desc="dev", unit="tree", leave=False):
-        dy.renew_cg()
-        right += network.predict(tree) == tree.label
-    return right / len(trees)
-
-
-def report(trees, loss, seconds, building):
-    """Speed, and where the time went."""
-    stats = dy.stats()
-    print(f"loss {loss:.3f}; {len(trees) / seconds:.0f} trees/s in the last epoch")
-    spent = {"build": building, **stats.seconds, "compile": stats.compile_seconds}
-    print("time:", ", ".join(f"{name} {s:.1f} s" for name, s in spent.items()))
-    print(f"XLA compilations: {stats.compilations} ({stats.loads} read from its cache)")
+        return dy.esum([dy.pickneglogsoftmax(*pair) for pair in self.scores(tree)])
 
 
 def main():
@@ -214,32 +133,40 @@ def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sst", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument(
-        "--size", type=int, default=128, help="of embeddings and states"
-    )
-    parser.add_argument("--limit", type=int, default=4000, help="training trees used")
     parser.add_argument("--quick", action="store_true", help="a few seconds only")
     args = parser.parse_args()
     dy.reset_random_seed(1)
     random.seed(1)
     train, dev = stanford(args.sst) if args.sst else standard_library()
     random.shuffle(train)
-    train, epochs, size = train[: args.limit], args.epochs, args.size
+    train, size = train[:4000], 128
     if args.quick:
-        train, dev, epochs, size = train[:60], dev[:20], 1, 16
-    vocabulary = vocabulary_of(train, least=1 if args.sst else 3)
-    classes = 5 if args.sst else len(PACKAGES)
+        train, dev, args.epochs, size = train[:60], dev[::40], 1, 16
+    counts = Counter(w for tree in train for w in words(tree))
+    known = sorted(w for w in counts if counts[w] >= (1 if args.sst else 3))
+    vocabulary = {word: k for k, word in enumerate([UNKNOWN, *known])}
     print(f"{len(train)} trees to train, {len(dev)} to test, {len(vocabulary)} words")
     model = dy.ParameterCollection()
-    network = TreeLSTM(model, vocabulary, classes, size)
+    network = TreeLSTM(model, vocabulary, 5 if args.sst else 10, size)
     trainer = dy.AdamTrainer(model)
-    for epoch in range(1, epochs + 1):
-        random.shuffle(train)
-        result = train_epoch(network, trainer, train, f"epoch {epoch}")
-    baseline = collections.Counter(t.label for t in dev).most_common(1)[0][1] / len(dev)
-    right = accuracy(network, dev)
-    report(train, *result)
-    print(f"accuracy on other files: {right:.1%} (majority class: {baseline:.1%})")
+    for epoch in range(1, args.epochs + 1):
+        total, start = 0.0, time.perf_counter()
+        for tree in tqdm(random.sample(train, len(train)), f"epoch {epoch}"):
+            dy.renew_cg()
+            loss = network.loss(tree)
+            total += loss.value()
+            loss.backward()
+            trainer.update()
+        speed = len(train) / (time.perf_counter() - start)
+        print(f"epoch {epoch}: loss {total / len(train):.3f}, {speed:.0f} trees/s")
+    right = 0
+    for tree in tqdm(dev, "dev"):
+        dy.renew_cg()
+        right += network.scores(tree)[-1][0].npvalue().argmax() == tree.label
+    ((_, most),) = Counter(tree.label for tree in dev).most_common(1)
+    stats = dy.stats()
+    print(f"XLA compilations: {stats.compilations} ({stats.loads} read from its cache)")
+    print(f"right: {right / len(dev):.1%} (most frequent class: {most / len(dev):.1%})")
 
 
 if __name__ == "__main__":

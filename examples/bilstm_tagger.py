@@ -112,37 +112,6 @@ class Tagger:
             [dy.pickneglogsoftmax(score, self.tags[tag]) for score, (_, tag) in pairs]
         )
 
-    def right(self, sentence):
-        """How many words get their tag."""
-        best = [int(s.argmax()) for s in dy.npvalues(self.scores(sentence))]
-        gold = [self.tags.get(tag) for _, tag in sentence]
-        return sum(b == g for b, g in zip(best, gold, strict=True))
-
-
-def train_epoch(tagger, trainer, sentences, title):
-    """One pass; the average loss a word, and words a second."""
-    total, words, start = 0.0, 0, time.perf_counter()
-    progress = tqdm(sentences, desc=title, unit="sentence", mininterval=0.5)
-    for k, sentence in enumerate(progress, 1):
-        dy.renew_cg()
-        loss = tagger.loss(sentence)
-        total += loss.value()
-        words += len(sentence)
-        loss.backward()
-        trainer.update()
-        if k % 50 == 0:
-            progress.set_postfix(loss=f"{total / words:.3f}")
-    return total / words, words / (time.perf_counter() - start)
-
-
-def accuracy(tagger, sentences):
-    """The share of words with the right tag."""
-    right = 0
-    for sentence in tqdm(sentences, desc="dev", unit="sentence", leave=False):
-        dy.renew_cg()
-        right += tagger.right(sentence)
-    return right / sum(map(len, sentences))
-
 
 def numbered(names, least=1):
     """Numbers for the names that occur often enough."""
@@ -155,32 +124,41 @@ def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--wikiner", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--limit", type=int, default=4000, help="sentences used")
     parser.add_argument("--quick", action="store_true", help="a few seconds only")
     args = parser.parse_args()
     dy.reset_random_seed(1)
     random.seed(1)
     train, dev = wikiner(args.wikiner) if args.wikiner else standard_library()
     random.shuffle(train)
-    train, dev = train[: args.limit], dev[:500]
-    if args.quick:
-        train, dev, args.epochs = train[:60], dev[:20], 1
+    train, dev = (train[:60], dev[:20]) if args.quick else (train[:4000], dev[:500])
     words = numbered([w for s in train for w, _ in s] + [UNKNOWN] * 5, least=5)
     tags = numbered(tag for s in train for _, tag in s)
     print(f"{len(train)} sentences to train, {len(dev)} to test, {len(tags)} tags")
     model = dy.ParameterCollection()
     tagger = Tagger(model, words, tags)
     trainer = dy.AdamTrainer(model)
+    count = sum(map(len, train))
     for epoch in range(1, args.epochs + 1):
-        random.shuffle(train)
-        loss, speed = train_epoch(tagger, trainer, train, f"epoch {epoch}")
+        total, start = 0.0, time.perf_counter()
+        for sentence in tqdm(random.sample(train, len(train)), f"epoch {epoch}"):
+            dy.renew_cg()
+            loss = tagger.loss(sentence)
+            total += loss.value()
+            loss.backward()
+            trainer.update()
+        speed = count / (time.perf_counter() - start)
+        print(f"epoch {epoch}: loss {total / count:.3f} a word, {speed:.0f} words/s")
+    right = 0
+    for sentence in tqdm(dev, "dev"):
+        dy.renew_cg()
+        best = [int(s.argmax()) for s in dy.npvalues(tagger.scores(sentence))]
+        pairs = zip(best, sentence, strict=True)
+        right += sum(b == tags.get(tag) for b, (_, tag) in pairs)
     counts = collections.Counter(tag for s in dev for _, tag in s)
-    baseline = counts.most_common(1)[0][1] / counts.total()
-    right = accuracy(tagger, dev)
+    ((_, most),), all_words = counts.most_common(1), counts.total()
     stats = dy.stats()
-    print(f"loss {loss:.3f} a word; {speed:.0f} words/s in the last epoch")
     print(f"XLA compilations: {stats.compilations} ({stats.loads} read from its cache)")
-    print(f"words tagged right: {right:.1%} (most frequent tag: {baseline:.1%})")
+    print(f"right: {right / all_words:.1%} (most frequent tag: {most / all_words:.1%})")
 
 
 if __name__ == "__main__":
