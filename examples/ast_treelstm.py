@@ -95,9 +95,10 @@ class TreeLSTM:
 
     def encode(self, tree, seen):
         """Hidden and cell state; appends the scores and labels of labelled nodes."""
+        cells: tuple = ()
         if tree.word is not None:
             word = self.vocabulary.get(tree.word, self.vocabulary[UNKNOWN])
-            read, cells = [(self.leaf, self.words[word])], []
+            read = [(self.leaf, self.words[word])]
         else:
             states, cells = zip(
                 *[self.encode(t, seen) for t in tree.children], strict=True

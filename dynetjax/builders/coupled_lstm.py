@@ -6,11 +6,20 @@ from dynetjax.builders.masks import MaskedBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.activations import logistic
-from dynetjax.ops.arithmetic import cmult
-from dynetjax.ops.elementwise import tanh
+from dynetjax.ops.gates import (
+    coupled_cell,
+    coupled_input,
+    coupled_output,
+    output_gate,
+    stacked,
+)
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import rate
+
+
+def stacked_gates(i: Vectors, o: Vectors, g: Vectors) -> Vectors:
+    """``W_x, W_h, b`` of three gates, which begin and end with theirs."""
+    return tuple(stacked(i[k], g[k], o[k]) for k in (0, 1, -1))
 
 
 class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -41,6 +50,15 @@ class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/lstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> lstm = dy.LSTMBuilder(1, 4, 8, m)
+        >>> state = lstm.initial_state()
+        >>> for _ in range(3):
+        ...     state = state.add_input(dy.ones(4))
+        >>> cell, output = state.s()
+        >>> print(cell.dim(), output is state.output(), m.parameter_count())
+        ((8,), 1) True 440
     """
 
     collection_name = "lstm-builder"
@@ -66,6 +84,12 @@ class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
         rates = d, d_r, d_r if d_c is None else d_c
         self._rates = tuple(rate("set_dropouts", p) for p in rates)
 
+    def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
+        return [
+            (*stacked_gates(i, o, g), i[2], o[2])
+            for i, o, g in ((p[:4], p[4:8], p[8:]) for p in layers)
+        ]
+
     def _step(
         self,
         layer: int,
@@ -74,19 +98,17 @@ class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
         x: Expression,
         previous: Vectors | None,
     ) -> tuple[Expression, Expression]:
-        W_ix, W_ih, W_ic, b_i, W_ox, W_oh, W_oc, b_o, W_cx, W_ch, b_c = parameters
+        W_x, W_h, b, W_ic, W_oc = parameters
         if masks:
             x = self._drop(masks, layer, 0, x)
         old_c, old_h = read_c, read_h = previous or [self._nothing(x)] * 2
         if masks and previous:
             read_h = self._drop(masks, layer, 1, old_h)
             read_c = self._drop(masks, layer, 2, old_c)
-        i = logistic(affine_transform([b_i, W_ix, x, W_ih, read_h, W_ic, read_c]))
-        g = tanh(affine_transform([b_c, W_cx, x, W_ch, read_h]))
-        c = old_c + cmult(i, g - old_c)
+        z = affine_transform([b, W_x, x, W_h, read_h])
+        c = coupled_cell(coupled_input(z, W_ic * read_c), old_c)
         read_c = self._drop(masks, layer, 2, c) if masks else c
-        o = logistic(affine_transform([b_o, W_ox, x, W_oh, read_h, W_oc, read_c]))
-        return c, cmult(o, tanh(c))
+        return c, coupled_output(output_gate(z, W_oc * read_c), c)
 
 
 LSTMBuilder = CoupledLSTMBuilder

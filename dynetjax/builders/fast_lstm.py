@@ -3,14 +3,13 @@
 import warnings
 
 from dynetjax.builders.base import Masks
+from dynetjax.builders.coupled_lstm import stacked_gates
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.activations import logistic
-from dynetjax.ops.arithmetic import cmult
-from dynetjax.ops.elementwise import tanh
+from dynetjax.ops.gates import coupled_cell, coupled_gates, coupled_output
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import rate
 
@@ -42,6 +41,13 @@ class FastLSTMBuilder(LSTMFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/fast-lstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E, lstm = m.add_lookup_parameters((50, 4)), dy.FastLSTMBuilder(1, 4, 8, m)
+        >>> batches = [E.batch([7, 1, 2]), E.batch([9, 5, 2])]  # three sentences
+        >>> first, last = lstm.initial_state().transduce(batches)
+        >>> print(last.dim(), dy.sum_batches(dy.squared_norm(last)).dim())
+        ((8,), 3) ((1,), 1)
     """
 
     collection_name = "fast-lstm-builder"
@@ -76,6 +82,9 @@ class FastLSTMBuilder(LSTMFamily):
     def disable_dropout(self) -> None:
         """Nothing is dropped in any case."""
 
+    def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
+        return [stacked_gates(p[:4], p[4:8], p[8:]) for p in layers]
+
     def _step(
         self,
         layer: int,
@@ -84,10 +93,8 @@ class FastLSTMBuilder(LSTMFamily):
         x: Expression,
         previous: tuple[Expression, ...] | None,
     ) -> tuple[Expression, Expression]:
-        W_ix, W_ih, _, b_i, W_ox, W_oh, _, b_o, W_cx, W_ch, b_c = parameters
+        W_x, W_h, b = parameters
         c, h = previous or [self._nothing(x)] * 2
-        i = logistic(affine_transform([b_i, W_ix, x, W_ih, h]))
-        o = logistic(affine_transform([b_o, W_ox, x, W_oh, h]))
-        g = tanh(affine_transform([b_c, W_cx, x, W_ch, h]))
-        c = c + cmult(i, g - c)
-        return c, cmult(o, tanh(c))
+        gates = coupled_gates(affine_transform([b, W_x, x, W_h, h]))
+        c = coupled_cell(gates, c)
+        return c, coupled_output(gates, c)

@@ -5,9 +5,8 @@ from dynetjax.builders.output_family import OutputFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.activations import logistic
-from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.elementwise import tanh
+from dynetjax.ops.gates import gru_gates, reset, stacked, updated
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import dropout, rate
 
@@ -35,6 +34,14 @@ class GRUBuilder(OutputFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/gru.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E, gru = m.add_lookup_parameters((50, 4)), dy.GRUBuilder(2, 4, 8, m)
+        >>> for sentence in [3, 1, 4], [1, 5]:
+        ...     outputs = gru.initial_state().transduce([E[word] for word in sentence])
+        ...     print(len(outputs), outputs[-1].dim())
+        3 ((8,), 1)
+        2 ((8,), 1)
     """
 
     collection_name = "gru-builder"
@@ -63,6 +70,9 @@ class GRUBuilder(OutputFamily):
     def shown(self, vectors: Vectors) -> Expression:
         return dropout(vectors[-1], self._rate) if self._rate else vectors[-1]
 
+    def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
+        return [(*(stacked(p[k], p[3 + k]) for k in range(3)), *p[6:]) for p in layers]
+
     def _step(
         self,
         layer: int,
@@ -71,11 +81,10 @@ class GRUBuilder(OutputFamily):
         x: Expression,
         previous: Expression | None,
     ) -> Expression:
-        W_zx, W_zh, b_z, W_rx, W_rh, b_r, W_hx, W_hh, b_h = parameters
+        W_x, W_h, b, W_hx, W_hh, b_h = parameters
         if self._rate:
             x = dropout(x, self._rate)
         h = self._nothing(x) if previous is None else previous
-        z = logistic(affine_transform([b_z, W_zx, x, W_zh, h]))
-        r = logistic(affine_transform([b_r, W_rx, x, W_rh, h]))
-        u = tanh(affine_transform([b_h, W_hx, x, W_hh, cmult(r, h)]))
-        return h + cmult(z, u - h)
+        gates = gru_gates(affine_transform([b, W_x, x, W_h, h]))
+        u = tanh(affine_transform([b_h, W_hx, x, W_hh, reset(gates, h)]))
+        return h + updated(gates, u - h)

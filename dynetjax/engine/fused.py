@@ -56,7 +56,7 @@ class Part:
 
 def numbered(
     several: Iterable[tuple[Wiring, Program]],
-) -> tuple[tuple[Part, ...], list[int], list[int], int]:
+) -> tuple[tuple[Part, ...], list[int], tuple[int, ...], int]:
     """Programs with their wiring as parts of one, its pools and uniforms, and its tape.
 
     Pools and kind ids stand where the parts' numbers say; of the tape, it is the size.
@@ -73,7 +73,7 @@ def numbered(
         )
         start += made.tape_size
         parts.append(part)
-    return tuple(parts), list(pools), list(uniforms), start
+    return tuple(parts), list(pools), tuple(uniforms), start
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Fusion:
 
     parts: tuple[Part, ...]
     pools: list[int]
-    uniforms: list[int]
+    uniforms: tuple[int, ...]
     size: int
     pool_bytes: int
     runs: int = field(default=0)

@@ -25,7 +25,7 @@ from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import IMPORT, INPUT, KINDS, LOOKUP
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 Array = Any
 
@@ -141,7 +141,7 @@ class Run:
         return tape
 
     def _forward_fused(self, fusion: Fusion) -> None:
-        uniforms = [self.uniforms.value(KINDS[k]) for k in fusion.uniforms]
+        uniforms = self.uniforms.several(fusion.uniforms)
         given = [
             self._given[k]
             if k in self._given
@@ -179,7 +179,7 @@ class Run:
         return empty(capacity, MACROS[name].shape) if found is None else found
 
     def _uniforms(self, step: Step) -> list[Array]:
-        return [self.uniforms.value(KINDS[k]) for k in step.wires.uniforms]
+        return self.uniforms.several(tuple(step.wires.uniforms))
 
     def arrays(self) -> Iterable[Array]:
         """What was computed so far."""
@@ -246,7 +246,7 @@ class Backward:
         gradients, weights, tables = fusion.backward(
             fusion.pools.index(pool),
             np.int32(row),
-            [run.uniforms.value(KINDS[k]) for k in fusion.uniforms],
+            run.uniforms.several(fusion.uniforms),
             [run.pools[p] for p in fusion.pools],
             [run._kept[k] for k in range(parts)],
             self._tape,

@@ -13,14 +13,15 @@ that graphs of one kind settle on one program:
 """
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS, SLOT_OWNERS, blank_macro
+from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Sizes
 from dynetjax.engine.tiling import Tiling
-from dynetjax.ops.registry import MAP
+from dynetjax.ops.registry import MAP, REDUCE
 from dynetjax.ops.rules import Rule
 
 
@@ -100,6 +101,8 @@ class Scope:
         macros.sort(key=lambda m: tiling.nodes[m][0])
         for macro in macros:
             self._ranks[macro] = len(self._ranks)
+            if _adds_losses(MACROS[macro]):
+                self._sources.setdefault(MACROS[macro].slot, set()).add(macro)
         changed |= self._observe_twins(tiling)
         if changed:
             self._rebuild()
@@ -293,6 +296,14 @@ class Union:
     def join(self, x: int, y: int) -> None:
         x, y = self.find(x), self.find(y)
         self.parent[max(x, y)] = min(x, y)
+
+
+def _adds_losses(macro: Macro) -> bool:
+    """Whether it sums up numbers: of many, sums are summed up again.
+
+    A graph with few of them is to run the program of one with many.
+    """
+    return macro.form == REDUCE and prod(macro.shape) == 1
 
 
 def strongly_connected(nodes: list[int], feeds: dict[int, set[int]]) -> list[list[int]]:

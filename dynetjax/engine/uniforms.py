@@ -14,15 +14,28 @@ Array = Any
 
 
 @cache
-def _function(op: Op, static: tuple) -> Callable[..., Array]:
-    return jax.jit(op.bind(static))
+def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]:
+    """Computes several uniforms in one call."""
+    bound = [op.bind(static) for op, static in made]
+
+    @jax.jit
+    def run(operands):
+        return [fn(*xs) for fn, xs in zip(bound, operands, strict=True)]
+
+    return run
 
 
 @cache
-def _pullback(op: Op, static: tuple) -> Callable[..., tuple[Array, ...]]:
+def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]:
+    """Carries the cotangents of several uniforms, each a list, to their operands."""
+    bound = [op.bind(static) for op, static in made]
+
     @jax.jit
-    def pull(operands, cotangent):
-        return jax.vjp(op.bind(static), *operands)[1](cotangent)
+    def pull(operands, cotangents):
+        return [
+            jax.vjp(fn, *xs)[1](sum(cs[1:], cs[0]))
+            for fn, xs, cs in zip(bound, operands, cotangents, strict=True)
+        ]
 
     return pull
 
@@ -43,6 +56,7 @@ class Uniforms:
         """The arrays of uniforms that are known by their ids."""
         found = self._several.get(kinds)
         if found is None:
+            self._compute([KINDS[k] for k in kinds])
             found = [self.value(KINDS[k]) for k in kinds]
             if all(KINDS[k] in self._values for k in kinds):  # a table may change
                 self._several[kinds] = found
@@ -58,7 +72,8 @@ class Uniforms:
         if found is None:
             if kind.is_parameter:
                 return self._parameter(kind)
-            found = self._values[kind] = self._compute(kind)
+            self._compute([kind])
+            found = self._values[kind]
         return found
 
     def _parameter(self, kind: Kind) -> Array:
@@ -80,38 +95,49 @@ class Uniforms:
             for k, value in zip(signature.operands, found, strict=True)
         )
 
-    def _compute(self, kind: Kind) -> Array:
-        assert kind.source is not None
-        signature = SIGNATURES[kind.source]
-        return _function(signature.op, signature.static)(*self._operands(signature))
+    def _compute(self, kinds: list[Kind]) -> None:
+        """Compute what is missing, all of a level in one call."""
+        by_level: dict[int, dict[Kind, None]] = {}
+        while kinds:
+            missing = [k for k in kinds if not (k.is_parameter or k in self._values)]
+            for kind in missing:
+                by_level.setdefault(kind.level, {})[kind] = None
+            kinds = [k for kind in missing for k in _signature(kind).operands]
+        for level in sorted(by_level):
+            here = list(by_level[level])
+            operands = [self._operands(_signature(kind)) for kind in here]
+            values = _functions(_made(here))(operands)
+            self._values.update(zip(here, values, strict=True))
 
     def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
         """Carry gradients of uniforms back to parameters; all of them, by kind id."""
         found = {k: list(g) for k, g in gradients.items()}
         level = max((KINDS[k].level for k in found), default=0)
         for at in range(level, 0, -1):
-            for number in [k for k in found if KINDS[k].level == at]:
-                self._pull(KINDS[number], total(found[number]), found)
+            here = [KINDS[k] for k in found if KINDS[k].level == at]
+            operands = [self._operands(_signature(kind)) for kind in here]
+            cotangents = [found[kind.id] for kind in here]
+            pulled = _pullbacks(_made(here))(operands, cotangents)
+            for kind, arrays in zip(here, pulled, strict=True):
+                for operand, array in zip(
+                    _signature(kind).operands, arrays, strict=True
+                ):
+                    if not operand.constant:
+                        found.setdefault(operand.id, []).append(array)
         return found
 
-    def _pull(
-        self, kind: Kind, cotangent: Array, found: dict[int, list[Array]]
-    ) -> None:
-        assert kind.source is not None
-        signature = SIGNATURES[kind.source]
-        operands = self._operands(signature)
-        pulled = _pullback(signature.op, signature.static)(operands, cotangent)
-        for operand, gradient in zip(signature.operands, pulled, strict=True):
-            if not operand.constant:
-                found.setdefault(operand.id, []).append(gradient)
+
+def _signature(kind: Kind) -> Signature:
+    """What computes a uniform that is no parameter."""
+    assert kind.source is not None
+    return SIGNATURES[kind.source]
+
+
+def _made(kinds: list[Kind]) -> tuple[tuple[Op, tuple], ...]:
+    return tuple([(s.op, s.static) for s in map(_signature, kinds)])
 
 
 @jax.jit
 def add_up(groups: list[list[Array]]) -> list[Array]:
     """The sum of each group of arrays."""
     return [sum(group[1:], group[0]) for group in groups]
-
-
-def total(arrays: list[Array]) -> Array:
-    """The sum of a few arrays."""
-    return arrays[0] if len(arrays) == 1 else add_up([arrays])[0]

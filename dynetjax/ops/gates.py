@@ -1,8 +1,9 @@
-"""What an LSTM makes of its gates, as one operation each.
+"""What recurrent cells make of their gates, as one operation each.
 
 A step of an LSTM has three values that others read: its gates, its cell and its output.
-Three nodes for them instead of a dozen make a step so much quicker to build. The gates
-are stacked in the order i, f, o, g.
+Three nodes for them instead of a dozen make a step so much quicker to build. What the
+gates are made of is stacked, so that one product with x and one with h serve them all:
+i, f, o, g in a vanilla LSTM, i, g, o where f is 1 - i, and z, r in a GRU.
 """
 
 from collections.abc import Callable
@@ -10,11 +11,14 @@ from functools import cache
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from dynetjax.dims import Dim, Shape
 from dynetjax.expression import Expression
+from dynetjax.graph import current_graph
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
+from dynetjax.ops.registry import Op
 
 
 def _quarter(name: str, gates: Dim, *others: Dim) -> Shape:
@@ -68,3 +72,78 @@ def gated_output(gates, c):
     """The output: ``o tanh(c)``; `c` may have been normalised."""
     _, _, o, _ = _parts(gates)
     return o * jnp.tanh(c)
+
+
+STACK = Op(
+    "stack",
+    lambda *xs: jnp.concatenate(xs),
+    lambda _, *xs: (sum(x.shape[0] for x in xs), *xs[0].shape[1:]),
+    internal=True,
+)
+
+
+def stacked(*parameters: Expression) -> Expression:
+    """Parameters on top of one another, made once for all steps of a graph."""
+    return current_graph().add(STACK, parameters)
+
+
+def _of_cell(name: str, gates: Dim, c: Dim) -> Shape:
+    del name, gates
+    return c.shape
+
+
+def _two_thirds(name: str, z: Dim, p: Dim) -> Shape:
+    del name, z
+    size, *columns = p.shape
+    return (2 * size, *columns)
+
+
+@op(inputs="z p", dim=_two_thirds)
+def coupled_input(z, p):
+    """``sigmoid(i + p), tanh(g)``, where `p` is a peephole's."""
+    i, g, _ = jnp.split(z, 3)
+    return jnp.concatenate([lax.logistic(i + p), jnp.tanh(g)])
+
+
+@op(inputs="z", dim=same, tells=True)
+def coupled_gates(z):
+    """``sigmoid(i), tanh(g), sigmoid(o)``."""
+    i, g, o = jnp.split(z, 3)
+    return jnp.concatenate([lax.logistic(i), jnp.tanh(g), lax.logistic(o)])
+
+
+@op(inputs="gates c", dim=_of_cell)
+def coupled_cell(gates, c):
+    """The next cell: ``c + i (g - c)``."""
+    i, g = gates[: len(c)], gates[len(c) : 2 * len(c)]
+    return c + i * (g - c)
+
+
+@op(inputs="z p", dim=_of_cell, tells=True)
+def output_gate(z, p):
+    """``sigmoid(o + p)``, where `p` is a peephole's."""
+    return lax.logistic(z[2 * len(p) :] + p)
+
+
+@op(inputs="gates c", dim=_of_cell, tells=True)
+def coupled_output(gates, c):
+    """The output: ``o tanh(c)``, where o is the last gate."""
+    return gates[len(gates) - len(c) :] * jnp.tanh(c)
+
+
+@op(inputs="z", dim=same, slope=lambda y: y - y * y, tells=True)
+def gru_gates(z):
+    """``sigmoid(z), sigmoid(r)``."""
+    return lax.logistic(z)
+
+
+@op(inputs="gates h", dim=_of_cell)
+def reset(gates, h):
+    """``r h``, what a GRU keeps of its output."""
+    return gates[len(h) :] * h
+
+
+@op(inputs="gates d", dim=_of_cell)
+def updated(gates, d):
+    """``z d``, how far a GRU goes where `d` leads."""
+    return gates[: len(d)] * d

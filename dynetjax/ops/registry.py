@@ -324,7 +324,7 @@ def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> int
 
 
 def _result_kind(signature: Signature, shape: Shape) -> Kind:
-    """Uniform for a matrix made of parameters alone, else a lane."""
+    """Uniform for a matrix of parameters alone, or what a builder makes of them."""
     op, operands = signature.op, signature.operands
     level = 1 + max((k.level for k in operands), default=0)
     made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
@@ -332,7 +332,7 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
         op.form == MAP
         and not (op.runtime or op.lane)
         and made_of_uniforms
-        and sum(n > 1 for n in shape) > 1
+        and (op.internal or sum(n > 1 for n in shape) > 1)
         and level <= UNIFORM_LEVELS
     ):
         constant = all(k.constant for k in operands)
