@@ -65,7 +65,7 @@ PADDING = {
     MEAN: "the padding does not count",
 }
 EXACT = "computed on exact dims, as if the axis were an ordinary one"
-SECTION = re.compile(r"(Args|Returns|Raises|Attributes):")
+SECTION = re.compile(r"(Args|Returns|Raises|Attributes|Examples):")
 
 OPERATORS = """\
 `*` is the matrix product, never element-wise: `cmult` is that, and `cdiv` divides. `x`
@@ -192,6 +192,9 @@ def laid_out(doc: str | None, kind_of: dict[str, str], more: Iterable[str] = ())
             last.append(f"Source: {joined(lines)}")
         elif title == "Returns":
             blocks.append(f"Returns: {joined(lines)}")
+        elif title == "Examples":
+            typed = textwrap.dedent("\n".join(lines)).strip()
+            blocks.append(f"```pycon\n{typed}\n```")
         else:
             listed = [bullet(names, text, kind_of) for names, text in items(lines)]
             blocks.append("\n".join([f"{title}:\n", *listed]))

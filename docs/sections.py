@@ -5,7 +5,7 @@ from typing import Any
 
 import griffe
 
-_TITLES = re.compile(r"\n+(?=(?:Args|Attributes|Raises|Returns|Source):)")
+_TITLES = re.compile(r"\n+(?=(?:Args|Attributes|Examples|Raises|Returns|Source):)")
 
 
 class Sections(griffe.Extension):

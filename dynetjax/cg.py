@@ -14,6 +14,13 @@ class ComputationGraph:
     """The current graph of the thread, as `renew_cg` and `cg` return it.
 
     Nodes go by numbers, those that ``str(expression)`` shows.
+
+    Examples:
+        >>> graph = dy.renew_cg()
+        >>> x = dy.inputVector([3, 4])
+        >>> loss = dy.squared_norm(x)
+        >>> print(len(graph), graph.forward_vec(0), graph.forward_scalar(1))
+        2 [3.0, 4.0] 25.0
     """
 
     def __init__(self) -> None:
@@ -106,7 +113,14 @@ _cg: ComputationGraph = object.__new__(ComputationGraph)
 
 
 def cg() -> ComputationGraph:
-    """The ComputationGraph; always the same object."""
+    """The ComputationGraph; always the same object.
+
+    Examples:
+        >>> x = dy.inputVector([1, 2])
+        >>> y = dy.tanh(x)
+        >>> print(len(dy.cg()), dy.renew_cg() is dy.cg(), len(dy.cg()))
+        2 True 0
+    """
     return _cg
 
 
@@ -121,6 +135,14 @@ def renew_cg(
         immediate_compute: compute every node when it is made.
         check_validity: with `immediate_compute`, raise RuntimeError on NaN or Inf.
         autobatching: accepted as DyNet's; nodes always run together here.
+    Examples:
+        >>> x = dy.inputVector([1, 2])
+        >>> graph = dy.renew_cg()
+        >>> try:
+        ...     print(x.value())
+        ... except RuntimeError as error:
+        ...     print(str(error).splitlines()[0])
+        the expression is stale
     """
     graph.renew_cg(immediate_compute, check_validity, autobatching)
     return _cg

@@ -10,6 +10,17 @@ def cg_checkpoint() -> None:
     """Mark how far the current graph has grown; marks pile up.
 
     An empty graph can be marked, too. Source: clab/dynet, ``dynet/dynet.cc``.
+
+    Examples:
+        >>> x = dy.scalarInput(1)
+        >>> for factor in 2, 5:
+        ...     dy.cg_checkpoint()
+        ...     print((x * factor).value(), len(dy.cg()))
+        ...     dy.cg_revert()
+        2.0 2
+        5.0 2
+        >>> print(x.value(), len(dy.cg()))
+        1.0 1
     """
     graph = current_graph()
     graph.marks.append(len(graph))
@@ -21,6 +32,17 @@ def cg_revert() -> None:
     Their expressions are stale from then on: to read one is a RuntimeError, to build on
     it a ValueError. Gradients that a backward() has added to parameters stay.
     Without a mark, nothing happens. Source: clab/dynet, ``dynet/dynet.cc``.
+
+    Examples:
+        >>> x = dy.scalarInput(1)
+        >>> dy.cg_checkpoint()
+        >>> y = x + 1
+        >>> dy.cg_revert()
+        >>> try:
+        ...     print(y.value())
+        ... except RuntimeError as error:
+        ...     print(str(error).splitlines()[0])
+        the expression is stale
     """
     graph = current_graph()
     if graph.marks:

@@ -47,6 +47,15 @@ def init(
             and time each.
     Raises:
         RuntimeError: `deterministic` comes too late.
+    Examples:
+        >>> dy.init(debug=True)
+        >>> graph = dy.renew_cg()
+        >>> def bad_loss(x):
+        ...     return dy.log(x - x)
+        >>> found = dy.find_nonfinite(bad_loss(dy.scalarInput(1)))
+        >>> print(found.operation, found.line.split()[-1])
+        log (bad_loss)
+        >>> dy.init(debug=False)
     """
     del shared_parameters
     if deterministic is not None:

@@ -6,7 +6,15 @@ from dynetjax.ops.arguments import check_device
 
 
 class DeviceInfo(NamedTuple):
-    """A device; its name is bytes, as in DyNet."""
+    """A device; its name is bytes, as in DyNet.
+
+    Examples:
+        >>> device = dy.get_device_info("CPU")
+        >>> print(device)
+        DeviceInfo(name=b'CPU', id=0, type=-1)
+        >>> print(device.name.decode(), device.id)
+        CPU 0
+    """
 
     name: bytes
     id: int
@@ -17,7 +25,13 @@ DEFAULT = DeviceInfo(b"CPU", 0)  # wherever JAX computes
 
 
 def available_devices() -> list[bytes]:
-    """Names of the devices: one, which stands for the device that JAX uses."""
+    """Names of the devices: one, which stands for the device that JAX uses.
+
+    Examples:
+        >>> for name in dy.available_devices():
+        ...     print(name, dy.get_device_info(name.decode()).id)
+        b'CPU' 0
+    """
     return [DEFAULT.name]
 
 
@@ -26,6 +40,14 @@ def get_device_info(name: str) -> DeviceInfo:
 
     Raises:
         RuntimeError: there is no such device.
+    Examples:
+        >>> print(dy.get_device_info("") == dy.get_device_info("CPU"))
+        True
+        >>> try:
+        ...     dy.get_device_info("GPU:7")
+        ... except RuntimeError as error:
+        ...     print(str(error).splitlines()[0])
+        get_device_info: Invalid device name
     """
     check_device("get_device_info", name)
     return DEFAULT

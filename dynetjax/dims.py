@@ -11,13 +11,33 @@ Shape = tuple[int, ...]
 
 
 class DimError(ValueError):
-    """The dimensions of the operands do not fit the operation."""
+    """The dimensions of the operands do not fit the operation.
+
+    Examples:
+        >>> W, x = dy.zeros((2, 3)), dy.zeros(4)
+        >>> try:
+        ...     h = W * x
+        ... except dy.DimError as error:
+        ...     print(error)
+        matmul: the dims of the operands do not fit
+          got:      {2,3}, {4}
+          expected: {m,k} times {k} or {k,n}
+          fix:      use cmult for element-wise products, transpose for the other side
+    """
 
 
 class Dim(NamedTuple):
     """Sizes of one batch element, and how many elements there are.
 
     ``Dim((3, 2), 4)`` prints as DyNet prints it: ``{3,2X4}``.
+
+    Examples:
+        >>> dim = dy.Dim((3, 2), 4)
+        >>> print(dim, dim.size, dim.batch)
+        {3,2X4} 6 4
+        >>> x = dy.inputTensor(np.zeros((3, 2, 4)), batched=True)
+        >>> print(dy.Dim(*x.dim()) == dim)
+        True
     """
 
     shape: Shape

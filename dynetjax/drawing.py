@@ -20,7 +20,7 @@ def print_graphviz(
     lookup_names: dict[Any, Any] | None = None,
     collapse_birnns: bool = False,
 ) -> None:
-    """Write the current graph to stdout, in graphviz's language.
+    r"""Write the current graph to stdout, in graphviz's language.
 
     Args:
         compact: draw nodes that run together as one: a component, or a loop.
@@ -29,6 +29,19 @@ def print_graphviz(
         lookup_names: accepted as DyNet's; the graph does not keep which row is which
             word.
         collapse_birnns: the same as `compact`.
+    Examples:
+        >>> W = dy.ParameterCollection().add_parameters((3, 2), name="W")
+        >>> h = W * dy.inputVector([1, 2])
+        >>> dy.print_graphviz(expression_names={h: "hidden"})
+        digraph G {
+          rankdir=BT;
+          node [shape=box, fontname=Helvetica];
+          N0 [label="input\n{2}"];
+          N1 [label="/W\n{3,2}", shape=ellipse];
+          N2 [label="matmul\nhidden\n{3}"];
+          N1 -> N2;
+          N0 -> N2;
+        }
     """
     del lookup_names
     fold = bool(compact or collapse_birnns)
@@ -50,6 +63,17 @@ def dot(
             None, where there are many.
         show_dims: write the dims of each node.
         names: names for some expressions.
+    Examples:
+        >>> x = dy.inputVector([1, 2])
+        >>> y, z = dy.tanh(x), dy.exp(x)
+        >>> print(dy.dot(y, show_dims=False))
+        digraph G {
+          rankdir=BT;
+          node [shape=box, fontname=Helvetica];
+          N0 [label="input"];
+          N1 [label="tanh"];
+          N0 -> N1;
+        }
     """
     graph = current_graph() if expression is None else expression.locate()[0]
     listed = _under(entries(graph), expression)

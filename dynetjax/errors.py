@@ -13,4 +13,13 @@ def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
 
 
 class CompilationWarning(UserWarning):
-    """A program is compiled again and again, because one of its sizes varies."""
+    """A program is compiled again and again, because one of its sizes varies.
+
+    Examples:
+        >>> import warnings
+        >>> with warnings.catch_warnings():  # in tests, say
+        ...     warnings.simplefilter("error", dy.CompilationWarning)
+        ...     loss = dy.squared_norm(dy.inputVector([3, 4])).value()
+        >>> print(loss)
+        25.0
+    """

@@ -61,6 +61,15 @@ class Expression:
         operands: expressions.
         data: runtime data of its own.
         lengths: true sizes of the axes that are ragged; unset where there are none.
+    Examples:
+        >>> W = dy.inputTensor([[1, 2], [3, 4]])
+        >>> x = dy.inputVector([1, 1])
+        >>> loss = dy.squared_norm(W * x)
+        >>> print(loss.dim(), loss.value())
+        ((1,), 1) 58.0
+        >>> loss.backward(full=True)
+        >>> print(x.gradient())
+        [48. 68.]
     """
 
     __slots__ = (

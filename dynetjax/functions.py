@@ -30,6 +30,14 @@ def to_jax(expr: Expression) -> "JaxFunction":
         See `JaxFunction`.
     Raises:
         RuntimeError: `expr` is stale.
+    Examples:
+        >>> import jax
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(3, init=2, name="p")
+        >>> f = dy.to_jax(dy.squared_norm(p))
+        >>> loss, gradients = jax.value_and_grad(f)(f.parameters, f.inputs)
+        >>> print(loss, gradients["/p"])
+        12.0 [4. 4. 4.]
     """
     return JaxFunction(expr.locate()[1])
 
@@ -80,6 +88,14 @@ class JaxFunction:
             A table has its rows first.
         inputs: values of the inputs in it, in the order they were made, like
             `npvalue()`.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=1, name="p")
+        >>> f = dy.to_jax(dy.dot_product(p, dy.inputVector([3, 4])))
+        >>> print(list(f.parameters), f(f.parameters, f.inputs))
+        ['/p'] 7.0
+        >>> print(f({"/p": np.array([1.0, 0])}, [np.array([5.0, 6])]))
+        5.0
     """
 
     def __init__(self, root: Expression):
@@ -216,6 +232,10 @@ class _Parts:
     def part(op: Op, operands: tuple[_Value, ...], static: tuple = ()) -> _Value:
         lanes = max(x.lanes for x in operands)
         return _Value(_mapped(op, static, operands, [], lanes), lanes)
+
+    @staticmethod
+    def with_rows(operands: tuple[_Value, ...]) -> tuple[_Value, ...]:
+        return operands
 
 
 def _mapped(op: Op, static: tuple, operands, columns: list[Array], lanes: int) -> Array:

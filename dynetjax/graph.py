@@ -151,7 +151,7 @@ class ComputationGraph:
             parts = op.compose(self, parts)
         if op.mixtures is not None:
             if op.is_listed and not all(x.lanes for x in parts):
-                parts = self._listed(parts)
+                parts = self.with_rows(parts)
             if op.mixtures and is_even(op, static, self._views(parts)):
                 for x in parts:
                     self.store(x)
@@ -228,10 +228,10 @@ class ComputationGraph:
         self._settle(node, self._decide(node, op, static, None, batch))
         return node
 
-    def _listed(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Operands of a list; a parameter has rows there, as what takes turns with it.
+    def with_rows(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        """Operands that have rows, parameters too, as what takes turns with them has.
 
-        A list of nothing but matrices of parameters may stay a uniform.
+        Nothing but matrices of parameters stays as it is.
         """
         if any(x.lanes or not x.rule.kind.is_wide for x in operands):
             return self.rows(operands)
@@ -549,5 +549,13 @@ def renew_cg(
 
 
 def cg_version() -> int:
-    """How many times this thread's graph was renewed."""
+    """How many times this thread's graph was renewed.
+
+    Examples:
+        >>> before = dy.cg_version()
+        >>> for sentence in "a b c", "d e":
+        ...     graph = dy.renew_cg()
+        >>> print(dy.cg_version() - before)
+        2
+    """
     return _thread.graph.version

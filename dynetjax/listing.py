@@ -111,7 +111,21 @@ def node_of(graph: ComputationGraph, number: int) -> Expression:
 
 
 def print_text_graphviz() -> None:
-    """Write the current graph to stderr, in graphviz's language."""
+    """Write the current graph to stderr, in graphviz's language.
+
+    Examples:
+        >>> import contextlib, sys
+        >>> y = dy.tanh(dy.inputVector([1, 2]))
+        >>> with contextlib.redirect_stderr(sys.stdout):
+        ...     dy.print_text_graphviz()
+        digraph G {
+          rankdir=LR;
+          nodesep=.05;
+          N0 [label="v0 = input({2})"];
+          N1 [label="v1 = tanh(v0)"];
+          N0 -> N1;
+        }
+    """
     print(text_graphviz(current_graph()), file=sys.stderr)
 
 
@@ -146,6 +160,13 @@ def dump_cg(
         nan_check_only: write ``valid`` or ``invalid`` instead of numbers.
     Raises:
         OSError: the file cannot be written.
+    Examples:
+        >>> loss = dy.squared_norm(dy.inputVector([3, 4]))
+        >>> loss.backward(full=True)
+        >>> dy.dump_cg("graph.txt")
+        >>> with open("graph.txt") as file:
+        ...     print(*file.read().split())
+        Node 0 Value: 3 4 Gradient: 6 8 Node 1 Value: 25 Gradient: 1
     """
     lines = []
     for k, entry in enumerate(entries(current_graph())):

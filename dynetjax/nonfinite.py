@@ -21,6 +21,13 @@ class NonFinite(NamedTuple):
             or that of an operand, is not.
         operands: dims, smallest and largest number of each operand.
         line: the user's line, if `init(debug=True)` had them noted.
+    Examples:
+        >>> y = dy.sqrt(dy.inputVector([1, -1]))
+        >>> found = dy.find_nonfinite(dy.sum_elems(y))
+        >>> print(isinstance(found, dy.NonFinite), found.expression is y)
+        True True
+        >>> print(found.operation, found.where, found.operands)
+        sqrt forward ('{2} from -1 to 1',)
     """
 
     expression: Expression
@@ -59,6 +66,15 @@ def find_nonfinite(expr: Expression) -> NonFinite | None:
         What was found, or None.
     Raises:
         RuntimeError: the expression is stale.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=0)
+        >>> print(dy.find_nonfinite(dy.sum_elems(dy.exp(p))))
+        None
+        >>> print(dy.find_nonfinite(dy.sum_elems(dy.log(p))).brief)
+        log (forward) of {2} from 0 to 0
+        >>> print(dy.find_nonfinite(dy.sum_elems(dy.sqrt(p))).brief)
+        sqrt (backward) of {2} from 0 to 0
     """
     graph, root = expr.locate()
     listed = entries(graph)

@@ -136,6 +136,16 @@ class DynetParams:
 
     It matters only in programs that call ``DynetParams().init()``; importing the
     package has read the command line already.
+
+    Examples:
+        >>> params = dy.DynetParams()
+        >>> params.set_weight_decay(0.25)
+        >>> params.init()
+        >>> print(dy.ParameterCollection().get_weight_decay())
+        0.25
+        >>> dy.DynetParams().init()
+        >>> print(dy.ParameterCollection().get_weight_decay())
+        0.0
     """
 
     def __init__(self) -> None:

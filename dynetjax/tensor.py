@@ -13,6 +13,14 @@ class Tensor:
 
     They are what the expression was when it was asked; results of searching are
     tensors, too. Dimensions are counted from 0, and the batch is not one of them.
+
+    Examples:
+        >>> scores = dy.inputVector([1, 7, 3]).tensor_value()
+        >>> print(isinstance(scores, dy.Tensor), scores.argmax().as_numpy())
+        True [1]
+        >>> numbers, indices = scores.topk(num=2)
+        >>> print(numbers.as_numpy(), indices.as_numpy())
+        [7. 3.] [1 2]
     """
 
     def __init__(self, array: np.ndarray, order: int):

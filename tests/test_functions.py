@@ -82,7 +82,18 @@ def builder(m):
     return dy.sum_elems(state.output())
 
 
-PROGRAMS = [perceptron, batches, sums, lengths, constants, uniforms, lstm, builder]
+def turns(m):
+    """A parameter among rows in lists, and lists that are made of pairs."""
+    rows = [m.E[k % 5] for k in range(11)]
+    both = dy.concatenate([m.E[1], m.b])
+    many = dy.emax([*rows, m.E[2]]) + dy.logsumexp(rows)
+    return dy.sum_elems(both) + dy.sum_elems(m.W * m.E[3]) + dy.sum_elems(many)
+
+
+PROGRAMS = [
+    *(perceptron, batches, sums, lengths, constants),
+    *(uniforms, lstm, builder, turns),
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -34,6 +34,18 @@ class BidirectionalTreeLSTMBuilder(TreeBuilder):
         ValueError: `hidden_dim` is odd, `input_dim` is not `hidden_dim`, or `layers`
             is 0.
     Source: clab/dynet, ``dynet/treelstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((9, 4))
+        >>> trees = dy.BidirectionalTreeLSTMBuilder(1, 4, 4, m)
+        >>> root = trees.build([[1, 2], 3], lambda word: E[word])
+        >>> for state in root.nodes():
+        ...     print(state.node, state.output().dim())
+        1 ((4,), 1)
+        2 ((4,), 1)
+        [1, 2] ((4,), 1)
+        3 ((4,), 1)
+        [[1, 2], 3] ((4,), 1)
     """
 
     collection_name = "bidirectional-tree-lstm-builder"

@@ -43,6 +43,14 @@ class BinaryTreeLSTMBuilder(PlacedTreeLSTM):
         TypeError: `model` is no ParameterCollection.
         ValueError: `layers` is 0.
     Source: arxiv.org/abs/1503.00075, equations 9 to 14.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((9, 4))
+        >>> trees = dy.BinaryTreeLSTMBuilder(1, 4, 5, m)
+        >>> root = trees.build(((3, 1), 4), lambda word: E[word])
+        >>> left, right = root.children()
+        >>> print(root.output().dim(), left.node, right.node)
+        ((5,), 1) (3, 1) 4
     """
 
     collection_name = "binary-tree-lstm-builder"

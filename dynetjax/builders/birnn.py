@@ -44,6 +44,15 @@ class BiRNNBuilder(Whole):
         AssertionError: `num_layers` is not positive, or `hidden_dim` not even.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((50, 4))
+        >>> birnn = dy.BiRNNBuilder(1, 4, 6, m, dy.VanillaLSTMBuilder)
+        >>> one = birnn.transduce([E[3], E[1], E[4]])
+        >>> other = birnn.transduce([E[3], E[1], E[5]])
+        >>> same = np.isclose(one[0].npvalue(), other[0].npvalue(), atol=1e-5)
+        >>> print(len(one), one[0].dim(), same)
+        3 ((6,), 1) [ True  True  True False False False]
     """
 
     def __init__(

@@ -43,6 +43,16 @@ class ChildSumTreeLSTMBuilder(TreeLSTMFamily):
         TypeError: `model` is no ParameterCollection.
         ValueError: `layers` is 0.
     Source: arxiv.org/abs/1503.00075, equations 2 to 8.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((9, 4))
+        >>> trees = dy.ChildSumTreeLSTMBuilder(1, 4, 5, m)
+        >>> one = trees.build((1, 2, 3), lambda word: E[word]).output().npvalue()
+        >>> for tree in (3, 1, 2), (3, 1, 4):
+        ...     other = trees.build(tree, lambda word: E[word]).output().npvalue()
+        ...     print(tree, np.allclose(other, one, atol=1e-5))
+        (3, 1, 2) True
+        (3, 1, 4) False
     """
 
     collection_name = "child-sum-tree-lstm-builder"

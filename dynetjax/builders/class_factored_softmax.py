@@ -19,7 +19,7 @@ from dynetjax.ops.softmaxes import log_softmax
 
 
 class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
-    """A distribution over words, each in a class: Goodman 2001 (cs.CL/0108006).
+    r"""A distribution over words, each in a class: Goodman 2001 (cs.CL/0108006).
 
         p(w) = softmax(W_c x + b_c)_class(w) * softmax(W_k x + b_k)_w,  k = class(w)
 
@@ -48,6 +48,16 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         ValueError: the ids in `dic` have gaps; the file cannot be read, has a line of
             another form, a word that is not in `dic`, or no line.
     Source: clab/dynet, ``dynet/cfsm-builder.cc``.
+    Examples:
+        >>> with open("classes.txt", "w") as file:
+        ...     print("noun cat\nnoun dog\nverb runs", file=file)
+        >>> words, m = {"cat": 0, "dog": 1, "runs": 2}, dy.ParameterCollection()
+        >>> softmax = dy.ClassFactoredSoftmaxBuilder(4, "classes.txt", words, m)
+        >>> h = dy.zeros(4)  # which makes everything equally likely
+        >>> print(np.exp(softmax.full_log_distribution(h).npvalue()).round(3))
+        [0.25 0.25 0.5 ]
+        >>> print(np.exp(softmax.class_log_distribution(h).npvalue()).round(3))
+        [0.5 0.5]
     """
 
     collection_name = "class-factored-softmax-builder"

@@ -36,6 +36,13 @@ class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/lstm.cc``.
+    Examples:
+        >>> lstm = dy.CompactVanillaLSTMBuilder(1, 2, 3, dy.ParameterCollection())
+        >>> lstm.set_weightnoise(0.1)
+        >>> x = dy.inputVector([1, 2])
+        >>> one, other = [lstm.initial_state().add_input(x).output() for _ in "ab"]
+        >>> print(one.dim(), np.allclose(one.npvalue(), other.npvalue()))
+        ((3,), 1) False
     """
 
     collection_name = "compact-vanilla-lstm-builder"

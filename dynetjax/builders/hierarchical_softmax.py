@@ -22,7 +22,7 @@ from dynetjax.ops.rows import (
 
 
 class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
-    """A distribution over words, by one choice after the other: Morin & Bengio 2005.
+    r"""A distribution over words, by one choice after the other: Morin & Bengio 2005.
 
         p(w) = product of p(next | node) over the nodes on the way to w
         p(first | node) = sigmoid(W x + b)             of two: W {1,I}, b {1}
@@ -52,6 +52,17 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
             children, or no line.
     Source: clab/dynet, ``dynet/hsm-builder.cc``, where it has no Python interface,
     batches or full distributions.
+    Examples:
+        >>> with open("tree.txt", "w") as file:
+        ...     print("0 0\tcat\n0 0\tdog\n0 1\tfish\n1\truns", file=file)
+        >>> words = {"cat": 0, "dog": 1, "fish": 2, "runs": 3}
+        >>> softmax = dy.HierarchicalSoftmaxBuilder(4, "tree.txt", words, dy.Model())
+        >>> h = dy.zeros(4)  # which makes both ways on equally likely
+        >>> print(np.exp(softmax.full_log_distribution(h).npvalue()).round(3))
+        [0.125 0.125 0.25  0.5  ]
+        >>> loss = softmax.neg_log_softmax(h, words["dog"])
+        >>> print(round(loss.value() / np.log(2), 3), "bits")
+        3.0 bits
     """
 
     collection_name = "hsm-builder"

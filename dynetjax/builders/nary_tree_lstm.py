@@ -58,6 +58,14 @@ class NaryTreeLSTMBuilder(PlacedTreeLSTM):
         TypeError: `model` is no ParameterCollection.
         ValueError: `N` or `layers` is 0.
     Source: clab/dynet, ``dynet/treelstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((9, 4))
+        >>> trees = dy.NaryTreeLSTMBuilder(2, 1, 4, 5, m)
+        >>> she, him = trees.add_input(E[1]), trees.add_input(E[4])
+        >>> saw = trees.add_input(E[3], she, him)
+        >>> print(saw.output().dim(), saw.children() == (she, him))
+        ((5,), 1) True
     """
 
     collection_name = "nary-tree-lstm-builder"

@@ -40,6 +40,14 @@ class SimpleRNNBuilder(MaskedBuilder, OutputFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/rnn.cc``.
+    Examples:
+        >>> rnn = dy.SimpleRNNBuilder(1, 2, 3, dy.ParameterCollection())
+        >>> xs = [dy.inputVector([1, 2]), dy.inputVector([3, 4])]
+        >>> h1, h2 = rnn.initial_state().transduce(xs)
+        >>> W_x, W_h, b = rnn.get_parameters()[0]
+        >>> expected = dy.tanh(W_x * xs[1] + W_h * h1 + b)
+        >>> print(h2.dim(), np.allclose(h2.npvalue(), expected.npvalue(), atol=1e-5))
+        ((3,), 1) True
     """
 
     collection_name = "simple-rnn-builder"

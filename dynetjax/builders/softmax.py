@@ -21,6 +21,19 @@ class SoftmaxBuilder(Whole, ABC):
 
     Where a method has `update`, False lets no gradient reach the builder's parameters;
     it counts for that call alone.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> softmax = dy.StandardSoftmaxBuilder(4, 10, m)
+        >>> print(isinstance(softmax, dy.SoftmaxBuilder), softmax.size)
+        True 10
+        >>> h = dy.inputVector([1, 2, 3, 4])
+        >>> p = np.exp(softmax.full_log_distribution(h).npvalue())
+        >>> print(p.shape, p.sum().round(3), 0 <= softmax.sample(h) < 10)
+        (10,) 1.0 True
+        >>> loss = softmax.neg_log_softmax(h, 7)
+        >>> print(np.isclose(loss.value(), -np.log(p[7]), atol=1e-5))
+        True
     """
 
     collection_name: ClassVar[str]

@@ -32,6 +32,14 @@ class SparseLSTMBuilder(VanillaLSTMBuilder):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/lstm.cc``; Narang et al. (arxiv.org/abs/1704.05119).
+    Examples:
+        >>> lstm = dy.SparseLSTMBuilder(1, 4, 8, dy.ParameterCollection())
+        >>> lstm.set_sparsity(0.75)
+        >>> masks = [p.as_array() for p in lstm.get_parameters()[0][3:]]
+        >>> print(sum(M.sum() for M in masks), sum(M.size for M in masks))
+        96.0 384
+        >>> print(lstm.initial_state().add_input(dy.ones(4)).output().dim())
+        ((8,), 1)
     """
 
     def _add_layer(self, input_size: int) -> list[Parameters]:

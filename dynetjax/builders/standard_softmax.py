@@ -31,6 +31,16 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         TypeError: `pc` is no ParameterCollection.
         ValueError: `num_classes` is 0.
     Source: clab/dynet, ``dynet/cfsm-builder.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> softmax = dy.StandardSoftmaxBuilder(2, 3, m)
+        >>> xs = dy.inputTensor(np.eye(2), batched=True)
+        >>> loss = dy.sum_batches(softmax.neg_log_softmax_batch(xs, [2, 0]))
+        >>> before = loss.value()
+        >>> loss.backward()
+        >>> dy.SimpleSGDTrainer(m).update()
+        >>> print(loss.value(recalculate=True) < before)
+        True
     """
 
     collection_name = "standard-softmax-builder"

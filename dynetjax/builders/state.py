@@ -50,6 +50,16 @@ class RNNState(Unique):
 
     States do not change: every `add_input` to the same state starts a branch.
     All methods but `output`, `prev` and `b` raise ValueError after ``renew_cg()``.
+
+    Examples:
+        >>> lstm = dy.VanillaLSTMBuilder(1, 2, 3, dy.ParameterCollection())
+        >>> start = lstm.initial_state()
+        >>> state = start.add_input(dy.inputVector([1, 2]))
+        >>> one, other = [state.add_input(dy.inputVector(v)) for v in ([3, 4], [5, 6])]
+        >>> print(one.prev() is state is other.prev(), start.output())
+        True None
+        >>> print(one.output().dim(), len(one.s()), one.s()[-1] is one.h()[0])
+        ((3,), 1) 2 True
     """
 
     __slots__ = ("_builder", "_graph", "_output", "_prev", "vectors")
@@ -192,6 +202,13 @@ class StackedRNNState:
     Args:
         states: a list of RNNState, the one that reads the input first.
         prev: what `prev` returns.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> below, above = dy.GRUBuilder(1, 2, 5, m), dy.SimpleRNNBuilder(1, 5, 3, m)
+        >>> stack = dy.StackedRNNState([below.initial_state(), above.initial_state()])
+        >>> stack = stack.add_inputs([dy.zeros(2), dy.ones(2)])[-1]
+        >>> print(stack.output().dim(), [h[-1].dim() for h in stack.h()])
+        ((3,), 1) [((5,), 1), ((3,), 1)]
     """
 
     def __init__(self, states: list[RNNState], prev: "StackedRNNState | None" = None):

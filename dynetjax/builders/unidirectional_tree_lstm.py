@@ -30,6 +30,14 @@ class UnidirectionalTreeLSTMBuilder(TreeBuilder):
         TypeError: `model` is no ParameterCollection.
         ValueError: `input_dim` is not `hidden_dim`, or `layers` is 0.
     Source: clab/dynet, ``dynet/treelstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((9, 4))
+        >>> trees = dy.UnidirectionalTreeLSTMBuilder(1, 4, 4, m)
+        >>> nodes = [(E[1], []), (E[4], []), (E[3], [0, 1])]  # children come first
+        >>> outputs = trees.transduce(nodes)
+        >>> print(len(outputs), outputs[-1].dim())
+        3 ((4,), 1)
     """
 
     collection_name = "unidirectional-tree-lstm-builder"

@@ -46,6 +46,16 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         OverflowError: a size is negative.
         TypeError: `model` is no ParameterCollection.
     Source: clab/dynet, ``dynet/lstm.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> lstm = dy.VanillaLSTMBuilder(2, 4, 8, m)
+        >>> state = lstm.initial_state()
+        >>> for word in np.eye(4):
+        ...     state = state.add_input(dy.inputVector(word))
+        >>> print(state.output().dim(), len(state.s()), len(state.h()))
+        ((8,), 1) 4 2
+        >>> print([p.shape() for p in lstm.get_parameters()[0]])
+        [(32, 4), (32, 8), (32,)]
     """
 
     collection_name = "vanilla-lstm-builder"

@@ -13,7 +13,19 @@ from dynetjax.graph import ComputationGraph, current_graph
 
 
 def explain() -> None:
-    """Print the program of the current graph; see `describe`."""
+    """Print the program of the current graph; see `describe`.
+
+    Examples:
+        >>> import contextlib, io
+        >>> W = dy.ParameterCollection().add_parameters((2, 2))
+        >>> h = dy.inputVector([1, 2])
+        >>> for _ in range(5):
+        ...     h = dy.tanh(W * h)
+        >>> with contextlib.redirect_stdout(io.StringIO()) as told:
+        ...     dy.explain()
+        >>> print(told.getvalue().splitlines()[-1].strip())
+        5 x tanh(matmul(W{2,2}, {2}))
+    """
     print(describe(current_graph()))
 
 

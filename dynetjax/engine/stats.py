@@ -96,7 +96,16 @@ _stats = Stats()
 
 
 def stats() -> Stats:
-    """A copy of the counters as they are now; printed, it is a readable account."""
+    """A copy of the counters as they are now; printed, it is a readable account.
+
+    Examples:
+        >>> dy.reset_stats()
+        >>> loss = dy.squared_norm(dy.inputVector([3, 4]))
+        >>> print(dy.stats().graphs, loss.value(), dy.stats().graphs)
+        0 25.0 1
+        >>> print("XLA compilations" in str(dy.stats()))
+        True
+    """
     with _lock:
         return replace(
             _stats,
@@ -108,7 +117,16 @@ def stats() -> Stats:
 
 
 def reset_stats() -> None:
-    """Set every counter to zero."""
+    """Set every counter to zero.
+
+    Examples:
+        >>> value = dy.tanh(dy.scalarInput(1)).value()
+        >>> print(dy.stats().graphs > 0)
+        True
+        >>> dy.reset_stats()
+        >>> print(dy.stats().graphs, dy.stats().work)
+        0 {}
+    """
     global _stats
     _stats = Stats()
     exact_uses.clear()

@@ -47,6 +47,15 @@ def save_checkpoint(
         step: any number that the program wants back.
     Raises:
         RuntimeError: the file cannot be written, or an update was refused.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=1)
+        >>> trainer = dy.AdamTrainer(m)
+        >>> dy.save_checkpoint("latest", m, trainer, step=7)
+        >>> p.zero()
+        >>> step = dy.load_checkpoint("latest", m, trainer)
+        >>> print(step, p.as_array())
+        7 [1. 1.]
     """
     raise_pending()
     path = as_path("save_checkpoint", fname)
@@ -89,6 +98,17 @@ def load_checkpoint(
     Raises:
         RuntimeError: there is no such file, it is broken, or of other parameters or
             trainers; nothing is changed.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p, trainer = m.add_parameters(1, init=1), dy.SimpleSGDTrainer(m, 0.1)
+        >>> dy.square(p).backward()
+        >>> dy.save_checkpoint("latest", m, trainer)
+        >>> for _ in range(2):
+        ...     step = dy.load_checkpoint("latest", m, trainer)
+        ...     trainer.update()  # the gradient is there again, too
+        ...     print(p.as_array().round(3))
+        [0.8]
+        [0.8]
     """
     raise_pending()
     path = as_path("load_checkpoint", fname)

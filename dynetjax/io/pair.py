@@ -57,6 +57,14 @@ def save(basename: str, objects: Iterable[Any]) -> None:
         RuntimeError: an update was refused.
     Warns:
         RuntimeWarning: a value is not finite.
+    Examples:
+        >>> import os
+        >>> m = dy.ParameterCollection()
+        >>> E = m.add_lookup_parameters((100, 4), name="E")
+        >>> gru = dy.GRUBuilder(1, 4, 8, m)
+        >>> dy.save("model", [E, gru])
+        >>> print(sorted(os.listdir()))
+        ['model.data', 'model.meta']
     """
     base = as_path("save", basename)
     if isinstance(objects, (Parameters, LookupParameters)):
@@ -177,6 +185,16 @@ def load(basename: str, params: ParameterCollection) -> list[Any]:
     Warns:
         RuntimeWarning: a builder computes with parameters outside its collection, and
             the files have none of them, for DyNet does not save those.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W, gru = m.add_parameters((2, 8), name="W"), dy.GRUBuilder(1, 4, 8, m)
+        >>> dy.save("model", [W, gru])
+        >>> other = dy.ParameterCollection()
+        >>> V, again = dy.load("model", other)
+        >>> print(V.name(), np.array_equal(V.as_array(), W.as_array()))
+        /W True
+        >>> print(again.whoami(), again.spec == gru.spec)
+        GRUBuilder True
     """
     _require_collection(params)
     with all_or_nothing(params):
@@ -187,6 +205,14 @@ def load_generator(basename: str, params: ParameterCollection) -> Iterator[Any]:
     """As `load`, one object after the other, each when it is asked for.
 
     Errors come with the object they are about, those of the files with the first one.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> dy.save("model", [m.add_parameters((2, 3)), m.add_parameters(2)])
+        >>> for p in dy.load_generator("model", dy.ParameterCollection()):
+        ...     print(p.name(), p.shape())
+        /_0 (2, 3)
+        /_1 (2,)
     """
     _require_collection(params)
     yield from _load(basename, params)

@@ -30,6 +30,16 @@ def save_safetensors(pc: ParameterCollection, path: str) -> None:
         ImportError: the package `safetensors` is not installed.
         RuntimeError: the file cannot be written, or an update was refused.
         ValueError: two parameters have the same name.
+    Examples:
+        >>> from safetensors.numpy import load_file
+        >>> m = dy.ParameterCollection()
+        >>> lstm = dy.VanillaLSTMBuilder(1, 4, 8, m)
+        >>> dy.save_safetensors(m, "lstm.safetensors")
+        >>> for name, array in sorted(load_file("lstm.safetensors").items()):
+        ...     print(name, array.shape)
+        /vanilla-lstm-builder/_0 (32, 4)
+        /vanilla-lstm-builder/_1 (32, 8)
+        /vanilla-lstm-builder/_2 (32,)
     """
     library = _library()
     fname = as_path("save_safetensors", path)
@@ -64,6 +74,14 @@ def load_safetensors(pc: ParameterCollection, path: str) -> None:
         RuntimeError: the file cannot be read, names or shapes differ, something is no
             array of floats, or an update was refused. Nothing was changed.
         ValueError: two parameters have the same name.
+    Examples:
+        >>> from safetensors.numpy import save_file
+        >>> save_file({"/b": np.array([1, 2, 3], np.float16)}, "b.safetensors")
+        >>> m = dy.ParameterCollection()
+        >>> b = m.add_parameters(3, name="b")
+        >>> dy.load_safetensors(m, "b.safetensors")
+        >>> print(b.as_array())
+        [1. 2. 3.]
     """
     library = _library()
     fname = as_path("load_safetensors", path)

@@ -24,6 +24,17 @@ class ParameterCollection(Whole):
     Args:
         parent: kept alive, and else ignored: the new collection is a root of its
             own. Use `add_subcollection` for a part of another one.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((3, 4), name="W")
+        >>> E = m.add_subcollection("encoder").add_lookup_parameters((50, 4), name="E")
+        >>> print(W.name(), E.name(), m.parameter_count())
+        /W /encoder/E 212
+        >>> m.save("model")
+        >>> W.zero()
+        >>> m.populate("model")
+        >>> print(W.as_array().any())
+        True
     """
 
     def __init__(self, parent: "ParameterCollection | None" = None):

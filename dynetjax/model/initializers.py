@@ -29,7 +29,16 @@ __all__ = [
 
 
 class PyInitializer:
-    """What gives a parameter its first values; use one of the subclasses."""
+    """What gives a parameter its first values; use one of the subclasses.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> for init in dy.ConstInitializer(2), dy.IdentityInitializer():
+        ...     W = m.add_parameters((2, 2), init=init)
+        ...     print(isinstance(init, dy.PyInitializer), W.as_array().tolist())
+        True [[2.0, 2.0], [2.0, 2.0]]
+        True [[1.0, 0.0], [0.0, 1.0]]
+    """
 
     for_tables = True
 
@@ -57,6 +66,11 @@ class NormalInitializer(PyInitializer):
 
     Raises:
         ValueError: `var` is negative.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((100, 100), init=dy.NormalInitializer(3, 4))
+        >>> print(W.as_array().mean().round(1), W.as_array().std().round(1))
+        3.0 2.0
     """
 
     def __init__(self, mean: float = 0, var: float = 1):
@@ -80,6 +94,11 @@ class UniformInitializer(PyInitializer):
 
     Raises:
         ValueError: `scale` is 0.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((30, 20), init=dy.UniformInitializer(0.1)).as_array()
+        >>> print(0.09 < W.max() <= 0.1, -0.1 <= W.min() < -0.09)
+        True True
     """
 
     def __init__(self, scale: float):
@@ -99,7 +118,14 @@ class UniformInitializer(PyInitializer):
 
 
 class ConstInitializer(PyInitializer):
-    """Every number is `c`."""
+    """Every number is `c`.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> b = m.add_parameters(3, init=dy.ConstInitializer(0.5))
+        >>> print(b.as_array())
+        [0.5 0.5 0.5]
+    """
 
     def __init__(self, c: float):
         self.c = float(c)
@@ -113,6 +139,12 @@ class IdentityInitializer(PyInitializer):
 
     Raises, when it is used:
         RuntimeError: the tensor is no square matrix.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((2, 2), init=dy.IdentityInitializer())
+        >>> print(W.as_array())
+        [[1. 0.]
+         [0. 1.]]
     """
 
     def __init__(self) -> None:
@@ -135,6 +167,12 @@ class GlorotInitializer(PyInitializer):
         is_lookup: leave the number of rows of a table out of the dims. The default
             initialiser of tables does count them, as DyNet's does.
         gain: factor on the bound.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((30, 20), init=dy.GlorotInitializer(gain=2))
+        >>> bound = 2 * np.sqrt(6 / (30 + 20))
+        >>> print(0.9 * bound < abs(W.as_array()).max() <= bound)
+        True
     """
 
     def __init__(self, is_lookup: bool = False, gain: float = 1.0):
@@ -160,6 +198,11 @@ class SaxeInitializer(PyInitializer):
 
     Raises, when it is used:
         RuntimeError: the tensor is no square matrix.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((5, 5), init=dy.SaxeInitializer()).as_array()
+        >>> print(np.allclose(W @ W.T, np.eye(5), atol=1e-5))
+        True
     """
 
     def __init__(self, scale: float = 1.0):
@@ -178,6 +221,14 @@ class FromFileInitializer(PyInitializer):
         fname: the path, as bytes.
     Raises, when it is used:
         ValueError: the file does not have as many numbers as the tensor.
+    Examples:
+        >>> with open("values.txt", "w") as file:
+        ...     print("1 2 3 4", file=file)
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((2, 2), init=dy.FromFileInitializer(b"values.txt"))
+        >>> print(W.as_array())
+        [[1. 3.]
+         [2. 4.]]
     """
 
     def __init__(self, fname: bytes):
@@ -203,6 +254,14 @@ class NumpyInitializer(PyInitializer):
     Raises, when it is used:
         ValueError: the array has not as many numbers as the tensor, or it is given
             to a table.
+    Examples:
+        >>> numbers = np.array([[1, 2, 3], [4, 5, 6]])
+        >>> m = dy.ParameterCollection()
+        >>> W = m.add_parameters((3, 2), init=dy.NumpyInitializer(numbers))
+        >>> print(W.as_array())
+        [[1. 5.]
+         [4. 3.]
+         [2. 6.]]
     """
 
     for_tables = False

@@ -63,6 +63,17 @@ class LookupParameters(Whole, Expression):
 
     Attributes:
         row_rules: those of nodes that read rows, without gradient and with.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.lookup_parameters_from_numpy(np.arange(6.0).reshape(3, 2))
+        >>> print(E[1].value(), E.batch([0, 2]).dim(), E.dim())
+        [2.0, 3.0] ((2,), 2) ((2, 3), 1)
+        >>> dy.sum_elems(E[1]).backward()
+        >>> dy.SimpleSGDTrainer(m, learning_rate=0.1).update()
+        >>> print(E.as_array().round(3))
+        [[0.  1. ]
+         [1.9 2.9]
+         [4.  5. ]]
     """
 
     __slots__ = ("row_rules", "storage")
@@ -279,6 +290,14 @@ def lookup(p: LookupParameters, index: int = 0, update: bool = True) -> Expressi
         OverflowError: `index` is negative.
         TypeError: it is not an int, or `p` not a table.
         ValueError: it is past the last row.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.lookup_parameters_from_numpy(np.array([[1, 2], [3, 4]]))
+        >>> fixed = dy.lookup(E, 1, update=False)
+        >>> dy.dot_product(dy.lookup(E, 0), fixed).backward()
+        >>> print(E.grad_as_array())
+        [[3. 4.]
+         [0. 0.]]
     """
     storage = _storage("lookup", p)
     shape = storage.shape
@@ -298,6 +317,12 @@ def lookup_batch(
         OverflowError: an index is negative.
         TypeError: an index is not an int, or `p` not a table.
         ValueError: an index is past the last row, or there is none.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> E = m.lookup_parameters_from_numpy(np.array([[1, 2], [3, 4], [5, 6]]))
+        >>> words = dy.lookup_batch(E, [2, 0, 2])
+        >>> print(words.dim(), dy.sum_elems(words).value())
+        ((2,), 3) [11.0, 3.0, 11.0]
     """
     storage = _storage("lookup_batch", p)
     ids = _row_ids("lookup_batch", indices, storage.shape[0])

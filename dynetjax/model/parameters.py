@@ -52,6 +52,17 @@ class Parameters(Whole, _Leaf):
     It is an expression of every graph: its node is made at the first use in each.
     Arrays come out as float64 copies, so that writing to one never changes the
     model. Gradients add up over all ``backward()`` until a trainer's ``update()``.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> W = m.parameters_from_numpy(np.array([[1, 2], [3, 4]]), name="W")
+        >>> loss = dy.sum_elems(W * dy.inputVector([1, 10]))
+        >>> loss.backward()
+        >>> print(W.name(), loss.value())
+        /W 64.0
+        >>> print(W.grad_as_array())
+        [[ 1. 10.]
+         [ 1. 10.]]
     """
 
     __slots__ = ()
@@ -176,6 +187,14 @@ def parameter(*args: Any) -> Any:
     """Its argument as it is; a tuple for none or several. Not needed any more.
 
     The first call prints DyNet's notice.
+
+    Examples:
+        >>> import contextlib, sys
+        >>> W = dy.ParameterCollection().add_parameters((3, 2))
+        >>> with contextlib.redirect_stdout(sys.stderr):  # for the notice
+        ...     same = dy.parameter(W) is W
+        >>> print(same)
+        True
     """
     global _told
     if not _told:
@@ -197,6 +216,12 @@ def const_parameter(*args: Expression) -> Any:
 
     Raises:
         TypeError: an argument is no Expression.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.parameters_from_numpy(np.array([1, 2]))
+        >>> dy.dot_product(p, dy.const_parameter(p)).backward()
+        >>> print(p.grad_as_array())
+        [1. 2.]
     """
     constants = [nobackprop(arg) for arg in args]
     return constants[0] if len(constants) == 1 else constants

@@ -91,6 +91,13 @@ def reset_random_seed(seed: int) -> None:
     Raises:
         OverflowError: `seed` is negative or above 2**32 - 1.
         TypeError: it is not a number.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> first = m.add_parameters(4).as_array()
+        >>> dy.reset_random_seed(1)
+        >>> again = m.add_parameters(4).as_array()
+        >>> print(np.array_equal(first, again))
+        True
     """
     if isinstance(seed, str):
         raise TypeError(f"reset_random_seed: expected a number, got {seed!r}")

@@ -53,6 +53,9 @@ def logistic(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> print(dy.logistic(dy.inputVector([0, 1, 9])).npvalue().round(3))
+        [0.5   0.731 1.   ]
     """
     return lax.logistic(x)
 
@@ -68,6 +71,9 @@ def log_sigmoid(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> print(dy.log_sigmoid(dy.inputVector([-100, 0, 1])).npvalue().round(3))
+        [-100.      -0.693   -0.313]
     """
     return jax.nn.log_sigmoid(x)
 
@@ -83,6 +89,9 @@ def rectify(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> dy.rectify(dy.inputVector([-2, 0, 3])).value()
+        [0.0, 0.0, 3.0]
     """
     return jax.nn.relu(x)
 
@@ -101,6 +110,10 @@ def elu(x, alpha=1.0):
     Raises:
         TypeError: `alpha` is not a number.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> x = dy.inputVector([-20, 0, 2])
+        >>> print(dy.elu(x, alpha=0.5).npvalue().round(3))
+        [-0.5  0.   2. ]
     """
     return jnp.where(x > 0, x, alpha * _expm1_below_zero(x))
 
@@ -116,6 +129,9 @@ def selu(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> print(dy.selu(dy.inputVector([-20, 0, 1])).npvalue().round(3))
+        [-1.758  0.     1.051]
     """
     return SELU_SCALE * jnp.where(x > 0, x, SELU_ALPHA * _expm1_below_zero(x))
 
@@ -139,6 +155,12 @@ def silu(x, beta=1.0):
     Raises:
         TypeError: `beta` is not a number.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> x = dy.inputVector([-1, 0, 1])
+        >>> print(dy.silu(x).npvalue().round(3))
+        [-0.269  0.     0.731]
+        >>> print(dy.silu(x, beta=2).npvalue().round(3))
+        [-0.119  0.     0.881]
     """
     return x * lax.logistic(beta * x)
 
@@ -156,5 +178,8 @@ def softsign(x):
     Raises:
         DimError: `x` is not a vector.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> print(dy.softsign(dy.inputVector([-1, 0, 3])).npvalue().round(3))
+        [-0.5   0.    0.75]
     """
     return x / (1 + jnp.abs(x))

@@ -130,6 +130,11 @@ def cmult(x, y):
     Raises:
         DimError: the sizes or the batches do not fit.
     Source: clab/dynet, ``dynet/nodes-arith-cwise.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.cmult(x, dy.inputVector([1, 10])).npvalue())
+        [[ 1.  2.  3.]
+         [40. 50. 60.]]
     """
     x, y = _aligned(x, y)
     return x * y
@@ -147,6 +152,10 @@ def cdiv(x, y):
     Raises:
         DimError: the sizes or the batches do not fit, or `y` is larger than `x`.
     Source: clab/dynet, ``dynet/nodes-arith-cwise.cc``.
+    Examples:
+        >>> x, y = dy.inputVector([6, 8]), dy.inputVector([2, 4])
+        >>> print(dy.cdiv(x, y).npvalue().round(3))
+        [3. 2.]
     """
     shape = x.shape
     x, y = _aligned(x, y)
@@ -229,6 +238,10 @@ def pow(x, y):
         DimError: `y` has more than one element.
         RuntimeError: `y` is batched.
     Source: clab/dynet, ``dynet/nodes-arith-cwise.cc``.
+    Examples:
+        >>> x, y = dy.inputVector([1, 2, 3]), dy.scalarInput(2)
+        >>> print(dy.pow(x, y).npvalue().round(3))
+        [1. 4. 9.]
     """
     return jnp.power(x.reshape(trim(x.shape)), y.reshape(()))
 
@@ -245,6 +258,9 @@ def bmin(x, y):
     Raises:
         DimError: the dims or batch sizes differ.
     Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    Examples:
+        >>> dy.bmin(dy.inputVector([1, 5]), dy.inputVector([3, 2])).value()
+        [1.0, 2.0]
     """
     return jnp.where(x < y, x, y)
 
@@ -261,6 +277,9 @@ def bmax(x, y):
     Raises:
         DimError: the dims or batch sizes differ.
     Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    Examples:
+        >>> dy.bmax(dy.inputVector([1, 5]), dy.inputVector([3, 2])).value()
+        [3.0, 5.0]
     """
     return jnp.where(x > y, x, y)
 
@@ -282,6 +301,10 @@ def emax(*xs):
         AssertionError: it is empty.
         DimError: the dims or batch sizes differ.
     Source: clab/dynet, ``dynet/expr.cc``.
+    Examples:
+        >>> xs = [dy.inputVector(v) for v in ([1, 5, 0], [3, 2, 1], [2, 2, 4])]
+        >>> dy.emax(xs).value()
+        [3.0, 5.0, 4.0]
     """
     largest = xs[0]
     for x in xs[1:]:

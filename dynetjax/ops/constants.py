@@ -97,6 +97,10 @@ def zeros(dim, batch_size=1, device="") -> Expression:
         OverflowError: `batch_size` is negative.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``.
+    Examples:
+        >>> print(dy.zeros((2, 3)).npvalue())
+        [[0. 0. 0.]
+         [0. 0. 0.]]
     """
     return _filled("zeros", dim, 0.0, batch_size, device)
 
@@ -113,6 +117,9 @@ def zeroes(dim, batch_size=1, device="") -> Expression:
     Raises:
         TypeError, DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.zeroes(3, batch_size=2).dim()
+        ((3,), 2)
     """
     return _filled("zeroes", dim, 0.0, batch_size, device)
 
@@ -129,6 +136,11 @@ def ones(dim, batch_size=1, device="") -> Expression:
     Raises:
         TypeError, DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-const.cc``.
+    Examples:
+        >>> dy.ones(3).value()
+        [1.0, 1.0, 1.0]
+        >>> dy.ones((2, 3), batch_size=4).dim()
+        ((2, 3), 4)
     """
     return _filled("ones", dim, 1.0, batch_size, device)
 
@@ -147,6 +159,10 @@ def constant(dim, val, batch_size=1, device="") -> Expression:
         TypeError: `dim` is neither a number nor a tuple, or `val` no number.
         DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-const.cc``.
+    Examples:
+        >>> print(dy.constant((2, 2), 7).npvalue())
+        [[7. 7.]
+         [7. 7.]]
     """
     value = number("constant", "val", val)
     return _filled("constant", dim, value, batch_size, device)
@@ -169,6 +185,11 @@ def one_hot(d, idx, device="") -> Expression:
         OverflowError: a number is negative.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``.
+    Examples:
+        >>> dy.one_hot(4, 2).value()
+        [0.0, 0.0, 1.0, 0.0]
+        >>> dy.one_hot(4, [2, 0, 1]).dim()
+        ((4,), 3)
     """
     name = "one_hot"
     check_device(name, device)

@@ -138,6 +138,14 @@ def conv2d(x, f, stride, is_valid=True):
         ValueError: there are not two of them, or one is 0.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-conv2d.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+        >>> sums = dy.ones((2, 2, 1, 1))
+        >>> print(dy.conv2d(x, sums, [1, 1]).npvalue()[:, :, 0])
+        [[12. 16.]
+         [24. 28.]]
+        >>> dy.conv2d(x, sums, [1, 1], is_valid=False).dim()
+        ((3, 3, 1), 1)
     """
     return _correlate(x.reshape(pad(x.shape, 3)), f, stride, is_valid)
 
@@ -180,6 +188,11 @@ def conv2d_bias(x, f, b, stride, is_valid=True):
         ValueError: there are not two of them, or one is 0.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-conv2d.cc``.
+    Examples:
+        >>> x, f = dy.ones((2, 2)), dy.ones((2, 2, 1, 3))
+        >>> b = dy.inputVector([0, 10, 20])
+        >>> print(dy.conv2d_bias(x, f, b, [1, 1]).npvalue())
+        [[[ 4. 14. 24.]]]
     """
     return _correlate(x.reshape(pad(x.shape, 3)), f, stride, is_valid) + b
 
@@ -210,6 +223,12 @@ def filter1d_narrow(x, y):
     Raises:
         DimError: the dims do not fit, or y has more columns than x.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.filter1d_narrow(x, dy.ones((2, 2))).npvalue())
+        [[12. 16.]]
+        >>> dy.filter1d_narrow(x, dy.ones((2, 2, 5))).dim()
+        ((5, 2), 1)
     """
     filters = y.reshape(pad(y.shape, 3))
     found = _correlate(x[:, :, None], filters[:, :, None], (1, 1), True)

@@ -34,6 +34,10 @@ def jax_op(
     Returns:
         A function of expressions, and of the keyword arguments of `fn`. It raises
         DimError where `fn` does not take these dims, or gives others than promised.
+    Examples:
+        >>> mix = dy.jax_op(lambda x, y, share: share * x + (1 - share) * y)
+        >>> mix(dy.inputVector([4, 8]), dy.inputVector([0, 4]), share=0.75).value()
+        [3.0, 7.0]
     """
     name = f"jax_op({getattr(fn, '__name__', type(fn).__name__)})"
 

@@ -80,6 +80,10 @@ def random_normal(dim, mean=0, stddev=1, batch_size=1, device="") -> Expression:
         ValueError: `stddev` is negative.
         DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-random.cc``.
+    Examples:
+        >>> x = dy.random_normal(10000, mean=5, stddev=0.1).npvalue()
+        >>> print(x.shape, x.mean().round(1), x.std().round(1))
+        (10000,) 5.0 0.1
     """
     name = NORMAL_OP.name
     data = number(name, "mean", mean), number_from(name, "stddev", stddev, 0)
@@ -102,6 +106,10 @@ def random_uniform(dim, left, right, batch_size=1, device="") -> Expression:
         ValueError: `right` is below `left`.
         DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-random.cc``.
+    Examples:
+        >>> x = dy.random_uniform((2, 3), 10, 20).npvalue()
+        >>> print(x.shape, (x >= 10).all(), (x < 20).all())
+        (2, 3) True True
     """
     name = UNIFORM_OP.name
     low = number(name, "left", left)
@@ -125,6 +133,9 @@ def random_bernoulli(dim, p, scale=1.0, batch_size=1, device="") -> Expression:
         ValueError: `p` is not in ``[0, 1]``.
         DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-random.cc``.
+    Examples:
+        >>> sorted(set(dy.random_bernoulli(100, 0.5, scale=3).value()))
+        [0.0, 3.0]
     """
     name = BERNOULLI_OP.name
     chance = number(name, "p", p)
@@ -159,6 +170,11 @@ def random_gumbel(dim, mu=0.0, beta=1.0, batch_size=1, device="") -> Expression:
         ValueError: `mu` is not 0, or `beta` not 1.
         DimError, OverflowError, RuntimeError: as `zeros`.
     Source: clab/dynet, ``dynet/nodes-random.cc``.
+    Examples:
+        >>> print(dy.random_gumbel(100000).npvalue().mean().round(1))
+        0.6
+        >>> dy.random_gumbel((2, 3), batch_size=4).dim()
+        ((2, 3), 4)
     """
     name = GUMBEL_OP.name
     if (number(name, "mu", mu), number(name, "beta", beta)) != (0, 1):

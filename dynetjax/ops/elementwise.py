@@ -50,6 +50,9 @@ def sin(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.sin(dy.inputVector([0, np.pi / 6])).npvalue().round(3))
+        [0.  0.5]
     """
     return jnp.sin(x)
 
@@ -65,6 +68,9 @@ def cos(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.cos(dy.inputVector([0, np.pi / 3])).npvalue().round(3))
+        [1.  0.5]
     """
     return jnp.cos(x)
 
@@ -80,6 +86,9 @@ def tan(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.tan(dy.inputVector([0, np.pi / 4])).npvalue().round(3))
+        [0. 1.]
     """
     return jnp.tan(x)
 
@@ -95,6 +104,10 @@ def asin(x):
     Returns:
         The dims of `x`; NaN outside [-1, 1].
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.asin(dy.inputVector([0, 0.5, 1]))
+        >>> print(np.degrees(x.npvalue()).round(3))
+        [ 0. 30. 90.]
     """
     return jnp.arcsin(x)
 
@@ -110,6 +123,10 @@ def acos(x):
     Returns:
         The dims of `x`; NaN outside [-1, 1].
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.acos(dy.inputVector([0, 0.5, 1]))
+        >>> print(np.degrees(x.npvalue()).round(3))
+        [90. 60.  0.]
     """
     return jnp.arccos(x)
 
@@ -125,6 +142,10 @@ def atan(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.atan(dy.inputVector([-1, 0, 1]))
+        >>> print(np.degrees(x.npvalue()).round(3))
+        [-45.   0.  45.]
     """
     return jnp.arctan(x)
 
@@ -140,6 +161,9 @@ def sinh(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.sinh(dy.inputVector([0, np.log(2)])).npvalue().round(3))
+        [0.   0.75]
     """
     return jnp.sinh(x)
 
@@ -155,6 +179,9 @@ def cosh(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.cosh(dy.inputVector([0, np.log(2)])).npvalue().round(3))
+        [1.   1.25]
     """
     return jnp.cosh(x)
 
@@ -170,6 +197,9 @@ def tanh(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> print(dy.tanh(dy.inputVector([0, np.log(2), 9])).npvalue().round(3))
+        [0.  0.6 1. ]
     """
     return jnp.tanh(x)
 
@@ -185,6 +215,10 @@ def asinh(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.asinh(dy.inputVector([0, 0.75]))
+        >>> print(np.exp(x.npvalue()).round(3))
+        [1. 2.]
     """
     return jnp.arcsinh(x)
 
@@ -200,6 +234,10 @@ def acosh(x):
     Returns:
         The dims of `x`; NaN below 1.
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.acosh(dy.inputVector([1, 1.25]))
+        >>> print(np.exp(x.npvalue()).round(3))
+        [1. 2.]
     """
     return jnp.arccosh(x)
 
@@ -215,6 +253,10 @@ def atanh(x):
     Returns:
         The dims of `x`; NaN outside [-1, 1].
     Source: clab/dynet, ``dynet/nodes-trig.cc``.
+    Examples:
+        >>> x = dy.atanh(dy.inputVector([0, 0.6]))
+        >>> print(np.exp(x.npvalue()).round(3))
+        [1. 2.]
     """
     return jnp.arctanh(x)
 
@@ -230,6 +272,9 @@ def exp(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> print(dy.exp(dy.inputVector([0, 1, np.log(5)])).npvalue().round(3))
+        [1.    2.718 5.   ]
     """
     return jnp.exp(x)
 
@@ -245,6 +290,9 @@ def log(x):
     Returns:
         The dims of `x`; -inf at 0, NaN below.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> print(dy.log(dy.inputVector([0, 1, np.e])).npvalue().round(3))
+        [-inf   0.   1.]
     """
     return jnp.log(x)
 
@@ -260,6 +308,9 @@ def sqrt(x):
     Returns:
         The dims of `x`; NaN below 0; the derivative at 0 is infinite.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> print(dy.sqrt(dy.inputVector([0, 4, 9])).npvalue().round(3))
+        [0. 2. 3.]
     """
     return jnp.sqrt(x)
 
@@ -275,6 +326,9 @@ def square(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> dy.square(dy.inputVector([-3, 2])).value()
+        [9.0, 4.0]
     """
     return jnp.square(x)
 
@@ -290,6 +344,9 @@ def cube(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> dy.cube(dy.inputVector([-1, 2, 3])).value()
+        [-1.0, 8.0, 27.0]
     """
     return x * x * x
 
@@ -305,6 +362,9 @@ def erf(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-activations.cc``.
+    Examples:
+        >>> print(dy.erf(dy.inputVector([0, 1, 9])).npvalue().round(3))
+        [0.    0.843 1.   ]
     """
     return lax.erf(x)
 
@@ -320,6 +380,10 @@ def lgamma(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> x = dy.lgamma(dy.inputVector([1, 2, 3, 4, 5]))
+        >>> print(np.exp(x.npvalue()).round(2))
+        [ 1.  1.  2.  6. 24.]
     """
     return lax.lgamma(x)
 
@@ -335,5 +399,8 @@ def abs(x):
     Returns:
         The dims of `x`.
     Source: clab/dynet, ``dynet/nodes-arith-unary.cc``.
+    Examples:
+        >>> dy.abs(dy.inputVector([-3, 0, 2])).value()
+        [3.0, 0.0, 2.0]
     """
     return x * lax.sign(x)  # jnp.abs has slope 1 at 0

@@ -31,6 +31,11 @@ def nobackprop(x):
     Returns:
         `x`.
     Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    Examples:
+        >>> p = dy.Model().add_parameters(1, init=3)
+        >>> (p * dy.nobackprop(p)).backward()
+        >>> print(p.grad_as_array())
+        [3.]
     """
     return lax.stop_gradient(x)
 
@@ -44,6 +49,12 @@ def flip_gradient(x):
     Returns:
         `x`.
     Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    Examples:
+        >>> p = dy.Model().add_parameters(1, init=3)
+        >>> y = dy.flip_gradient(5 * p)
+        >>> y.backward()
+        >>> print(y.value(), p.grad_as_array())
+        15.0 [-5.]
     """
     return _with_slope(x, -1.0)
 
@@ -60,6 +71,12 @@ def scale_gradient(x, lambd=1.0):
     Raises:
         TypeError: `lambd` is not a number.
     Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    Examples:
+        >>> p = dy.Model().add_parameters(1, init=3)
+        >>> y = dy.scale_gradient(4 * p, 0.5)
+        >>> y.backward()
+        >>> print(y.value(), p.grad_as_array())
+        12.0 [2.]
     """
     return _with_slope(x, lambd)
 
@@ -75,6 +92,10 @@ def to_device(e, device_str):
     Raises:
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-to-device.cc``.
+    Examples:
+        >>> x = dy.inputVector([1, 2])
+        >>> dy.to_device(x, "CPU") is x
+        True
     """
     graph_of("to_device", e)
     check_device("to_device", device_str)

@@ -65,6 +65,12 @@ def hinge(x, v, m=1.0):
         ValueError: `v` is out of range, or `m` negative.
         OverflowError: `v` is negative.
     Source: clab/dynet, ``dynet/nodes-hinge.cc``.
+    Examples:
+        >>> x = dy.inputVector([3, 1, 2.5])
+        >>> dy.hinge(x, 0).value()
+        0.5
+        >>> dy.hinge(x, 0, m=0.5).value()
+        0.0
     """
     x = x.reshape(-1)
     violations = jax.nn.relu(x - picked(x, v) + m)
@@ -88,6 +94,10 @@ def hinge_batch(x, vs, m=1.0):
             negative.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-hinge.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[3, 0], [1, 2]], batched=True)
+        >>> dy.hinge_batch(x, [0, 0]).value()
+        [0.0, 3.0]
     """
     name = "hinge_batch"
     graph = graph_of(name, x)
@@ -134,6 +144,12 @@ def hinge_dim(x, v, d=0, m=1.0):
             negative.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-hinge.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[3, 0], [1, 2]])
+        >>> dy.hinge_dim(x, [0, 0]).value()
+        [0.0, 3.0]
+        >>> dy.hinge_dim(x, [0, 0], d=1).value()
+        [0.0, 2.0]
     """
     name = HINGE_DIM_OP.name
     graph = graph_of(name, x)

@@ -70,6 +70,12 @@ def scalarInput(s, device=""):
         TypeError: `s` is not a number.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    Examples:
+        >>> x = dy.scalarInput(2)
+        >>> y = 3 * x
+        >>> x.set(5)
+        >>> y.value()
+        15.0
     """
     check_device("scalarInput", device)
     return _input(INPUT_OP, _float32([[number("scalarInput", "s", s)]]))
@@ -88,6 +94,11 @@ def vecInput(dim, device=""):
         OverflowError: it is negative.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    Examples:
+        >>> x = dy.vecInput(3)
+        >>> x.set([1, 2, 3])
+        >>> x.value()
+        [1.0, 2.0, 3.0]
     """
     check_device("vecInput", device)
     size = unsigned("vecInput", "dim", dim)
@@ -107,6 +118,11 @@ def inputVector(v, device=""):
         ValueError: it is empty.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.inputVector([1, 2, 3]).dim()
+        ((3,), 1)
+        >>> dy.inputVector(np.arange(3)).value()
+        [0.0, 1.0, 2.0]
     """
     check_device("inputVector", device)
     vector = _vector("inputVector", v)
@@ -130,6 +146,13 @@ def inputTensor(arr, batched=False, device="", reusable_expr=False):
         ValueError: it is empty, ragged, or has more than seven dimensions.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.inputTensor([[1, 2, 3], [4, 5, 6]]).dim()
+        ((2, 3), 1)
+        >>> dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True).dim()
+        ((2,), 3)
+        >>> dy.inputTensor([np.zeros(2), np.ones(2), np.ones(2)]).dim()
+        ((2,), 3)
     """
     check_device("inputTensor", device)
     data = _not_empty("inputTensor", _batch_first(arr, batched))
@@ -219,6 +242,11 @@ def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
         ValueError: the sizes do not multiply to the number of numbers.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> x = dy.inputTensorTranspose([1, 2, 3, 4, 5, 6], dim=(2, 3))
+        >>> print(x.npvalue())
+        [[1. 3. 5.]
+         [2. 4. 6.]]
     """
     name = "inputTensorTranspose"
     check_device(name, device)
@@ -259,6 +287,11 @@ def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
         ValueError: the lists do not fit each other or `shape`, or an index is outside.
         RuntimeError: there is no such device.
     Source: clab/dynet, ``dynet/nodes-const.cc``, ``python/_dynet.pyx``.
+    Examples:
+        >>> x = dy.sparse_inputTensor([[0, 1], [2, 0]], [5, 7], (2, 3))
+        >>> print(x.npvalue())
+        [[0. 0. 5.]
+         [7. 0. 0.]]
     """
     name = "sparse_inputTensor"
     check_device(name, device)
@@ -340,6 +373,10 @@ def inputMatrix(v, d):
     Raises:
         DeprecationWarning: always.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.inputMatrix([1, 2, 3, 4], (2, 2))
+        Traceback (most recent call last):
+        DeprecationWarning: inputMatrix is deprecated: use inputTensor instead
     """
     raise _use_input_tensor("inputMatrix")
 
@@ -354,6 +391,10 @@ def matInput(d1, d2):
     Raises:
         DeprecationWarning: always.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.matInput(2, 2)
+        Traceback (most recent call last):
+        DeprecationWarning: matInput is deprecated: use inputTensor instead
     """
     raise _use_input_tensor("matInput")
 

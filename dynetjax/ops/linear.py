@@ -42,9 +42,7 @@ def _product_shape(name: str, x: Dim, y: Dim) -> Shape:
 def _column_in_rows(graph: ComputationGraph, operands: tuple) -> tuple:
     """A parameter that is a column has rows, like the vectors it stands in for."""
     x, y = operands
-    if x.lanes or y.lanes or y.rule.kind.is_wide:
-        return operands
-    return (x, *graph.rows((y,)))
+    return operands if x.lanes or y.lanes else (x, *graph.with_rows((y,)))
 
 
 @op(
@@ -142,6 +140,11 @@ def affine_transform(exprs):
         ValueError: its length is even.
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-affinetransform.cc``.
+    Examples:
+        >>> b, x = dy.inputVector([1, 2]), dy.inputVector([1, 10])
+        >>> W = dy.inputTensor([[1, 2], [3, 4]])
+        >>> dy.affine_transform([b, W, x]).value()
+        [22.0, 45.0]
     """
     if type(exprs) is not list:
         return _affine(exprs)
@@ -230,6 +233,9 @@ def dot_product(x, y):
     Raises:
         DimError: the dims differ, in their number too.
     Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    Examples:
+        >>> dy.dot_product(dy.inputVector([1, 2, 3]), dy.inputVector([4, 5, 6])).value()
+        32.0
     """
     return jnp.sum(x * y).reshape(1)
 
@@ -248,6 +254,11 @@ def trace_of_product(x, y):
     Raises:
         DimError: the dims differ.
     Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2], [3, 4]])
+        >>> y = dy.inputTensor([[1, 10], [0, 0]])
+        >>> dy.trace_of_product(x, y).value()
+        21.0
     """
     return jnp.sum(x * y).reshape(1)
 
@@ -272,6 +283,11 @@ def colwise_add(x, y):
     Raises:
         DimError: `x` is not a matrix, or `y` not a column of it.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.colwise_add(x, dy.inputVector([10, 20])).npvalue())
+        [[11. 12. 13.]
+         [24. 25. 26.]]
     """
     return x + y.reshape(-1, 1)
 
@@ -294,6 +310,11 @@ def inverse(x):
     Raises:
         DimError: `x` is not square.
     Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[2, 1], [1, 1]])
+        >>> print(dy.inverse(x).npvalue().round(3))
+        [[ 1. -1.]
+         [-1.  2.]]
     """
     return jnp.linalg.inv(x.reshape(pad(x.shape, 2))).reshape(x.shape)
 
@@ -316,6 +337,10 @@ def logdet(x):
     Raises:
         DimError: `x` is not square.
     Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[3, 1], [1, 2]])
+        >>> print(np.exp(dy.logdet(x).npvalue()).round(3))
+        [5.]
     """
     sign, log_of_size = jnp.linalg.slogdet(x.reshape(pad(x.shape, 2)))
     return jnp.where(sign < 0, jnp.nan, log_of_size).reshape(1)

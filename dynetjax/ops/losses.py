@@ -101,6 +101,11 @@ def pickneglogsoftmax(x, v):
         ValueError: `v` is out of range.
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-pickneglogsoftmax.cc``.
+    Examples:
+        >>> x = dy.inputVector(np.log([1, 2, 5]))
+        >>> loss = dy.pickneglogsoftmax(x, 1)
+        >>> print(np.exp(-loss.npvalue()).round(3))
+        [0.25]
     """
     x = x.reshape(-1)
     shifted = x - lax.stop_gradient(jnp.max(x))
@@ -121,6 +126,10 @@ def pickneglogsoftmax_batch(x, vs):
         ValueError: one of `vs` is out of range, or there are not b of them.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-pickneglogsoftmax.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[0, 20], [0, 0]], batched=True)
+        >>> print(dy.pickneglogsoftmax_batch(x, [0, 0]).npvalue().round(3))
+        [[0.693 0.   ]]
     """
     name = "pickneglogsoftmax_batch"
     graph = graph_of(name, x)
@@ -169,6 +178,9 @@ def squared_distance(x, y):
     Raises:
         DimError: the dims or batches differ.
     Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    Examples:
+        >>> dy.squared_distance(dy.inputVector([1, 5]), dy.inputVector([4, 4])).value()
+        10.0
     """
     return jnp.sum(jnp.square(_difference(x, y))).reshape(1)
 
@@ -187,6 +199,9 @@ def l1_distance(x, y):
     Raises:
         DimError: the dims or batches differ.
     Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    Examples:
+        >>> dy.l1_distance(dy.inputVector([1, 5]), dy.inputVector([4, 4])).value()
+        4.0
     """
     d = _difference(x, y)
     return jnp.sum(d * lax.sign(d)).reshape(1)  # jnp.abs has slope 1 at 0
@@ -212,6 +227,10 @@ def huber_distance(x, y, c=1.345):
     Raises:
         DimError: the dims or batches differ.
     Source: clab/dynet, ``dynet/nodes-similarities.cc``.
+    Examples:
+        >>> x = dy.inputVector([1, 10])
+        >>> dy.huber_distance(x, dy.zeros(2), c=2).value()
+        18.5
     """
     size = jnp.abs(_difference(x, y))
     near, far = jnp.square(size) / 2, c * (size - c / 2)
@@ -260,6 +279,10 @@ def binary_log_loss(x, y):
     Raises:
         DimError: the dims or batch sizes differ.
     Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    Examples:
+        >>> x, y = dy.inputVector([0.5, 0.2]), dy.inputVector([1, 0])
+        >>> print(np.exp(-dy.binary_log_loss(x, y).npvalue()).round(3))
+        [0.4]
     """
     return jnp.sum(_cross_entropy(x, y)).reshape(1)
 
@@ -304,6 +327,10 @@ def pairwise_rank_loss(x, y, m=1.0):
     Raises:
         DimError: the dims or batch sizes differ, or `x` has several rows.
     Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    Examples:
+        >>> better, worse = dy.inputTensor([[5, 2, 1]]), dy.inputTensor([[1, 2, 4]])
+        >>> print(dy.pairwise_rank_loss(better, worse).npvalue())
+        [[0. 1. 4.]]
     """
     return jax.nn.relu(m - x + y)
 
@@ -353,5 +380,8 @@ def poisson_loss(log_lambda, x):
         DimError: `log_lambda` is not one number.
         OverflowError: `x` is negative.
     Source: clab/dynet, ``dynet/nodes-losses.cc``.
+    Examples:
+        >>> print(dy.poisson_loss(dy.scalarInput(0), 2).npvalue().round(3))
+        [1.693]
     """
     return jnp.exp(log_lambda) + lax.lgamma(x + 1) - log_lambda * x

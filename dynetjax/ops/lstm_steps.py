@@ -112,6 +112,11 @@ def vanilla_lstm_gates(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
         TypeError: `weightnoise_std` is not a number.
         ValueError: it is negative.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> x, h = dy.inputVector([1, 2]), dy.zeros(1)
+        >>> Wx, Wh, b = dy.zeros((4, 2)), dy.zeros((4, 1)), dy.zeros(4)
+        >>> print(dy.vanilla_lstm_gates(x, h, Wx, Wh, b).npvalue().round(3))
+        [0.5   0.731 0.5   0.   ]
     """
     weights = Wx, Wh, b
     return _gates("vanilla_lstm_gates", [x_t], h_tm1, weights, weightnoise_std)
@@ -134,6 +139,11 @@ def vanilla_lstm_gates_concat(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
         TypeError: `x_t` is not a list of expressions, or `weightnoise_std` no number.
         ValueError: `weightnoise_std` is negative.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> xs, h = [dy.scalarInput(5), dy.scalarInput(-3)], dy.zeros(1)
+        >>> Wx, Wh, b = dy.ones((4, 2)), dy.zeros((4, 1)), dy.zeros(4)
+        >>> print(dy.vanilla_lstm_gates_concat(xs, h, Wx, Wh, b).npvalue().round(3))
+        [0.881 0.953 0.881 0.964]
     """
     name, weights = "vanilla_lstm_gates_concat", (Wx, Wh, b)
     _require_list(name, x_t)
@@ -163,6 +173,13 @@ def vanilla_lstm_gates_dropout(
         TypeError: `weightnoise_std` is not a number.
         ValueError: it is negative.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> x, h = dy.inputVector([9, 1]), dy.zeros(1)
+        >>> Wx, Wh, b = dy.ones((4, 2)), dy.zeros((4, 1)), dy.zeros(4)
+        >>> masks = dy.inputVector([0, 2]), dy.ones(1)
+        >>> gates = dy.vanilla_lstm_gates_dropout(x, h, Wx, Wh, b, *masks)
+        >>> print(gates.npvalue().round(3))
+        [0.881 0.953 0.881 0.964]
     """
     name, weights = "vanilla_lstm_gates_dropout", (Wx, Wh, b)
     masks = dropout_mask_x, dropout_mask_h
@@ -190,6 +207,13 @@ def vanilla_lstm_gates_dropout_concat(
         TypeError: `x_t` is not a list of expressions, or `weightnoise_std` no number.
         ValueError: `weightnoise_std` is negative.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> xs, h = [dy.scalarInput(9), dy.scalarInput(1)], dy.zeros(1)
+        >>> Wx, Wh, b = dy.ones((4, 2)), dy.zeros((4, 1)), dy.zeros(4)
+        >>> masks = dy.inputVector([0, 2]), dy.ones(1)
+        >>> gates = dy.vanilla_lstm_gates_dropout_concat(xs, h, Wx, Wh, b, *masks)
+        >>> print(gates.npvalue().round(3))
+        [0.881 0.953 0.881 0.964]
     """
     name, weights = "vanilla_lstm_gates_dropout_concat", (Wx, Wh, b)
     masks = dropout_mask_x, dropout_mask_h
@@ -225,6 +249,10 @@ def vanilla_lstm_c(c_tm1, gates_t):
     Raises:
         DimError: the dims or batch sizes do not fit.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> c, gates = dy.scalarInput(8), dy.inputVector([0.5, 0.25, 1, 4])
+        >>> dy.vanilla_lstm_c(c, gates).value()
+        4.0
     """
     _check_quarter("vanilla_lstm_c", c_tm1, gates_t)
     return lstm_cell(gates_t, c_tm1)
@@ -243,6 +271,10 @@ def vanilla_lstm_h(c_t, gates_t):
     Raises:
         DimError: the dims or batch sizes do not fit.
     Source: clab/dynet, ``dynet/nodes-lstm.cc``.
+    Examples:
+        >>> c, gates = dy.scalarInput(np.log(2)), dy.inputVector([0, 0, 0.5, 0])
+        >>> print(dy.vanilla_lstm_h(c, gates).npvalue().round(3))
+        [0.3]
     """
     _check_quarter("vanilla_lstm_h", c_t, gates_t)
     return gated_output(gates_t, c_t)

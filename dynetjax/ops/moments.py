@@ -38,6 +38,9 @@ def mean_elems(x):
     Returns:
         ``{1 X b}``.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> print(dy.mean_elems(dy.inputVector([1, 2, 6])).npvalue().round(3))
+        [3.]
     """
     return jnp.mean(x).reshape(1)
 
@@ -53,6 +56,10 @@ def std_elems(x):
     Returns:
         ``{1 X b}``.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputVector([2, 4, 4, 4, 5, 5, 7, 9])
+        >>> print(dy.std_elems(x).npvalue().round(3))
+        [2.]
     """
     return jnp.sqrt(jnp.mean(jnp.square(x - jnp.mean(x)))).reshape(1)
 
@@ -87,6 +94,9 @@ def moment_elems(x, r):
         ValueError: `r` is 0.
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> print(dy.moment_elems(dy.inputVector([1, 3]), 3).npvalue().round(3))
+        [14.]
     """
     return jnp.mean(lax.integer_pow(x, r)).reshape(1)
 
@@ -134,6 +144,12 @@ def mean_dim(x, d, b, n=0):
         DimError: `d` is empty without `b`, repeats itself, or names more than two
             dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> print(dy.mean_dim(x, [0], b=False).npvalue().round(3))
+        [[2.5 3.5 4.5]]
+        >>> print(dy.mean_dim(x, [0], b=True).npvalue().round(3))
+        [3.5]
     """
     axes, divisor = summed_dims("mean_dim", x, d, b), unsigned("mean_dim", "n", n)
     return scale(total(x, axes, b), 1 / _count(x, axes, b, divisor))
@@ -151,6 +167,10 @@ def average_cols(x):
     Raises:
         DimError: `x` has one dimension, or more than three.
     Source: clab/dynet, ``dynet/expr.cc``; in Python ``mean_dim(x, [1], False)``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 9]])
+        >>> print(dy.average_cols(x).npvalue().round(3))
+        [2. 6.]
     """
     axes = summed_dims("average_cols", x, [1], False)
     return scale(total(x, axes, False), 1 / _count(x, axes, False, 0))
@@ -174,6 +194,10 @@ def moment_dim(x, d, r, b, n=0):
         ValueError: `r` is 0.
         DimError: as for `mean_dim`.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 3], [2, 4]])
+        >>> print(dy.moment_dim(x, [1], r=2, b=False).npvalue().round(3))
+        [ 5. 10.]
     """
     axes, divisor = summed_dims("moment_dim", x, d, b), unsigned("moment_dim", "n", n)
     return scale(total(power(x, r), axes, b), 1 / _count(x, axes, b, divisor))
@@ -197,6 +221,10 @@ def std_dim(x, d, b, n=0):
         DimError: `d` is empty without `b`, repeats itself, or names more than two
             dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 3], [2, 8]])
+        >>> print(dy.std_dim(x, [1], b=False).npvalue().round(3))
+        [1. 3.]
     """
     del n
     axes = summed_dims("std_dim", x, d, b)
@@ -220,6 +248,10 @@ def moment_batches(x, r):
         ValueError: `r` is 0.
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 3]], batched=True)
+        >>> print(dy.moment_batches(x, 2).npvalue().round(3))
+        [5.]
     """
     return mean_batches(power(x, r))
 
@@ -234,5 +266,9 @@ def std_batches(x):
     Returns:
         The dims of `x`, not batched.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 3], [2, 8]], batched=True)
+        >>> print(dy.std_batches(x).npvalue().round(3))
+        [1. 3.]
     """
     return sqrt(mean_batches(square(subtract(x, mean_batches(x)))))

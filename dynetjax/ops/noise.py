@@ -72,6 +72,9 @@ def dropout(x, p, key):
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1)``.
     Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    Examples:
+        >>> sorted(set(dy.dropout(dy.ones(100), 0.5).value()))
+        [0.0, 2.0]
     """
     return _dropped(x, p, key, x.shape)
 
@@ -89,6 +92,12 @@ def dropout_batch(x, p, key):
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1)``.
     Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    Examples:
+        >>> x = dy.dropout_batch(dy.ones(3, batch_size=100), 0.5)
+        >>> print(np.unique(x.npvalue(), axis=1))
+        [[0. 2.]
+         [0. 2.]
+         [0. 2.]]
     """
     return _dropped(x, p, key, ())
 
@@ -106,6 +115,11 @@ def block_dropout(x, p, key):
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1]``.
     Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    Examples:
+        >>> len(set(dy.block_dropout(dy.ones(100), 0.5).value()))
+        1
+        >>> dy.block_dropout(dy.ones(3), 1).value()
+        [0.0, 0.0, 0.0]
     """
     return _dropped(x, p, key, ())
 
@@ -133,6 +147,11 @@ def dropout_dim(x, d, p):
         DimError: `x` has no such dimension.
         ValueError: `p` is not in ``[0, 1)``.
     Source: clab/dynet, ``dynet/nodes-dropout.cc``.
+    Examples:
+        >>> x = dy.dropout_dim(dy.ones((2, 100)), 0, 0.5)
+        >>> print(np.unique(x.npvalue(), axis=1))
+        [[0. 2.]
+         [0. 2.]]
     """
     name = "dropout_dim"
     graph = graph_of(name, x)
@@ -153,6 +172,10 @@ def noise(x, stddev, key):
         TypeError: `stddev` is not a number.
         ValueError: it is negative.
     Source: clab/dynet, ``dynet/nodes-random.cc``.
+    Examples:
+        >>> x = dy.noise(dy.constant(10000, 7), 0.5).npvalue()
+        >>> print(x.mean().round(1), x.std().round(1))
+        7.0 0.5
     """
     draws = jax.random.normal(jax.random.wrap_key_data(key), x.shape, x.dtype)
     return x + stddev * draws

@@ -35,6 +35,10 @@ def layer_norm(x, g, b):
     Raises:
         DimError: `x` has more than two dimensions, or the sizes or batches do not fit.
     Source: clab/dynet, ``dynet/expr.cc``.
+    Examples:
+        >>> x, g, b = dy.inputVector([1, 3]), dy.scalarInput(10), dy.scalarInput(5)
+        >>> print(dy.layer_norm(x, g, b).npvalue().round(3))
+        [-5. 15.]
     """
     centred = x - jnp.mean(x)
     deviation = jnp.sqrt(jnp.mean(jnp.square(centred)))
@@ -69,5 +73,9 @@ def weight_norm(w, g):
     Raises:
         DimError: `g` is not one number.
     Source: clab/dynet, ``dynet/nodes-normalization.cc``.
+    Examples:
+        >>> w, g = dy.inputVector([3, 4]), dy.scalarInput(10)
+        >>> print(dy.weight_norm(w, g).npvalue().round(3))
+        [6. 8.]
     """
     return w / jnp.sqrt(jnp.sum(jnp.square(w))) * g.reshape(())

@@ -98,6 +98,10 @@ def maxpooling2d(x, ksize, stride, is_valid=True):
         ValueError: there are not two of them, or one is 0.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-maxpooling2d.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+        >>> print(dy.maxpooling2d(x, [2, 2], [1, 2]).npvalue())
+        [[6. 8.]]
     """
     for axis in (1, 0):  # columns first, so that the first row has the first of equals
         if ksize[axis] == WHOLE:
@@ -147,6 +151,9 @@ def kmax_pooling(x, k, d=1):
         ValueError: `k` is 0, or larger than the dimension.
         OverflowError: `k` or `d` is negative.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> print(dy.kmax_pooling(dy.inputTensor([[5, 1, 9, 2]]), 2).npvalue())
+        [[5. 9.]]
     """
     lines = jnp.moveaxis(x, d, -1)
     _, largest = lax.top_k(lax.stop_gradient(lines), k)  # the earlier of equals
@@ -189,6 +196,11 @@ def fold_rows(x, nrows=2):
         DimError: `nrows` does not divide m, or `x` has more than two dimensions.
         OverflowError: `nrows` is negative.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2], [3, 4], [5, 6], [7, 8]])
+        >>> print(dy.fold_rows(x).npvalue())
+        [[ 4.  6.]
+         [12. 14.]]
     """
     columns = pad(x.shape, 2)[1]
     return jnp.sum(x.reshape(-1, nrows, columns), axis=1)
@@ -228,5 +240,8 @@ def kmh_ngram(x, v):
         ValueError: `v` is 0, or more than the columns of x.
         OverflowError: `v` is negative.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> print(dy.kmh_ngram(dy.inputTensor([[1, 2, 3, 4]]), 2).npvalue())
+        [[3. 5. 7.]]
     """
     return _in_windows(x, 1, v, lax.add)

@@ -48,6 +48,10 @@ def sum_elems(x):
     Returns:
         ``{1 X b}``.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2], [3, 4]])
+        >>> dy.sum_elems(x).value()
+        10.0
     """
     return jnp.sum(x).reshape(1)
 
@@ -63,6 +67,9 @@ def squared_norm(x):
     Returns:
         ``{1 X b}``.
     Source: clab/dynet, ``dynet/nodes-norms.cc``.
+    Examples:
+        >>> dy.squared_norm(dy.inputVector([3, 4])).value()
+        25.0
     """
     return jnp.sum(jnp.square(x)).reshape(1)
 
@@ -78,6 +85,9 @@ def l2_norm(x):
     Returns:
         ``{1 X b}``.
     Source: clab/dynet, ``dynet/nodes-norms.cc``.
+    Examples:
+        >>> print(dy.l2_norm(dy.inputVector([3, 4])).npvalue().round(3))
+        [5.]
     """
     return jnp.sqrt(jnp.sum(jnp.square(x))).reshape(1)
 
@@ -135,6 +145,12 @@ def max_dim(x, d=0):
     Raises:
         DimError: `x` has no such dimension.
     Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 5, 3], [4, 2, 6]])
+        >>> dy.max_dim(x).value()
+        [4.0, 5.0, 6.0]
+        >>> dy.max_dim(x, 1).value()
+        [5.0, 6.0]
     """
     return largest(x, d).reshape(without(x.shape, d))
 
@@ -151,6 +167,12 @@ def min_dim(x, d=0):
     Raises:
         DimError: `x` has no such dimension.
     Source: clab/dynet, ``dynet/nodes-minmax.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 5, 3], [4, 2, 6]])
+        >>> dy.min_dim(x).value()
+        [1.0, 2.0, 3.0]
+        >>> dy.min_dim(x, 1).value()
+        [1.0, 2.0]
     """
     return -largest(-x, d).reshape(without(x.shape, d))
 
@@ -169,6 +191,12 @@ def logsumexp_dim(x, d=0):
     Raises:
         DimError: `x` has no such dimension.
     Source: clab/dynet, ``dynet/nodes-logsumexp.cc``.
+    Examples:
+        >>> x = dy.inputTensor(np.log([[1, 2], [3, 6]]))
+        >>> print(np.exp(dy.logsumexp_dim(x).npvalue()).round(3))
+        [4. 8.]
+        >>> print(np.exp(dy.logsumexp_dim(x, 1).npvalue()).round(3))
+        [3. 9.]
     """
     return jax.nn.logsumexp(x, axis=d).reshape(without(x.shape, d))
 
@@ -187,6 +215,9 @@ def cumsum(x, d=0):
     Raises:
         DimError: `d` is larger than the number of dimensions.
     Source: clab/dynet, ``dynet/nodes-cumulative.cc``.
+    Examples:
+        >>> dy.cumsum(dy.inputVector([1, 2, 3])).value()
+        [1.0, 3.0, 6.0]
     """
     return x if d == x.ndim else jnp.cumsum(x, axis=d)
 
@@ -224,6 +255,10 @@ def logsumexp(*xs):
         AssertionError: it is empty.
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-logsumexp.cc``.
+    Examples:
+        >>> xs = [dy.inputVector(np.log(v)) for v in ([1, 2], [3, 6])]
+        >>> print(np.exp(dy.logsumexp(xs).npvalue()).round(3))
+        [4. 8.]
     """
     shape = trim(xs[0].shape)
     return jax.nn.logsumexp(jnp.stack([x.reshape(shape) for x in xs]), axis=0)
@@ -309,6 +344,14 @@ def sum_dim(x, d, b=False, n=0):
         DimError: `d` is empty without `b`, repeats itself, or names more than two
             dimensions or one that `x` has not; or `x` has more than three.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> dy.sum_dim(x, [0]).value()
+        [5.0, 7.0, 9.0]
+        >>> dy.sum_dim(x, [], b=True).value()
+        [6.0, 15.0]
+        >>> dy.sum_dim(x, [0], b=True).value()
+        21.0
     """
     del n
     return total(x, summed_dims("sum_dim", x, d, b), b)
@@ -326,6 +369,10 @@ def sum_rows(x):
     Raises:
         DimError: `x` has more than three dimensions.
     Source: clab/dynet, ``dynet/expr.cc``; Python's DyNet has it as ``sum_dim(x, [0])``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> dy.sum_rows(x).value()
+        [5.0, 7.0, 9.0]
     """
     return total(x, summed_dims("sum_rows", x, [0], False), False)
 
@@ -342,5 +389,9 @@ def sum_cols(x):
     Raises:
         DimError: `x` has one dimension, or more than three.
     Source: clab/dynet, ``dynet/expr.cc``; Python's DyNet has it as ``sum_dim(x, [1])``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> dy.sum_cols(x).value()
+        [6.0, 15.0]
     """
     return total(x, summed_dims("sum_cols", x, [1], False), False)

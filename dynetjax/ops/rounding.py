@@ -74,6 +74,9 @@ def round(x, gradient_mode):
         TypeError: `gradient_mode` is not a string.
         ValueError: there is no such mode.
     Source: clab/dynet, ``dynet/nodes-rounding.cc``.
+    Examples:
+        >>> dy.round(dy.inputVector([-2.5, 0.4, 0.5]), "zero_gradient").value()
+        [-3.0, 0.0, 1.0]
     """
     y = lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)
     return _with_gradient(gradient_mode, x, y)
@@ -92,6 +95,9 @@ def ceil(x, gradient_mode):
         TypeError: `gradient_mode` is not a string.
         ValueError: there is no such mode.
     Source: clab/dynet, ``dynet/nodes-rounding.cc``.
+    Examples:
+        >>> dy.ceil(dy.inputVector([-1.5, 0.2, 2]), "zero_gradient").value()
+        [-1.0, 1.0, 2.0]
     """
     return _with_gradient(gradient_mode, x, jnp.ceil(x))
 
@@ -109,6 +115,12 @@ def floor(x, gradient_mode):
         TypeError: `gradient_mode` is not a string.
         ValueError: there is no such mode.
     Source: clab/dynet, ``dynet/nodes-rounding.cc``.
+    Examples:
+        >>> p = dy.Model().add_parameters(1, init=2.7)
+        >>> y = dy.floor(5 * p, "straight_through_gradient")
+        >>> y.backward()
+        >>> print(y.value(), p.grad_as_array())
+        13.0 [5.]
     """
     return _with_gradient(gradient_mode, x, jnp.floor(x))
 
@@ -141,6 +153,9 @@ def argmax(x, gradient_mode):
         TypeError: `gradient_mode` is not a string.
         ValueError: there is no such mode.
     Source: clab/dynet, ``dynet/nodes-argmax.cc``.
+    Examples:
+        >>> dy.argmax(dy.inputVector([1, 5, 2, 5]), "zero_gradient").value()
+        [0.0, 1.0, 0.0, 0.0]
     """
     one_hot = (lax.iota(jnp.int32, x.shape[0]) == jnp.argmax(x)).astype(x.dtype)
     return _with_gradient(gradient_mode, x, one_hot)

@@ -102,6 +102,10 @@ def esum(xs):
         AssertionError: it is empty.
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    Examples:
+        >>> xs = [dy.inputVector(v) for v in ([1, 2], [10, 20], [100, 200])]
+        >>> dy.esum(xs).value()
+        [111.0, 222.0]
     """
     graph = operands("esum", xs)
     dims = [x.full_dim for x in xs]
@@ -125,6 +129,10 @@ def average(xs):
         AssertionError: it is empty.
         DimError: the dims or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> xs = [dy.inputVector([1, 2]), dy.inputVector([3, 6])]
+        >>> dy.average(xs).value()
+        [2.0, 4.0]
     """
     graph = operands("average", xs)
     dims = [x.full_dim for x in xs]
@@ -144,6 +152,10 @@ def sum_batches(x):
     Raises:
         TypeError: `x` is not an expression.
     Source: clab/dynet, ``dynet/nodes-arith-sum.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> dy.sum_batches(x).value()
+        [6.0, 15.0]
     """
     return _sum_rows(graph_of("sum_batches", x), x)
 
@@ -158,6 +170,10 @@ def mean_batches(x):
     Raises:
         TypeError: `x` is not an expression.
     Source: clab/dynet, ``dynet/nodes-moments.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> print(dy.mean_batches(x).npvalue().round(3))
+        [2. 5.]
     """
     total = sum_batches(x)
     return scale(total, 1 / x.dim()[1])
@@ -175,6 +191,13 @@ def concatenate_to_batch(xs):
         AssertionError: it is empty.
         DimError: the dims differ.
     Source: clab/dynet, ``dynet/nodes-concat.cc``.
+    Examples:
+        >>> xs = [dy.inputVector([1, 2]), dy.inputVector([3, 4])]
+        >>> dy.concatenate_to_batch(xs).dim()
+        ((2,), 2)
+        >>> print(dy.concatenate_to_batch(xs).npvalue())
+        [[1. 3.]
+         [2. 4.]]
     """
     graph = operands("concatenate_to_batch", xs)
     dims = [x.full_dim for x in xs]
@@ -199,6 +222,10 @@ def pick_batch_elem(x, v):
         ValueError: `v` is out of range.
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> dy.pick_batch_elem(x, 1).value()
+        [2.0, 5.0]
     """
     graph = graph_of("pick_batch_elem", x)
     row = index_below("pick_batch_elem", "v", v, x.full_dim.batch)
@@ -218,6 +245,11 @@ def pick_batch_elems(x, vs):
         ValueError: `vs` is empty, or one is out of range.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> print(dy.pick_batch_elems(x, [2, 0]).npvalue())
+        [[3. 1.]
+         [6. 4.]]
     """
     graph = graph_of("pick_batch_elems", x)
     rows = indices_below("pick_batch_elems", "vs", vs, x.full_dim.batch)

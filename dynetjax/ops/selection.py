@@ -42,6 +42,12 @@ def select_rows(x, rs):
         ValueError: it is empty, or a number is out of range.
         OverflowError: a number is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.select_rows(x, [1, 0, 1]).npvalue())
+        [[4. 5. 6.]
+         [1. 2. 3.]
+         [4. 5. 6.]]
     """
     graph = graph_of("select_rows", x)
     shape = x.full_dim.shape
@@ -64,6 +70,11 @@ def select_cols(x, cs):
         ValueError: `cs` is empty, or a number is out of range.
         OverflowError: a number is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.select_cols(x, [2, 0]).npvalue())
+        [[3. 1.]
+         [6. 4.]]
     """
     graph_of("select_cols", x)
     dim = x.full_dim
@@ -122,6 +133,14 @@ def strided_select(x, strides, range_from, range_to):
         TypeError: one of the lists is not a list of ints.
         ValueError: a step is below 1, a range is empty or outside `x`.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.strided_select(x, [1, 2], [0, 0], [2, 3]).npvalue())
+        [[1. 3.]
+         [4. 6.]]
+        >>> print(x[0:2, 0:3:2].npvalue())
+        [[1. 3.]
+         [4. 6.]]
     """
     graph = graph_of("strided_select", x)
     dim = x.full_dim

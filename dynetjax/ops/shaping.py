@@ -85,6 +85,12 @@ def concatenate(*xs, d=0):
         DimError: the sizes or batches do not fit.
         OverflowError: `d` is negative.
     Source: clab/dynet, ``dynet/nodes-concat.cc``.
+    Examples:
+        >>> xs = [dy.inputVector([1, 2]), dy.inputVector([3, 4])]
+        >>> dy.concatenate(xs).value()
+        [1.0, 2.0, 3.0, 4.0]
+        >>> dy.concatenate(xs, d=1).dim()
+        ((2, 2), 1)
     """
     order = max(xs[0].ndim, d + 1)
     return jnp.concatenate([x.reshape(pad(trim(x.shape), order)) for x in xs], axis=d)
@@ -102,6 +108,11 @@ def concatenate_cols(xs):
         AssertionError: it is empty.
         DimError: the sizes or batches do not fit.
     Source: clab/dynet, ``dynet/nodes-concat.cc``.
+    Examples:
+        >>> xs = [dy.inputVector([1, 2]), dy.inputVector([3, 4])]
+        >>> print(dy.concatenate_cols(xs).npvalue())
+        [[1. 3.]
+         [2. 4.]]
     """
     return concatenate(xs, 1)
 
@@ -151,6 +162,14 @@ def transpose(x, dims=[1, 0]):  # noqa: B006
         TypeError: `dims` is not a list.
         DimError: it is not an order of the dimensions of `x`.
     Source: clab/dynet, ``dynet/nodes-linalg.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.transpose(x).npvalue())
+        [[1. 4.]
+         [2. 5.]
+         [3. 6.]]
+        >>> dy.transpose(dy.inputVector([1, 2, 3])).dim()
+        ((1, 3), 1)
     """
     return jnp.transpose(x.reshape(pad(trim(x.shape), len(dims))), dims)
 
@@ -201,6 +220,14 @@ def reshape(x, d, batch_size=1):
         TypeError: `d` is not a tuple.
         DimError: the number of numbers differs.
     Source: clab/dynet, ``dynet/nodes-flow.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> print(dy.reshape(x, (3, 2)).npvalue())
+        [[1. 5.]
+         [4. 3.]
+         [2. 6.]]
+        >>> dy.reshape(x, (2,), batch_size=3).dim()
+        ((2,), 3)
     """
     graph = graph_of("reshape", x)
     old, shape = x.full_dim, _tuple_of_sizes(d)
@@ -294,6 +321,12 @@ def pick(e, index=0, dim=0):
         ValueError: `index` is out of range.
         OverflowError: it is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]])
+        >>> dy.pick(x, 1).value()
+        [4.0, 5.0, 6.0]
+        >>> dy.pick(x, 2, dim=1).value()
+        [3.0, 6.0]
     """
     picked = lax.dynamic_index_in_dim(e, index, dim, keepdims=False)
     return picked.reshape(without(e.shape, dim))
@@ -313,6 +346,10 @@ def pick_batch(e, indices, dim=0):
         ValueError: an index is out of range, or there are not as many as elements.
         OverflowError: an index is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> x = dy.inputTensor([[1, 2, 3], [4, 5, 6]], batched=True)
+        >>> dy.pick_batch(x, [0, 1, 0]).value()
+        [1.0, 5.0, 3.0]
     """
     name = "pick_batch"
     graph, x = graph_of(name, e), e.full_dim
@@ -358,6 +395,11 @@ def pick_range(x, s, e, d=0):
         DimError: the range is empty or out of bounds, or there is no dimension `d`.
         OverflowError: a bound is negative.
     Source: clab/dynet, ``dynet/nodes-select.cc``.
+    Examples:
+        >>> dy.pick_range(dy.inputVector([10, 20, 30, 40]), 1, 3).value()
+        [20.0, 30.0]
+        >>> dy.pick_range(dy.ones((2, 5)), 1, 4, d=1).dim()
+        ((2, 3), 1)
     """
     return lax.slice_in_dim(x, s, e, axis=d)
 
@@ -374,5 +416,8 @@ def pickrange(x, s, e):
     Raises:
         DimError: the range is empty or out of bounds.
     Source: clab/dynet, ``python/_dynet.pyx``.
+    Examples:
+        >>> dy.pickrange(dy.ones((5, 2)), 1, 4).dim()
+        ((3, 2), 1)
     """
     return pick_range(x, s, e)

@@ -39,6 +39,10 @@ def softmax(x, d=0):
     Raises:
         DimError: `x` has more than two dimensions, or no dimension `d`.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    Examples:
+        >>> x = dy.inputVector(np.log([1, 2, 5]))
+        >>> print(dy.softmax(x).npvalue().round(3))
+        [0.125 0.25  0.625]
     """
     return jax.nn.softmax(x, axis=d)
 
@@ -89,6 +93,12 @@ def log_softmax(x, restrict=None):
         ValueError: `restrict` is empty, or a row is out of range.
         OverflowError: a row is negative.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    Examples:
+        >>> x = dy.inputVector([0, 9, 0])
+        >>> print(dy.log_softmax(x, restrict=[0, 2]).npvalue().round(3))
+        [-0.693   -inf -0.693]
+        >>> print(np.exp(dy.log_softmax(dy.zeros(4)).npvalue()).round(3))
+        [0.25 0.25 0.25 0.25]
     """
     graph = graph_of("log_softmax", x)
     if restrict is None:

@@ -80,6 +80,9 @@ def sparsemax(x):
     Raises:
         DimError: `x` has more than one dimension.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    Examples:
+        >>> print(dy.sparsemax(dy.inputVector([1, 0.5, -1])).npvalue().round(3))
+        [0.75 0.25 0.  ]
     """
     scores = _less_top(x)
     return jax.nn.relu(scores - _threshold(scores)).reshape(x.shape)
@@ -123,6 +126,12 @@ def sparsemax_loss(x, target_ids):
         ValueError: there are no targets, or one is out of range.
         OverflowError: one is negative.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    Examples:
+        >>> x = dy.inputVector([0, 0])
+        >>> print(dy.sparsemax_loss(x, [0]).npvalue().round(3))
+        [0.25]
+        >>> print(dy.sparsemax_loss(x, [0, 1]).npvalue().round(3))
+        [0.]
     """
     name = "sparsemax_loss"
     graph = graph_of(name, x)
@@ -177,6 +186,10 @@ def constrained_softmax(x, y):
     Raises:
         DimError: the operands are not vectors of one length.
     Source: clab/dynet, ``dynet/nodes-softmaxes.cc``.
+    Examples:
+        >>> x, y = dy.inputVector(np.log([1, 1, 2])), dy.inputVector([1, 1, 0.4])
+        >>> print(dy.constrained_softmax(x, y).npvalue().round(3))
+        [0.3 0.3 0.4]
     """
     scores, limits = _less_top(x), y.reshape(-1)
     known = lax.stop_gradient((scores, limits))

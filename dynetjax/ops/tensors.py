@@ -70,6 +70,12 @@ def contract3d_1d(x, y):
     Raises:
         DimError: `x` has not three dimensions, or `y` is no vector of the last size.
     Source: clab/dynet, ``dynet/nodes-contract.cc``.
+    Examples:
+        >>> x = dy.inputTensor(np.arange(8).reshape(2, 2, 2))
+        >>> y = dy.inputVector([0, 1])
+        >>> print(dy.contract3d_1d(x, y).npvalue())
+        [[1. 3.]
+         [5. 7.]]
     """
     return _over_last(x, y)
 
@@ -90,6 +96,12 @@ def contract3d_1d_bias(x, y, b):
         DimError: `x` has not three dimensions, `y` is no vector of the last size, or
             `b` has not the dims of the result.
     Source: clab/dynet, ``dynet/nodes-contract.cc``.
+    Examples:
+        >>> x = dy.inputTensor(np.arange(8).reshape(2, 2, 2))
+        >>> y, b = dy.inputVector([0, 1]), dy.inputTensor([[10, 20], [30, 40]])
+        >>> print(dy.contract3d_1d_bias(x, y, b).npvalue())
+        [[11. 23.]
+         [35. 47.]]
     """
     return _over_last(x, y) + b
 
@@ -110,6 +122,11 @@ def contract3d_1d_1d(x, y, z):
         DimError: `x` has not three dimensions, or a vector has not the size of the
             dimension that it goes with.
     Source: clab/dynet, ``dynet/nodes-contract.cc``.
+    Examples:
+        >>> x = dy.inputTensor(np.arange(8).reshape(2, 2, 2))
+        >>> y, z = dy.inputVector([0, 1]), dy.inputVector([1, 0])
+        >>> dy.contract3d_1d_1d(x, y, z).value()
+        [1.0, 5.0]
     """
     return _over_two(x, y, z)
 
@@ -131,6 +148,12 @@ def contract3d_1d_1d_bias(x, y, z, b):
         DimError: `x` has not three dimensions, a vector has not the size of the
             dimension that it goes with, or `b` has not the dims of the result.
     Source: clab/dynet, ``dynet/nodes-contract.cc``.
+    Examples:
+        >>> x = dy.inputTensor(np.arange(8).reshape(2, 2, 2))
+        >>> y, z = dy.inputVector([0, 1]), dy.inputVector([1, 0])
+        >>> b = dy.inputVector([100, 200])
+        >>> dy.contract3d_1d_1d_bias(x, y, z, b).value()
+        [101.0, 205.0]
     """
     return _over_two(x, y, z) + b
 
@@ -155,6 +178,10 @@ def circ_conv(u, v):
     Raises:
         DimError: the operands are not vectors of one length.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> u, v = dy.inputVector([0, 1, 0]), dy.inputVector([1, 2, 3])
+        >>> print(dy.circ_conv(u, v).npvalue().round(3))
+        [3. 1. 2.]
     """
     return jnp.fft.irfft(jnp.fft.rfft(u) * jnp.fft.rfft(v), len(u))
 
@@ -173,5 +200,9 @@ def circ_corr(u, v):
     Raises:
         DimError: the operands are not vectors of one length.
     Source: clab/dynet, ``dynet/nodes-conv.cc``.
+    Examples:
+        >>> u, v = dy.inputVector([0, 1, 0]), dy.inputVector([1, 2, 3])
+        >>> print(dy.circ_corr(u, v).npvalue().round(3))
+        [2. 3. 1.]
     """
     return jnp.fft.irfft(jnp.conj(jnp.fft.rfft(u)) * jnp.fft.rfft(v), len(u))

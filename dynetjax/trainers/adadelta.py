@@ -33,6 +33,14 @@ class AdadeltaTrainer(Trainer):
         eps: added inside both roots; the first steps are about as long as its root.
         rho: how much of the means stays at each update.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(1, init=1)
+        >>> trainer = dy.AdadeltaTrainer(m, eps=0.01, rho=0.76)
+        >>> dy.sum_elems(p).backward()
+        >>> trainer.update()
+        >>> print(p.as_array().round(3))
+        [0.8]
     """
 
     def __init__(self, m: ParameterCollection, eps: float = 1e-6, rho: float = 0.95):

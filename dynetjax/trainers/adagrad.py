@@ -27,6 +27,14 @@ class AdagradTrainer(Trainer):
         learning_rate: factor on every step; the length of the first one.
         eps: added inside the root.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=1)
+        >>> trainer = dy.AdagradTrainer(m, learning_rate=0.1)
+        >>> dy.dot_product(p, dy.inputVector([0.01, 4])).backward()
+        >>> trainer.update()
+        >>> print(p.as_array().round(3))
+        [0.9 0.9]
     """
 
     def __init__(

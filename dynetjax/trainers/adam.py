@@ -97,6 +97,16 @@ class AdamTrainer(Trainer):
             `dynetjax.trainers.lagging`. Exact but for rounding: up to some 160 steps
             are added one by one, and those after are too small to count.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p, trainer = m.add_parameters(2, init=0), dy.AdamTrainer(m, alpha=0.1)
+        >>> for x in [0, 1, 2] * 60:
+        ...     graph = dy.renew_cg()
+        ...     error = dy.dot_product(p, dy.inputVector([x, 1])) - (2 * x + 1)
+        ...     dy.square(error).backward()
+        ...     trainer.update()
+        >>> print(p.as_array().round(2))
+        [2. 1.]
     """
 
     def __init__(

@@ -61,6 +61,17 @@ class AmsgradTrainer(Trainer):
         beta_1, beta_2: how much of the moments stays at each update.
         eps: added to the root, not corrected for t.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> for make in dy.AdamTrainer, dy.AmsgradTrainer:
+        ...     m = dy.ParameterCollection()
+        ...     p = m.add_parameters(1, init=1)
+        ...     trainer = make(m, alpha=0.1, beta_2=0.5)
+        ...     dy.sum_elems(p * 4).backward()
+        ...     trainer.update()
+        ...     trainer.update()  # its gradient is 0
+        ...     print(make.__name__, p.as_array().round(3))
+        AdamTrainer [0.818]
+        AmsgradTrainer [0.842]
     """
 
     def __init__(

@@ -43,6 +43,17 @@ class Trainer(OnFile):
     Use one of the subclasses. Sub-collections are trained with their collection, and
     parameters made after the trainer are trained too. `dynetjax.trainers.apply` says
     what may be a rule.
+
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(1, init=1)
+        >>> trainer = dy.SimpleSGDTrainer(m, learning_rate=0.1)
+        >>> print(isinstance(trainer, dy.Trainer), trainer.get_clip_threshold())
+        True 5.0
+        >>> dy.sum_elems(p * 20).backward()
+        >>> trainer.update()  # the gradient is 20, and clipped to 5
+        >>> print(p.as_array().round(3))
+        [0.5]
     """
 
     _way = staticmethod(in_blocks)

@@ -31,6 +31,15 @@ class CyclicalSGDTrainer(Trainer):
     Raises:
         ValueError: `step_size` is not above 0.
     Source: clab/dynet, ``dynet/training.h``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> trainer = dy.CyclicalSGDTrainer(m, 0.1, 0.3, step_size=2)
+        >>> rates = []
+        >>> for _ in range(6):
+        ...     trainer.update()
+        ...     rates.append(round(trainer.learning_rate, 3))
+        >>> print(rates)
+        [0.1, 0.2, 0.3, 0.2, 0.1, 0.2]
     """
 
     def __init__(

@@ -37,6 +37,14 @@ class EGTrainer(Trainer):
         learning_rate: factor on the gradient.
         mom: how much of the velocity stays at each update.
     Source: clab/dynet, ``dynet/training.cc``; only in C++ there.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=0.5)
+        >>> trainer = dy.EGTrainer(m, learning_rate=np.log(3))
+        >>> dy.pick(p, 1).backward()
+        >>> trainer.update()
+        >>> print(p.as_array().round(3))
+        [0.75 0.25]
     """
 
     _way = staticmethod(by_tensor)

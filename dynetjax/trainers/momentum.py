@@ -45,6 +45,16 @@ class MomentumSGDTrainer(Trainer):
             rounding. A row that was not looked up for a while makes up for it when it
             is next read; see `dynetjax.trainers.lagging`.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(1, init=1)
+        >>> trainer = dy.MomentumSGDTrainer(m, learning_rate=0.1, mom=0.5)
+        >>> for _ in range(2):
+        ...     dy.sum_elems(p).backward()
+        ...     trainer.update()
+        ...     print(p.as_array().round(3))
+        [0.9]
+        [0.75]
     """
 
     def __init__(

@@ -33,6 +33,16 @@ class OptaxTrainer(Trainer):
     Raises:
         TypeError: `tx` is no transformation.
         ValueError: in `update`, when the state of a table does not go by rows.
+    Examples:
+        >>> import optax
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(1, init=1)
+        >>> tx = optax.chain(optax.clip(0.5), optax.sgd(0.1))
+        >>> trainer = dy.OptaxTrainer(m, tx)
+        >>> dy.square(p).backward()
+        >>> trainer.update()  # the gradient is 2, and clipped to 0.5
+        >>> print(p.as_array().round(3))
+        [0.95]
     """
 
     _way = staticmethod(as_tree)

@@ -44,6 +44,14 @@ class RMSPropTrainer(Trainer):
             rounding. The mean of a row that was not looked up for a while makes up for
             it when the row is next read; see `dynetjax.trainers.lagging`.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=1)
+        >>> trainer = dy.RMSPropTrainer(m, learning_rate=0.1, rho=0.75)
+        >>> dy.dot_product(p, dy.inputVector([2, -3])).backward()
+        >>> trainer.update()
+        >>> print(p.as_array().round(3))
+        [0.8 1.2]
     """
 
     def __init__(

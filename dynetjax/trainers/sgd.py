@@ -29,6 +29,14 @@ class SimpleSGDTrainer(Trainer):
         m: the collection to train.
         learning_rate: factor on the gradient.
     Source: clab/dynet, ``dynet/training.cc``.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(1, init=1)
+        >>> trainer = dy.SimpleSGDTrainer(m, learning_rate=0.1)
+        >>> dy.square(p).backward()
+        >>> trainer.update()
+        >>> print(p.as_array().round(3))
+        [0.8]
     """
 
     def __init__(self, m: ParameterCollection, learning_rate: float = 0.1):
