@@ -123,12 +123,3 @@ def keep_freed_memory() -> None:
     if tell is not None:  # musl has none
         tell(_TRIM_THRESHOLD, 2**31 - 1)
         tell(_MMAP_THRESHOLD, 2**30)
-
-
-def store_short_compilations() -> None:
-    """Let JAX's persistent cache, where the user has one, keep programs of ours, too.
-
-    By default it keeps what took a second to compile; hardly any of ours does.
-    """
-    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

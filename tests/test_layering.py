@@ -22,7 +22,7 @@ LAYERS = [
     ("model",),
     ("builders", "trainers", "tensor", "devices"),
     ("io",),
-    ("config", "options", "listing"),
+    ("compilation_cache", "config", "options", "listing"),
     ("startup", "drawing", "nonfinite"),
     ("cg", "python2", "old_api"),
     ("",),

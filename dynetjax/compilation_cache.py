@@ -1,0 +1,82 @@
+"""Compiled programs outlive the process: the next one reads them from a folder.
+
+JAX has the cache. Here it gets a folder, unless the user has given one to JAX, and is
+kept to a size. Programs are of the processor that they were compiled on, so the folder
+is, too: a home may be shared by machines.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import platform
+
+import jax
+
+VARIABLE = "DYNETJAX_CACHE_DIR"
+MOST_BYTES = 1 << 30
+
+
+def keep_compilations() -> None:
+    """Have JAX keep what it compiles in ``$DYNETJAX_CACHE_DIR``, unless that is empty.
+
+    By default the folder is ``~/.cache/dynetjax``. What JAX was told otherwise comes
+    first. When there is more than `MOST_BYTES` in it, the oldest half goes.
+    """
+    given = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if given or not _is_wanted():
+        return
+    folder = _folder()
+    with contextlib.suppress(OSError):  # then nothing is kept
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            _shorten(folder)
+
+
+def store_short_compilations() -> None:
+    """Let JAX's cache keep programs of ours, too.
+
+    By default it keeps what took a second to compile; hardly any of ours does.
+    """
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def _is_wanted() -> bool:
+    """Whether neither of the two variables says no."""
+    return all(
+        os.environ.get(v, "yes") for v in (VARIABLE, "JAX_COMPILATION_CACHE_DIR")
+    )
+
+
+def _folder() -> pathlib.Path:
+    given = os.environ.get(VARIABLE)
+    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / _processor()
+
+
+def _processor() -> str:
+    """Names the kind of processor: what it is, and what it can do."""
+    about = [platform.machine(), platform.processor()]
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("model name", "flags", "Features")):
+                about.append(line)
+            elif not line.strip():  # the next core
+                break
+    return hashlib.sha256("".join(about).encode()).hexdigest()[:12]
+
+
+def _shorten(folder: pathlib.Path) -> None:
+    """Delete the oldest files of a folder that has grown too large."""
+    with os.scandir(folder) as entries:
+        found = [(entry.stat(), entry.path) for entry in entries if entry.is_file()]
+    size = sum(about.st_size for about, _ in found)
+    if size <= MOST_BYTES:
+        return
+    for about, path in sorted(found, key=lambda file: file[0].st_mtime):
+        if size <= MOST_BYTES // 2:
+            break
+        os.unlink(path)
+        size -= about.st_size

@@ -1,0 +1,88 @@
+"""Programs that one process compiled are read by the next."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from dynetjax import compilation_cache
+from dynetjax.compilation_cache import VARIABLE, keep_compilations
+
+PROGRAM = """\
+import dynetjax as dy
+import jax
+dy.tanh(dy.inputVector([0.5, 1.5])).value()
+stats = dy.stats()
+print(stats.compilations, stats.loads, jax.config.jax_compilation_cache_dir)
+"""
+
+
+def run(home, **variables):
+    """How many programs a process compiled, and read; and the folder that it has."""
+    kept = {k: v for k, v in os.environ.items() if "CACHE_DIR" not in k}
+    environment = {**kept, "HOME": str(home), "XDG_CACHE_HOME": "", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    compiled, loaded, folder = done.stdout.rstrip("\n").split(" ", 2)
+    return int(compiled), int(loaded), folder
+
+
+def test_the_next_process_reads_them(tmp_path):
+    compiled, loaded, folder = run(tmp_path)
+    assert compiled > 0 == loaded
+    assert pathlib.Path(folder).parent == tmp_path / ".cache" / "dynetjax"
+    assert run(tmp_path) == (0, compiled, folder)
+
+
+def test_not_if_the_user_wants_none(tmp_path):
+    for variable in VARIABLE, "JAX_COMPILATION_CACHE_DIR":
+        assert run(tmp_path, **{variable: ""})[2] in ("", "None")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_the_user_wants_them(tmp_path):
+    there = str(tmp_path / "there")
+    assert run(tmp_path, **{VARIABLE: there})[2].startswith(f"{there}/")
+    assert run(tmp_path, JAX_COMPILATION_CACHE_DIR=there)[2] == there
+    assert run(tmp_path, XDG_CACHE_HOME=there)[2].startswith(f"{there}/dynetjax/")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """That which `keep_compilations` chooses, in this process."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield compilation_cache._folder()
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_the_oldest_half_goes(folder, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MOST_BYTES", 1000)
+    folder.mkdir()
+    for k in range(12):
+        (folder / f"{k}").write_bytes(bytes(100))
+        os.utime(folder / f"{k}", (k, k))
+    keep_compilations()
+    assert {int(file.name) for file in folder.iterdir()} == {7, 8, 9, 10, 11}
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+def test_a_folder_that_cannot_be_made(folder):
+    folder.write_text("a file in its place")
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_another_processor_has_another_folder(folder, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "z80")
+    assert compilation_cache._folder() != folder
