@@ -21,6 +21,7 @@ class NonFinite(NamedTuple):
             or that of an operand, is not.
         operands: dims, smallest and largest number of each operand.
         line: the user's line, if `init(debug=True)` had them noted.
+        brief: all of it in a line.
     Examples:
         >>> y = dy.sqrt(dy.inputVector([1, -1]))
         >>> found = dy.find_nonfinite(dy.sum_elems(y))

@@ -110,6 +110,7 @@ class RNNState(Unique):
 
     def add_inputs(self, xs: Iterable[Expression]) -> "list[RNNState]":
         """The states after each of `xs`; raises as `add_input`."""
+        self._require_current("add_inputs")
         states, state = [], self
         for x in xs:
             state = state.add_input(x)

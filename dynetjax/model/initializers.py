@@ -179,6 +179,7 @@ class GlorotInitializer(PyInitializer):
         self.is_lookup, self.gain = bool(is_lookup), float(gain)
 
     def bound(self, shape: Shape) -> float:
+        """The largest number that a parameter of this shape starts with."""
         dims = shape[:-1] if self.is_lookup else shape
         if len(dims) == 4:
             fan = dims[0] * dims[1] * (dims[2] + dims[3])

@@ -143,6 +143,8 @@ class TestMistakes:
                         use()
                 with pytest.raises(ValueError, match="add_input: the state is stale"):
                     old.add_input(x(0))
+                with pytest.raises(ValueError, match="add_inputs: the state is stale"):
+                    state.add_inputs([])
                 with pytest.raises(ValueError, match="transduce: the state is stale"):
                     old.transduce([])
             with pytest.raises(RuntimeError, match="stale"):
