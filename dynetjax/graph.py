@@ -229,20 +229,25 @@ class ComputationGraph:
         return node
 
     def with_rows(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Operands that have rows, parameters too, as what takes turns with them has.
+        """The operands; of parameters parts with rows, as what takes their turn has.
 
-        Nothing but matrices of parameters stays as it is.
+        A matrix stays as it is: where it takes turns, there would be a copy each time.
         """
-        if any(x.lanes or not x.rule.kind.is_wide for x in operands):
-            return self.rows(operands)
-        return operands
+        return tuple(
+            [x if x.lanes or x.rule.kind.is_wide else self._row(x) for x in operands]
+        )
 
     def rows(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """The operands stored; of parameters, parts that have rows."""
-        found = tuple([x if x.lanes else self.part(ROWS, (x,)) for x in operands])
-        for x in found:
-            self.store(x)
-        return found
+        for x in operands:
+            if x.lanes:
+                self.store(x)
+        return tuple([x if x.lanes else self._row(x) for x in operands])
+
+    def _row(self, parameter: Expression) -> Expression:
+        row = self.part(ROWS, (parameter,))
+        self.store(row)
+        return row
 
     def part_of_rows(self, rule: Rule, operands: tuple[Expression, ...]) -> Expression:
         """A part whose rows are not those of its operands one by one."""
