@@ -42,14 +42,24 @@ def compile_well_at_once(on: bool) -> None:
 
 @cache
 def _quick_options(backend: str) -> dict[str, Any]:
-    """Options with which XLA compiles quickly; none where it knows no such."""
+    """Options with which XLA compiles quickly, of those that it knows."""
     if backend != "cpu":
         return {}
+    with beside_the_runs():
+        if _knows(_QUICKLY):
+            return _QUICKLY
+        return {
+            name: value for name, value in _QUICKLY.items() if _knows({name: value})
+        }
+
+
+def _knows(options: dict[str, Any]) -> bool:
+    """Whether XLA takes these options, whose names are not for ever."""
     try:
-        jax.jit(lambda: 0, compiler_options=_QUICKLY).lower().compile()
-    except jax.errors.JaxRuntimeError:  # names of options are not for ever
-        return {}
-    return _QUICKLY
+        jax.jit(lambda: 0, compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return False
+    return True
 
 
 class Compiled:
@@ -134,8 +144,12 @@ def _shape(x: Any) -> jax.ShapeDtypeStruct:
 
 def _improve_all() -> None:
     """Compile what waits, until nothing does or the program has come to its end."""
+    with beside_the_runs():
+        _improve_what_waits()
+
+
+def _improve_what_waits() -> None:
     global _thread
-    beside_the_runs()
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
     while True:

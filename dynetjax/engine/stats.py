@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -200,9 +201,14 @@ class phase:  # a context manager
         seconds[self.name] = seconds.get(self.name, 0.0) + spent
 
 
-def beside_the_runs() -> None:
-    """What this thread compiles keeps nobody waiting, and is not counted."""
+@contextmanager
+def beside_the_runs() -> Iterator[None]:
+    """What this thread compiles meanwhile is none of the user's, and is not counted."""
     _thread.is_beside = True
+    try:
+        yield
+    finally:
+        _thread.is_beside = False
 
 
 def _is_beside() -> bool:
