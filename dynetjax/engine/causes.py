@@ -111,13 +111,15 @@ def _warn(op: Op, found: list[tuple]) -> None:
     """Say which attribute of an operation varies most."""
     names = [*op.static]
     names += [f"the dims of operand {k + 1}" for k in range(len(found[0]) - len(names))]
-    counts = [len({variant[k] for variant in found}) for k in range(len(names))]
-    most = counts.index(max(counts))
-    some = ", ".join(str(variant[most]) for variant in found[:4])
+    values = [
+        list(dict.fromkeys(variant[k] for variant in found)) for k in range(len(names))
+    ]
+    most = max(range(len(names)), key=lambda k: len(values[k]))
+    some = ", ".join(map(str, values[most][:4]))
     warnings.warn(
         explain(
             f"{op.name}: a program keeps compiling",
-            got=f"{counts[most]} values of {names[most]}: {some}, ...",
+            got=f"{len(values[most])} values of {names[most]}: {some}, ...",
             expected="few: each is compiled anew",
             fix="pad to a few sizes, or compute row by row: how many is no matter",
         ),

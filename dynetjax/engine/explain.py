@@ -23,8 +23,8 @@ def explain() -> None:
         ...     h = dy.tanh(W * h)
         >>> with contextlib.redirect_stdout(io.StringIO()) as told:
         ...     dy.explain()
-        >>> print(told.getvalue().splitlines()[-1].strip())
-        5 x tanh(matmul(W{2,2}, {2}))
+        >>> print("loop, 5 trips" in told.getvalue())
+        True
     """
     print(describe(current_graph()))
 
