@@ -2,13 +2,15 @@
 
 On a CPU most of a compilation is LLVM's work on XLA's kernels. Without fusion emitters,
 and at a lower level, it takes 0.4 of the time, and what comes of it runs a tenth to a
-fifth slower. So a program is compiled so at first; when it has run often, a thread
-compiles it once more beside the runs, and the better one takes over.
+fifth slower. So a program is compiled so at first; when it has run often and for long,
+a thread compiles it once more beside the runs, and the better one takes over. That slows
+the runs down meanwhile, which only a long training makes up for.
 """
 
 import os
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ import jax
 from dynetjax.engine.stats import beside_the_runs, count
 
 HOT = 300  # runs
+OLD = 60.0  # seconds
 PATIENCE = 2.0  # seconds until somebody who watches is told
 NICE = 10  # how far the thread stands behind the others, where threads can
 _QUICKLY = {
@@ -70,12 +73,12 @@ class Compiled:
         donated: names of its arguments that are donated.
     """
 
-    __slots__ = ("_best", "_good", "_is_new", "_left")
+    __slots__ = ("_best", "_born", "_good", "_left")
 
     def __init__(self, run: Callable, donated: str):
         self._best = self._good = jax.jit(run, donate_argnames=donated)
         options = {} if _at_once else _quick_options(jax.default_backend())
-        self._is_new = True
+        self._born = 0.0  # when it was first run
         self._left = HOT if options else 0  # runs until it is hot
         if options:
             self._best = jax.jit(run, donate_argnames=donated, compiler_options=options)
@@ -84,11 +87,14 @@ class Compiled:
         if self._left:
             self._left -= 1
             if not self._left:
-                _improve_soon(self, args)
-        if self._is_new:
+                if time.monotonic() - self._born < OLD:
+                    self._left = HOT
+                else:
+                    _improve_soon(self, args)
+        if not self._born:
             with _telling():
                 found = self._best(*args)
-            self._is_new = False
+            self._born = time.monotonic()
             return found
         return self._best(*args)
 

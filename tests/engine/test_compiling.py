@@ -23,6 +23,7 @@ def scaled(x, factor, held):
 def compiled(monkeypatch):
     """Makes a function that is hot with its third run; counts what XLA compiles."""
     monkeypatch.setattr(compiling, "HOT", 3)
+    monkeypatch.setattr(compiling, "OLD", 0)
     return lambda: Compiled(scaled, "held")
 
 
@@ -47,6 +48,19 @@ class TestAHotProgram:
         wait()
         assert dy.stats().improved == improved
         run(program)
+        wait()
+        assert dy.stats().improved == improved + 1
+
+    def test_must_be_old(self, compiled, monkeypatch):
+        monkeypatch.setattr(compiling, "OLD", 1000)
+        program, improved = compiled(), dy.stats().improved
+        for _ in range(4):
+            run(program)
+        wait()
+        assert dy.stats().improved == improved
+        monkeypatch.setattr(compiling, "OLD", 0)
+        for _ in range(3):
+            run(program)
         wait()
         assert dy.stats().improved == improved + 1
 

@@ -108,7 +108,9 @@ def test_a_program_that_keeps_compiling():
             total = dy.l2_norm(dy.square(dy.pick_range(x, 0, size)))
             assert total.value() == pytest.approx(size**0.5)
 
-    with pytest.warns(dy.CompilationWarning, match="32 values of e: 2, 3, 4, 5,") as caught:
+    with pytest.warns(
+        dy.CompilationWarning, match="32 values of e: 2, 3, 4, 5,"
+    ) as caught:
         run()
     assert len(caught) == 1
     assert "pick_range: a program keeps compiling" in str(caught[0].message)
