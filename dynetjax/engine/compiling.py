@@ -3,8 +3,8 @@
 On a CPU most of a compilation is LLVM's work on XLA's kernels. Without fusion emitters,
 and at a lower level, it takes 0.4 of the time, and what comes of it runs a tenth to a
 fifth slower. So a program is compiled so at first; when it has run often and for long,
-a thread compiles it once more beside the runs, and the better one takes over. That slows
-the runs down meanwhile, which only a long training makes up for.
+a thread compiles it once more beside the runs, and the better one takes over. The runs
+are slower meanwhile, which only a long training makes up for.
 """
 
 import os
