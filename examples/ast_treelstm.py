@@ -41,16 +41,15 @@ def words(tree):
     return [tree.word] if tree.word else [w for t in tree.children for w in words(t)]
 
 
-def from_ast(node, label=None):
+def from_ast(node):
     """The binary tree of a syntax tree: its type, names and children, left to right."""
-    tree = Tree(label, type(node).__name__)
+    tree = Tree(None, type(node).__name__)
     for value in vars(node).values():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
-                tree = Tree(label, None, (tree._replace(label=None), from_ast(item)))
+                tree = Tree(None, None, (tree, from_ast(item)))
             elif isinstance(item, str) and item:
-                leaf = Tree(None, item[:20])
-                tree = Tree(label, None, (tree._replace(label=None), leaf))
+                tree = Tree(None, None, (tree, Tree(None, item[:20])))
     return tree
 
 
@@ -62,7 +61,8 @@ def standard_library():
         for k, file in enumerate(sorted((root / package).rglob("*.py"))):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    parts[k % 5 == 2].append(from_ast(node, label))
+                    tree = from_ast(node)._replace(label=label)
+                    parts[k % 5 == 2].append(tree)
     return [[t for t in trees if 8 <= len(words(t)) <= 80] for trees in parts]
 
 

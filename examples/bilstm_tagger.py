@@ -23,26 +23,17 @@ from tqdm import tqdm
 import dynetjax as dy
 
 UNKNOWN = "<unk>"
-SPACES = {
-    tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER
-}  # fmt: skip
+KINDS = {tokenize.NUMBER: "number", tokenize.STRING: "string", tokenize.NAME: "name"}
 
 
 def token_class(token, before, after):
     """The class of a token between two others."""
-    if token.type == tokenize.NUMBER:
-        return "number"
-    if token.type == tokenize.STRING:
-        return "string"
-    if token.type != tokenize.NAME:
-        return "operator"
     if keyword.iskeyword(token.string):
         return "keyword"
-    if before in ("def", "class"):
-        return "definition"
-    if after == "(":
-        return "call"
-    return "attribute" if before == "." else "name"
+    kind = KINDS.get(token.type, "operator")
+    if kind == "name" and after == "(":
+        return "definition" if before in ("def", "class") else "call"
+    return "attribute" if kind == "name" and before == "." else kind
 
 
 def tagged_lines(source):
@@ -56,7 +47,7 @@ def tagged_lines(source):
                 for k, t in enumerate(line)
             ]
             line = []
-        elif token.type not in SPACES:
+        elif token.string.strip() and token.type != tokenize.COMMENT:
             line.append(token)
 
 
@@ -74,13 +65,9 @@ def standard_library():
 
 def wikiner(folder):
     """(train, dev) lists of sentences with entity tags."""
-    return tuple(
-        [
-            [tuple(word.rsplit("|", 1)) for word in line.split()]
-            for line in (folder / name).open(encoding="utf-8")
-        ]
-        for name in ("train.txt", "dev.txt")
-    )
+    texts = [(folder / f"{part}.txt").read_text("utf-8") for part in ("train", "dev")]
+    found = [[line.split() for line in text.splitlines()] for text in texts]
+    return [[[tuple(w.rsplit("|", 1)) for w in s] for s in part] for part in found]
 
 
 class Tagger:
