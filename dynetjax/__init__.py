@@ -29,9 +29,6 @@ from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.checkpoints import cg_checkpoint, cg_revert
 from dynetjax.compilation_cache import keep_compilations as _keep_compilations
-from dynetjax.compilation_cache import (
-    store_short_compilations as _store_short_compilations,
-)
 from dynetjax.config import init
 from dynetjax.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.dims import Dim, DimError
@@ -111,7 +108,6 @@ _check_before_files(_check_pending)
 _trace_by(_last_nonfinite)
 _config.collect_less_often()
 _config.keep_freed_memory()
-_store_short_compilations()
 _keep_compilations()
 _refuse_after_fork(lambda: stats().graphs)
 _apply(_parse(_sys.argv))

@@ -23,6 +23,7 @@ def keep_compilations() -> None:
     By default the folder is ``~/.cache/dynetjax``. What JAX was told otherwise comes
     first. When there is more than `MOST_BYTES` in it, the oldest half goes.
     """
+    _keep_short_ones()
     given = getattr(jax.config, "jax_compilation_cache_dir", None)
     if given or not _is_wanted():
         return
@@ -34,7 +35,7 @@ def keep_compilations() -> None:
             _shorten(folder)
 
 
-def store_short_compilations() -> None:
+def _keep_short_ones() -> None:
     """Let JAX's cache keep programs of ours, too.
 
     By default it keeps what took a second to compile; hardly any of ours does.

@@ -18,6 +18,7 @@ from dynetjax.nodes import (
     checked_rule,
     circumstances,
     given_data,
+    is_for,
     line_of_user,
     own_data,
     repeated,
@@ -183,7 +184,7 @@ class ComputationGraph:
         lanes = any(not view.kind.uniform for view in rule.operands)
         plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
         plain = plain and rule.signature.op is op
-        plain = plain and all(map(_is_for, rule.operands, operands))
+        plain = plain and is_for(rule, operands)
         if plain and lanes:
             seen = zip(operands, rule.operands, strict=True)
             views: Any = tuple([x.view or view for x, view in seen])
@@ -489,11 +490,6 @@ class ComputationGraph:
             if x.graph is None
         }
         return made + len(parameters)
-
-
-def _is_for(view: View, operand: Expression) -> bool:
-    """Whether a rule's operand is this one itself, and not a part of it."""
-    return view.kind is operand.rule.kind
 
 
 def note_lines(on: bool) -> None:

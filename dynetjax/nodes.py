@@ -51,6 +51,14 @@ def checked_rule(
     return rule_for(op, signature, views)
 
 
+def is_for(rule: Rule, operands) -> bool:
+    """Whether a rule is for these operands themselves, and not for parts of them."""
+    return len(rule.operands) == len(operands) and all(
+        view.kind is x.rule.kind
+        for view, x in zip(rule.operands, operands, strict=True)
+    )
+
+
 def circumstances(
     op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
 ) -> tuple | None:

@@ -17,8 +17,9 @@ from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import rate
 
 
-def stacked_gates(i: Vectors, o: Vectors, g: Vectors) -> Vectors:
-    """``W_x, W_h, b`` of three gates, which begin and end with theirs."""
+def stacked_gates(parameters: Vectors) -> Vectors:
+    """``W_x, W_h, b`` of the gates i, g, o; `parameters` has those of i, o, g."""
+    i, o, g = parameters[:4], parameters[4:8], parameters[8:]
     return tuple(stacked(i[k], g[k], o[k]) for k in (0, 1, -1))
 
 
@@ -85,10 +86,7 @@ class CoupledLSTMBuilder(MaskedBuilder, LSTMFamily):
         self._rates = tuple(rate("set_dropouts", p) for p in rates)
 
     def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
-        return [
-            (*stacked_gates(i, o, g), i[2], o[2])
-            for i, o, g in ((p[:4], p[4:8], p[8:]) for p in layers)
-        ]
+        return [(*stacked_gates(p), p[2], p[6]) for p in layers]
 
     def _step(
         self,

@@ -83,7 +83,7 @@ class FastLSTMBuilder(LSTMFamily):
         """Nothing is dropped in any case."""
 
     def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
-        return [stacked_gates(p[:4], p[4:8], p[8:]) for p in layers]
+        return [stacked_gates(p) for p in layers]
 
     def _step(
         self,

@@ -148,13 +148,9 @@ def _shape(x: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(found.shape, found.dtype, weak_type=found.weak_type)
 
 
+@beside_the_runs()
 def _improve_all() -> None:
     """Compile what waits, until nothing does or the program has come to its end."""
-    with beside_the_runs():
-        _improve_what_waits()
-
-
-def _improve_what_waits() -> None:
     global _thread
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)

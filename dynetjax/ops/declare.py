@@ -19,8 +19,8 @@ from typing import Any
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.nodes import is_for
 from dynetjax.ops.registry import FAN_IN, Op
-from dynetjax.ops.rules import Rule
 
 # What users call for every node is written out, so that it costs no more than it must:
 # a rule that is known needs no check. Whatever is not as usual ends in `slowly`.
@@ -284,7 +284,7 @@ def _list_builder(operation: Op, others, accept) -> Any:
         rule = node.rule
         plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)
         plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
-        if plain and data is None and not kwargs and _as_they_are(rule, xs):
+        if plain and data is None and not kwargs and is_for(rule, xs):
             known[args, *[x.view for x in xs]] = rule
         return node
 
@@ -292,13 +292,6 @@ def _list_builder(operation: Op, others, accept) -> Any:
     built.__name__ = built.__qualname__ = operation.name
     built.__signature__ = _list_signature(others)
     return built
-
-
-def _as_they_are(rule: Rule, xs: list[Expression]) -> bool:
-    """Whether the rule is for these operands themselves, and not for parts of them."""
-    return len(rule.operands) == len(xs) and all(
-        view.kind is x.rule.kind for view, x in zip(rule.operands, xs, strict=True)
-    )
 
 
 def _list_signature(others) -> inspect.Signature:

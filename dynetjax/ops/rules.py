@@ -272,10 +272,17 @@ def _uniforms(rule: Rule) -> tuple[View | None, ...]:
 
 def is_even(op: Op, static: tuple, operands: tuple[View, ...]) -> bool:
     """Whether the operands are to be rows, whatever computed them."""
+    known = (op.mixtures or {}).get(_place(static, operands), ())
+    even = [m for m in known if m.even is not None]
+    if not even:
+        return False
     names = _names(operands)
-    key = static, *[v.kind.shape for v in operands]
-    found = (op.mixtures or {}).get(key, ())
-    return any(m.even is not None and not m.names.isdisjoint(names) for m in found)
+    return any(not m.names.isdisjoint(names) for m in even)
+
+
+def _place(static: tuple, operands: tuple[View, ...]) -> tuple:
+    """What all lists have in common in which the same things may take turns."""
+    return (static, *[v.kind.shape for v in operands])
 
 
 def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
@@ -283,7 +290,7 @@ def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
     names = _names(rule.operands)
     if not names:
         return rule
-    key = rule.signature.static, *[v.kind.shape for v in rule.operands]
+    key = _place(rule.signature.static, rule.operands)
     known = mixtures.setdefault(key, [])
     alike = [m for m in known if not m.names.isdisjoint(names)]
     whole = alike[0] if alike else Mixture()
