@@ -6,12 +6,12 @@ With --check it writes nothing, and fails if the page is not what it would write
 drawings need graphviz.
 """
 
-import argparse
 import importlib
 import pathlib
-import sys
 from collections.abc import Iterable
 from typing import Any
+
+from make_reference import write_or_check
 
 import dynetjax as dy
 from dynetjax.engine.engine import planned
@@ -148,19 +148,12 @@ def draw(names: dict[dy.Expression, str]) -> None:
 
 def main() -> None:
     """Write the page and its drawings, or check the page."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
     dy.renew_cg()
     scope: dict[str, Any] = {}
     exec(compile(PROGRAM, PAGE.name, "exec"), scope)
     names = {node: text(tree) for tree, node in scope["vectors"].items()}
-    made = page(names)
-    if not check:
-        PAGE.write_text(made, encoding="utf-8")
+    if write_or_check(PAGE, page(names), COMMAND):
         draw(names)
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
 
 
 if __name__ == "__main__":

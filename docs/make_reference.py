@@ -316,13 +316,23 @@ def page() -> str:
 
 def main() -> None:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    write_or_check(PAGE, page(), COMMAND)
+
+
+def write_or_check(file: pathlib.Path, made: str, command: str) -> bool:
+    """Write a page; with --check on the command line, fail if it is not that already.
+
+    Returns:
+        Whether it was written.
+    """
+    parser = argparse.ArgumentParser(description=f"Write docs/{file.name}.")
     parser.add_argument("--check", action="store_true")
-    check, made = parser.parse_args().check, page()
-    if not check:
-        PAGE.write_text(made, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != made:
-        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
+    if not parser.parse_args().check:
+        file.write_text(made, encoding="utf-8")
+        return True
+    if not file.exists() or file.read_text(encoding="utf-8") != made:
+        sys.exit(f"docs/{file.name} is out of date: run {command}")
+    return False
 
 
 if __name__ == "__main__":

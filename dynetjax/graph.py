@@ -251,9 +251,7 @@ class ComputationGraph:
         return row
 
     def part_of_rows(self, rule: Rule, operands: tuple[Expression, ...]) -> Expression:
-        """A part whose rows are not those of its operands one by one."""
-        for x in operands:
-            self.store(x)
+        """A part whose rows are not those of its stored operands one by one."""
         node = self._node(rule, operands, max([x.lanes for x in operands]))
         node.data = None
         self._settle(node, operands)
