@@ -20,6 +20,7 @@ from typing import Any
 import jax
 
 from dynetjax.engine.stats import beside_the_runs, count
+from dynetjax.engine.threads import stand_back
 
 HOT = 300  # runs
 OLD = 60.0  # seconds
@@ -94,6 +95,7 @@ class Compiled:
         if not self._born:
             with _telling():
                 found = self._best(*args)
+            stand_back()
             self._born = time.monotonic()
             return found
         return self._best(*args)

@@ -1,0 +1,28 @@
+"""XLA's threads make way for Python's.
+
+XLA hands the kernels of a program to as many threads as there are cores, whatever
+their size, and a thread that has nothing to do looks for work for a while. On few
+cores such threads take the place of the one that builds the next graph. As batch work
+(``SCHED_BATCH``) they do not when they wake up; large products still have every core.
+"""
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+
+WORKERS = "tf_XLAEigen"  # what XLA calls them
+
+
+@cache
+def stand_back() -> None:
+    """Make XLA's threads batch work, on Linux. They are there once anything has run."""
+    if sys.platform != "linux":
+        return
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if (task / "comm").read_text().startswith(WORKERS):
+                parameters = os.sched_param(0)
+                os.sched_setscheduler(int(task.name), os.SCHED_BATCH, parameters)
+        except OSError:  # the thread is gone, or somebody forbids it
+            continue
