@@ -1,11 +1,8 @@
 """Tree-LSTM over syntax trees: which package was this function taken from?
 
-The trees come with every Python: the functions of the standard library's own source,
-parsed by `ast`. Each is another tree, built operation by operation, as in any DyNet
-program. With ``--sst DIR`` the same network learns sentiment on the Stanford trees
-(train.txt and dev.txt, one s-expression a line), with a loss at every node.
-
-    python examples/ast_treelstm.py [--epochs N] [--quick] [--sst DIR]
+The trees come with every Python: functions of the standard library, parsed by `ast`.
+Each is another graph, built operation by operation. With ``--sst DIR`` the network
+learns the sentiment at every node of the Stanford trees (train.txt, dev.txt).
 """
 
 import argparse
@@ -16,40 +13,33 @@ import re
 import sysconfig
 import time
 from collections import Counter
-from typing import NamedTuple
 
 from tqdm import tqdm
 
 import dynetjax as dy
 
-PACKAGES = (
+MODULES = (
     "asyncio email http importlib json logging multiprocessing unittest urllib xml"
 )
-UNKNOWN = "<unk>"
-
-
-class Tree(NamedTuple):
-    """A binary tree: a leaf has a word, an inner node two children."""
-
-    label: int | None
-    word: str | None = None
-    children: tuple = ()
 
 
 def words(tree):
-    """Those of its leaves, from left to right."""
-    return [tree.word] if tree.word else [w for t in tree.children for w in words(t)]
+    """Those of its leaves, from left to right. A tree is (label, word or two trees)."""
+    _, inside = tree
+    return (
+        [inside] if isinstance(inside, str) else [w for t in inside for w in words(t)]
+    )
 
 
 def from_ast(node):
     """The binary tree of a syntax tree: its type, names and children, left to right."""
-    tree = Tree(None, type(node).__name__)
+    tree: tuple = None, type(node).__name__
     for value in vars(node).values():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
-                tree = Tree(None, None, (tree, from_ast(item)))
+                tree = None, (tree, from_ast(item))
             elif isinstance(item, str) and item:
-                tree = Tree(None, None, (tree, Tree(None, item[:20])))
+                tree = None, (tree, (None, item[:20]))
     return tree
 
 
@@ -57,12 +47,11 @@ def standard_library():
     """(train, dev) lists of trees of functions, split by file, labelled by package."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     parts: tuple[list, list] = [], []
-    for label, package in enumerate(PACKAGES.split()):
+    for label, package in enumerate(MODULES.split()):
         for k, file in enumerate(sorted((root / package).rglob("*.py"))):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    tree = from_ast(node)._replace(label=label)
-                    parts[k % 5 == 2].append(tree)
+                    parts[k % 5 == 2].append((label, from_ast(node)[1]))
     return [[t for t in trees if 8 <= len(words(t)) <= 80] for trees in parts]
 
 
@@ -71,62 +60,49 @@ def from_sexpr(tokens):
     label, parts = int(next(tokens)), []
     while (token := next(tokens)) != ")":
         parts.append(from_sexpr(tokens) if token == "(" else token)
-    return Tree(label, *parts) if len(parts) == 1 else Tree(label, None, tuple(parts))
+    return label, parts[0] if len(parts) == 1 else parts
 
 
-def stanford(folder):
-    """(train, dev) lists of sentiment trees."""
-    texts = [(folder / f"{part}.txt").read_text("utf-8") for part in ("train", "dev")]
-    found = [[re.findall(r"[()]|[^ ()]+", s) for s in t.splitlines()] for t in texts]
-    return [[from_sexpr(iter(tokens[1:])) for tokens in part] for part in found]
+def stanford(file):
+    """The sentiment trees of a file, one s-expression a line."""
+    lines = [re.findall(r"[()]|[^ ()]+", line) for line in file.open(encoding="utf-8")]
+    return [from_sexpr(iter(tokens[1:])) for tokens in lines]
 
 
 class TreeLSTM:
     """Binary Tree-LSTM (Tai et al. 2015) with a softmax over the root or every node."""
 
-    def __init__(self, model, vocabulary, classes, size):
-        self.vocabulary = vocabulary
-        self.words = model.add_lookup_parameters((len(vocabulary), size))
+    def __init__(self, model, known, classes, size):
+        self.numbers = {word: k for k, word in enumerate(known, 1)}
+        self.table = model.add_lookup_parameters((len(known) + 1, size))
         self.leaf = {k: model.add_parameters((size, size)) for k in "iou"}
         self.left = {k: model.add_parameters((size, size)) for k in "ioulr"}
         self.right = {k: model.add_parameters((size, size)) for k in "ioulr"}
         self.bias = {k: model.add_parameters(size, init=0) for k in "ioulr"}
         self.out = model.add_parameters((classes, size))
 
-    def encode(self, tree, seen):
-        """Hidden and cell state; appends the scores and labels of labelled nodes."""
-        cells: tuple = ()
-        if tree.word is not None:
-            word = self.vocabulary.get(tree.word, self.vocabulary[UNKNOWN])
-            read = [(self.leaf, self.words[word])]
+    def encode(self, tree):
+        """Hidden and cell state; and scores and label of each labelled node."""
+        label, inside = tree
+        if isinstance(inside, str):
+            word = self.numbers.get(inside, 0)  # row 0 is for all others
+            states, read = [], [(self.leaf, self.table[word])]
         else:
-            states, cells = zip(
-                *[self.encode(t, seen) for t in tree.children], strict=True
-            )
-            read = list(zip((self.left, self.right), states, strict=True))
+            states = [self.encode(t) for t in inside]
+            (h_left, *_), (h_right, *_) = states
+            read = [(self.left, h_left), (self.right, h_right)]
         i, o, u, *forget = (
             dy.affine_transform(
-                [self.bias[k], *(e for W, x in read for e in (W[k], x))]
+                [self.bias[k], *[e for W, x in read for e in (W[k], x)]]
             )
-            for k in ("ioulr" if cells else "iou")
+            for k in ("ioulr" if states else "iou")
         )
         c = dy.cmult(dy.logistic(i), dy.tanh(u))
-        for gate, old in zip(forget, cells, strict=True):
+        for gate, (_, old, _) in zip(forget, states, strict=True):
             c += dy.cmult(dy.logistic(gate), old)
         h = dy.cmult(dy.logistic(o), dy.tanh(c))
-        if tree.label is not None:
-            seen.append((self.out * h, tree.label))
-        return h, c
-
-    def scores(self, tree):
-        """Of the labelled nodes, with their labels, the root's last."""
-        seen: list = []
-        self.encode(tree, seen)
-        return seen
-
-    def loss(self, tree):
-        """Negative log likelihood of the tree's labels, summed."""
-        return dy.esum([dy.pickneglogsoftmax(*pair) for pair in self.scores(tree)])
+        own = [] if label is None else [(self.out * h, label)]
+        return h, c, [pair for *_, seen in states for pair in seen] + own
 
 
 def main():
@@ -138,23 +114,23 @@ def main():
     args = parser.parse_args()
     dy.reset_random_seed(1)
     random.seed(1)
-    train, dev = stanford(args.sst) if args.sst else standard_library()
+    files = [args.sst / f"{part}.txt" for part in ("train", "dev") if args.sst]
+    train, dev = map(stanford, files) if files else standard_library()
     random.shuffle(train)
-    train, size = train[:4000], 128
-    if args.quick:
-        train, dev, args.epochs, size = train[:60], dev[::40], 1, 16
+    train, dev = (train[:60], dev[::40]) if args.quick else (train[:4000], dev)
     counts = Counter(w for tree in train for w in words(tree))
-    known = sorted(w for w in counts if counts[w] >= (1 if args.sst else 3))
-    vocabulary = {word: k for k, word in enumerate([UNKNOWN, *known])}
-    print(f"{len(train)} trees to train, {len(dev)} to test, {len(vocabulary)} words")
+    known = sorted(w for w in counts if counts[w] > 2 or args.sst)
+    print(f"{len(train)} trees to train, {len(dev)} to test, {len(known)} words")
     model = dy.ParameterCollection()
-    network = TreeLSTM(model, vocabulary, 5 if args.sst else 10, size)
+    classes, size = 5 if args.sst else 10, 16 if args.quick else 128
+    network = TreeLSTM(model, known, classes, size)
     trainer = dy.AdamTrainer(model)
-    for epoch in range(1, args.epochs + 1):
+    for epoch in range(1, 2 if args.quick else args.epochs + 1):
         total, start = 0.0, time.perf_counter()
         for tree in tqdm(random.sample(train, len(train)), f"epoch {epoch}"):
             dy.renew_cg()
-            loss = network.loss(tree)
+            *_, seen = network.encode(tree)
+            loss = dy.esum([dy.pickneglogsoftmax(scores, y) for scores, y in seen])
             total += loss.value()
             loss.backward()
             trainer.update()
@@ -163,10 +139,10 @@ def main():
     right = 0
     for tree in tqdm(dev, "dev"):
         dy.renew_cg()
-        right += network.scores(tree)[-1][0].npvalue().argmax() == tree.label
-    ((_, most),) = Counter(tree.label for tree in dev).most_common(1)
-    stats = dy.stats()
-    print(f"XLA compilations: {stats.compilations} ({stats.loads} read from its cache)")
+        *_, seen = network.encode(tree)
+        right += seen[-1][0].npvalue().argmax() == tree[0]
+    most = max(Counter(label for label, _ in dev).values())
+    print(f"XLA compilations: {dy.stats().compilations}")
     print(f"right: {right / len(dev):.1%} (most frequent class: {most / len(dev):.1%})")
 
 

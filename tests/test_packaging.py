@@ -23,18 +23,20 @@ print((W * dy.inputVector([1, 2])).npvalue().tolist())
 """
 
 
-def pip(*words):
-    subprocess.run(
-        [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *words],
-        check=True,
+def run(module, *words):
+    """What a module run with these words prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words], capture_output=True, text=True
     )
+    assert not done.returncode, done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel of a copy of what is committed or would be."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
+def made(tmp_path_factory):
+    """A folder with sdist and wheel of a copy of what is committed or would be."""
+    folder = tmp_path_factory.mktemp("made")
+    source = tmp_path_factory.mktemp("source")
     listed = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, names.decode().split("\0")):
@@ -42,18 +44,32 @@ def wheel(tmp_path_factory):
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).exists():
             target.write_bytes((ROOT / name).read_bytes())
-    alone = "--no-deps", "--no-build-isolation"
-    pip("wheel", *alone, "--wheel-dir", str(folder), str(source))
-    (made,) = folder.glob("*.whl")
-    return made
+    run("build", "--no-isolation", "--outdir", str(folder), str(source))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(made):
+    (found,) = made.glob("*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
     """A folder with the package and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
-    pip("install", "--no-deps", "--target", str(folder), str(wheel))
+    quiet = "--quiet", "--disable-pip-version-check"
+    run("pip", *quiet, "install", "--no-deps", "--target", str(folder), str(wheel))
     return folder
+
+
+def test_an_index_would_take_it(made):
+    files = sorted(map(str, made.iterdir()))
+    assert [re.sub(r".*?(\.tar\.gz|\.whl)$", r"\1", f) for f in files] == [
+        ".whl",
+        ".tar.gz",
+    ]
+    assert run("twine", "check", "--strict", *files).count("PASSED") == 2
 
 
 def test_what_is_in_it(wheel):
