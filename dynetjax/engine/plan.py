@@ -226,12 +226,14 @@ def _program_for(
     scope: Scope, wires: Wiring, component: Component, width: int, layout: Schedule
 ) -> Program:
     """The program that runs a component at the sizes of `layout`."""
-    lanes = layout.room[lanes_key(component)]
-    lanes = max(lanes, width)  # both are powers of two
-    sizes = width, lanes, *[layout.room.get(p, LEAST) for p in wires.pools]
+    rows = [layout.room.get(p, LEAST) for p in wires.pools]
+    written = [rows[cell.pool] for cell in wires.body.cells]  # a row for every lane
+    lanes = min(layout.room[lanes_key(component)], *written)
+    lanes = max(lanes, width)  # all are powers of two
+    sizes = width, lanes, *rows
     known = wires.programs.get(sizes)
     if known is None:
-        known = wires.programs[sizes] = program(wires.body, width, lanes, sizes[2:])
+        known = wires.programs[sizes] = program(wires.body, width, lanes, tuple(rows))
     return known
 
 

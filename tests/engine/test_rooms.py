@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import dynetjax as dy
 from dynetjax.engine.rooms import LEAST, Rooms, rounded
+from dynetjax.graph import current_graph
 
 
 @pytest.mark.parametrize("row_bytes", [4, 512, 40_000])
@@ -61,3 +63,18 @@ def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
         assert all(found[k] >= n for k, n in needed.items())
         seen.add(tuple(found.values()))
     assert len(seen) <= 7
+
+
+@pytest.mark.parametrize("length", [1, 9, 200])
+def test_no_component_has_more_lanes_than_rows(length):
+    """Gradients of lookups, and what updates make of them, are as long as the lanes."""
+    pc = dy.ParameterCollection()
+    table = pc.add_lookup_parameters((10, 64))
+    lstm = dy.VanillaLSTMBuilder(1, 64, 4, pc)
+    dy.renew_cg()
+    states = lstm.initial_state().transduce([table[k % 10] for k in range(length)])
+    dy.squared_norm(states[-1]).backward()
+    (run,) = current_graph().state.parts
+    for part in run.plan.fusion.parts:
+        rows = [part.program.capacities[c.pool] for c in part.program.body.cells]
+        assert part.program.lanes <= min(rows)

@@ -12,6 +12,7 @@ import pytest
 import dynetjax as dy
 
 ROOT = pathlib.Path(__file__).parents[2]
+WORDS = "abcdef"
 
 
 @pytest.fixture(scope="module")
@@ -28,57 +29,54 @@ def arrays_of(network):
     groups = {"leaf": network.leaf, "left": network.left, "right": network.right}
     named = {f"{g}_{k}": p for g, ps in groups.items() for k, p in ps.items()}
     named |= {f"bias_{k}": p for k, p in network.bias.items()}
-    named |= {"words": network.words, "out": network.out}
+    named |= {"table": network.table, "out": network.out}
     return named, {k: jnp.asarray(p.as_array(), jnp.float32) for k, p in named.items()}
 
 
-def direct(a, tree, vocabulary, losses):
-    if tree.word is not None:
-        x = a["words"][vocabulary[tree.word]]
+def direct(a, tree, losses):
+    label, inside = tree
+    if isinstance(inside, str):
+        x = a["table"][1 + WORDS.index(inside)]
         i, o, u = (a[f"leaf_{k}"] @ x + a[f"bias_{k}"] for k in "iou")
         c = jax.nn.sigmoid(i) * jnp.tanh(u)
     else:
-        (h1, c1), (h2, c2) = (direct(a, t, vocabulary, losses) for t in tree.children)
+        (h1, c1), (h2, c2) = (direct(a, t, losses) for t in inside)
         i, o, u, f1, f2 = (
             a[f"left_{k}"] @ h1 + a[f"right_{k}"] @ h2 + a[f"bias_{k}"] for k in "ioulr"
         )
         c = jax.nn.sigmoid(i) * jnp.tanh(u)
         c = c + jax.nn.sigmoid(f1) * c1 + jax.nn.sigmoid(f2) * c2
     h = jax.nn.sigmoid(o) * jnp.tanh(c)
-    losses.append(-jax.nn.log_softmax(a["out"] @ h)[tree.label])
+    losses.append(-jax.nn.log_softmax(a["out"] @ h)[label])
     return h, c
 
 
-def random_tree(example, rng, leaves):
+def random_tree(rng, leaves):
     label = rng.randrange(5)
     if leaves == 1:
-        return example.Tree(label, rng.choice("abcdef"))
+        return label, rng.choice(WORDS)
     left = rng.randrange(1, leaves)
-    children = (
-        random_tree(example, rng, left),
-        random_tree(example, rng, leaves - left),
-    )
-    return example.Tree(label, None, children)
+    return label, [random_tree(rng, left), random_tree(rng, leaves - left)]
 
 
 @pytest.mark.parametrize("leaves", [[1], [2], [9], [25, 1, 4]], ids=str)
 def test_loss_and_gradients(example, leaves):
     rng = random.Random(6)
-    trees = [random_tree(example, rng, n) for n in leaves]
-    vocabulary = {w: k for k, w in enumerate("abcdef")} | {example.UNKNOWN: 6}
+    trees = [random_tree(rng, n) for n in leaves]
     pc = dy.ParameterCollection()
-    network = example.TreeLSTM(pc, vocabulary, 5, 12)
+    network = example.TreeLSTM(pc, WORDS, 5, 12)
     named, arrays = arrays_of(network)
 
     def total(a):
         losses = []
         for tree in trees:
-            direct(a, tree, vocabulary, losses)
+            direct(a, tree, losses)
         return sum(losses)
 
     value, gradients = jax.value_and_grad(total)(arrays)
     dy.renew_cg()
-    loss = dy.esum([network.loss(tree) for tree in trees])
+    seen = [pair for tree in trees for pair in network.encode(tree)[-1]]
+    loss = dy.esum([dy.pickneglogsoftmax(*pair) for pair in seen])
     assert loss.value() == pytest.approx(float(value), rel=1e-5)
     loss.backward()
     for name, p in named.items():
