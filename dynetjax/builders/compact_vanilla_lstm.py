@@ -7,11 +7,8 @@ from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arguments import number_from
-from dynetjax.ops.gates import activation, gated_output, lstm_cell
-from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import noise, rate
-
-_activate = activation(1.0)
+from dynetjax.ops.steps import lstm_step, vanilla
 
 
 class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -93,7 +90,4 @@ class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
             h = self._drop(masks, layer, 1, h)
         if self._deviation:
             parameters = tuple(noise(p, self._deviation) for p in parameters)
-        W_x, W_h, b = parameters
-        gates = _activate(affine_transform([b, W_x, x, W_h, h]))
-        c = lstm_cell(gates, c)
-        return c, gated_output(gates, c)
+        return lstm_step(vanilla(1.0), parameters, x, h, c)

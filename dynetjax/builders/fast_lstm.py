@@ -9,9 +9,8 @@ from dynetjax.builders.state import Vectors
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.gates import coupled_cell, coupled_gates, coupled_output
-from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import rate
+from dynetjax.ops.steps import COUPLED, lstm_step
 
 
 class FastLSTMBuilder(LSTMFamily):
@@ -93,8 +92,5 @@ class FastLSTMBuilder(LSTMFamily):
         x: Expression,
         previous: tuple[Expression, ...] | None,
     ) -> tuple[Expression, Expression]:
-        W_x, W_h, b = parameters
         c, h = previous or [self._nothing(x)] * 2
-        gates = coupled_gates(affine_transform([b, W_x, x, W_h, h]))
-        c = coupled_cell(gates, c)
-        return c, coupled_output(gates, c)
+        return lstm_step(COUPLED, parameters, x, h, c)

@@ -9,9 +9,9 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arithmetic import cdiv, cmult
 from dynetjax.ops.gates import activation, gated_output, lstm_cell
-from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
+from dynetjax.ops.steps import lstm_step, vanilla
 
 
 class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -124,29 +124,24 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
     ) -> tuple[Expression, Expression]:
         if masks:
             x = self._drop(masks, layer, 0, x)
-        if previous is None:
-            nothing = self._nothing(x)
-            old_c, old_h = nothing, None if self.ln_lstm else nothing
-        else:
-            old_c, old_h = previous
-            if masks:
-                old_h = self._drop(masks, layer, 1, old_h)
-        gates = activation(self.forget_bias)(self._gates(parameters, x, old_h))
-        c = lstm_cell(gates, old_c)
-        return c, gated_output(gates, self._normalised_cell(parameters, c))
+        old_c, old_h = previous or [self._nothing(x)] * 2
+        if masks and previous:
+            old_h = self._drop(masks, layer, 1, old_h)
+        if self.ln_lstm:
+            before = old_h if previous else None
+            return self._normalised(parameters, x, before, old_c)
+        return lstm_step(vanilla(self.forget_bias), parameters, x, old_h, old_c)
 
-    def _gates(
-        self, parameters: Vectors, x: Expression, h: Expression | None
-    ) -> Expression:
-        W_x, W_h, b, *norms = parameters
-        if not norms:
-            return affine_transform([b, W_x, x] if h is None else [b, W_x, x, W_h, h])
-        gain_h, bias_h, gain_x, bias_x, _, _ = norms
-        gates = b + _layer_norm(W_x * x, gain_x, bias_x)
-        return gates if h is None else gates + _layer_norm(W_h * h, gain_h, bias_h)
-
-    def _normalised_cell(self, parameters: Vectors, c: Expression) -> Expression:
-        return _layer_norm(c, *parameters[-2:]) if self.ln_lstm else c
+    def _normalised(
+        self, parameters: Vectors, x: Expression, h: Expression | None, c: Expression
+    ) -> tuple[Expression, Expression]:
+        W_x, W_h, b, gain_h, bias_h, gain_x, bias_x, gain_c, bias_c = parameters
+        z = b + _layer_norm(W_x * x, gain_x, bias_x)
+        if h is not None:
+            z += _layer_norm(W_h * h, gain_h, bias_h)
+        gates = activation(self.forget_bias)(z)
+        c = lstm_cell(gates, c)
+        return c, gated_output(gates, _layer_norm(c, gain_c, bias_c))
 
 
 def _layer_norm(a: Expression, gain: Expression, bias: Expression) -> Expression:

@@ -184,6 +184,12 @@ def affine_transform(exprs):
     return node
 
 
+def product_rules(exprs: list[Expression]) -> list[Rule]:
+    """The rules of the products of a sum that was made as usual; none if it was not."""
+    recipe = _recipes.get(tuple([x.view for x in exprs]))
+    return [] if recipe is None or recipe.changes != len(CHANGED) else recipe.products
+
+
 def _affine(exprs: Any) -> Expression:
     """`affine_transform` with every check, which notes the recipe for next time."""
     graph = operands("affine_transform", exprs)

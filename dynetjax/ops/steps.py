@@ -1,0 +1,139 @@
+"""A step of an LSTM: its sum, gates, cell and output, made at once where that is known.
+
+Most of what it takes to tag a sentence in Python is making these nodes. Where a step
+like this one has been made before, what follows from what it reads is looked up once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+from dynetjax.expression import Expression
+from dynetjax.ops.gates import (
+    activation,
+    coupled_cell,
+    coupled_gates,
+    coupled_output,
+    gated_output,
+    lstm_cell,
+)
+from dynetjax.ops.linear import affine_transform, product_rules
+from dynetjax.ops.rules import CHANGED, Rule
+
+Two = Callable[[Expression, Expression], Expression]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A kind of LSTM, by the functions that make its nodes.
+
+    Attributes:
+        activate: gates of the sum ``b + W_x x + W_h h``.
+        cell: the next cell, of gates and the cell before.
+        output: of gates and the next cell.
+    """
+
+    activate: Callable[[Expression], Expression]
+    cell: Two
+    output: Two
+
+
+COUPLED = Cell(coupled_gates, coupled_cell, coupled_output)
+
+
+@cache
+def vanilla(forget_bias: float) -> Cell:
+    """The usual LSTM; `forget_bias` is added to the forget gate."""
+    return Cell(activation(forget_bias), lstm_cell, gated_output)
+
+
+class _Rules(NamedTuple):
+    """What a step is made by, as long as no more than `changes` rules have changed."""
+
+    product: Rule
+    total: Rule
+    gates: Rule
+    cell: Rule
+    output: Rule
+    changes: int
+
+
+_known: dict[tuple, _Rules] = {}
+
+
+def lstm_step(
+    kind: Cell,
+    weights: tuple[Expression, ...],
+    x: Expression,
+    h: Expression,
+    c: Expression,
+) -> tuple[Expression, Expression]:
+    """The next cell and output, of an input and the output and cell before.
+
+    `weights` are W_x, W_h and b.
+    """
+    W_x, W_h, b = weights
+    key = kind, W_x.view, W_h.view, b.view, x.view, h.view, c.view
+    rules, graph, lanes = _known.get(key), x.graph, x.lanes
+    if (
+        rules is None
+        or rules.changes != len(CHANGED)
+        or graph is None
+        or graph.open is None
+        or h.graph is not graph
+        or c.graph is not graph
+        or h.lanes != lanes
+        or c.lanes != lanes
+    ):
+        return _carefully(key, weights, x, h, c)
+    nodes, cells = graph.open, graph.cells
+    number, at = len(nodes), len(cells)
+    product = Expression()
+    product.graph, product.index = graph, number
+    product.rule, product.view = rules.product, rules.product.view
+    product.lanes, product.operands = lanes, ()
+    product.inner, product.args = x.args, (at,)
+    total = Expression()
+    total.graph, total.index = graph, number
+    total.rule, total.view = rules.total, None
+    total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
+    total.args = (at, *h.args)
+    gates = Expression()
+    gates.graph, gates.index = graph, number + 1
+    gates.rule, gates.view = rules.gates, rules.gates.view
+    gates.lanes, gates.operands = lanes, (total,)
+    gates.inner, gates.args = total.args, (at + 1,)
+    cell = Expression()
+    cell.graph, cell.index = graph, number + 2
+    cell.rule, cell.view = rules.cell, rules.cell.view
+    cell.lanes, cell.operands = lanes, (gates, c)
+    cell.inner, cell.args = (at + 1, *c.args), (at + 2,)
+    output = Expression()
+    output.graph, output.index = graph, number + 3
+    output.rule, output.view = rules.output, rules.output.view
+    output.lanes, output.operands = lanes, (gates, cell)
+    output.inner, output.args = (at + 1, at + 2), (at + 3,)
+    cells += product, gates, cell, output
+    nodes += total, gates, cell, output
+    return cell, output
+
+
+def _carefully(
+    key: tuple, weights: tuple, x: Expression, h: Expression, c: Expression
+) -> tuple[Expression, Expression]:
+    """The same by the functions that users have, which check; notes the rules."""
+    kind, (W_x, W_h, b) = key[0], weights
+    total = affine_transform([b, W_x, x, W_h, h])
+    gates = kind.activate(total)
+    cell = kind.cell(gates, c)
+    output = kind.output(gates, cell)
+    products = product_rules([b, W_x, x, W_h, h])
+    stored = [node.rule.stored for node in (total, gates, cell, output)]
+    usual = None not in key and key[-3:] == (x.view, h.view, c.view)
+    if usual and products and stored == [False, True, True, True]:
+        product, recurrent = products
+        if product.stored and not recurrent.stored:
+            rules = total.rule, gates.rule, cell.rule, output.rule
+            _known[key] = _Rules(product, *rules, len(CHANGED))
+    return cell, output

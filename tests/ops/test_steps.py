@@ -1,0 +1,82 @@
+"""A step that is made at once is the one that is made with every check."""
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.graph import current_graph
+from dynetjax.ops import steps
+from dynetjax.ops.linear import AFFINE_OP
+
+BUILDERS = [dy.VanillaLSTMBuilder, dy.CompactVanillaLSTMBuilder, dy.FastLSTMBuilder]
+
+
+class Nothing(dict):
+    """A dict that keeps nothing."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
+@pytest.fixture(params=BUILDERS)
+def build(request):
+    """Makes a graph of two layers over six words, and returns the last output."""
+    model = dy.ParameterCollection()
+    builder = request.param(2, 3, 4, model)
+    table = model.add_lookup_parameters((5, 3))
+
+    def build(batch=1):
+        dy.renew_cg()
+        rows = [[k % 5, (k + 1) % 5][:batch] for k in range(6)]
+        xs = [dy.lookup_batch(table, r) for r in rows]
+        return builder.initial_state().transduce(xs)[-1]
+
+    return build
+
+
+def shown(graph):
+    """All that is decided about the nodes of a graph."""
+    nodes = [(n.rule, n.view, n.index, n.lanes, n.args) for n in graph.nodes]
+    operands = [
+        [o.index if o.graph else o.view for o in n.operands] for n in graph.nodes
+    ]
+    cells = [(n.rule, n.view, n.inner, n.args, n.lanes) for n in graph.cells]
+    return nodes, operands, cells
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_same_graph(build, batch, monkeypatch):
+    for _ in range(3):  # until all rules are settled
+        build(batch).npvalue()
+    quick = shown(build(batch).graph)
+    assert steps._known
+    monkeypatch.setattr(steps, "_known", Nothing())
+    assert shown(build(batch).graph) == quick
+
+
+def test_a_rule_that_changed_is_not_followed(build):
+    """The sum of a step is a part of its gates, until somebody reads it."""
+    for _ in range(3):
+        expected = build().npvalue()
+    sums = [n for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
+    assert not sums[0].rule.stored
+    sums[0].npvalue()
+    np.testing.assert_allclose(build().npvalue(), expected, rtol=1e-6)
+    again = current_graph().nodes[sums[0].index]
+    assert again.rule is sums[0].rule
+    assert again.rule.stored
+    assert again in current_graph().cells
+
+
+def test_batches_of_different_sizes_are_stretched():
+    """An input of one element, a state of two: the step is made with every check."""
+    builder = dy.VanillaLSTMBuilder(1, 3, 4, dy.ParameterCollection())
+    dy.renew_cg()
+    one, two = dy.inputVector([1, 2, 3]), dy.inputTensor(np.eye(3)[:, :2], batched=True)
+    state = builder.initial_state().add_inputs([one, two, one, one, one])[-1]
+    apart = []
+    for row in np.eye(3)[:2]:
+        single = dy.inputVector(row)
+        last = builder.initial_state().add_inputs([one, single, one, one, one])[-1]
+        apart.append(last.output().npvalue())
+    np.testing.assert_allclose(state.output().npvalue(), np.transpose(apart), rtol=1e-5)
