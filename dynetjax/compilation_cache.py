@@ -10,18 +10,20 @@ import hashlib
 import os
 import pathlib
 import platform
+import time
 
 import jax
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
 MOST_BYTES = 1 << 30
+LOOKED, DAY = ".looked", 24 * 3600  # a file that tells when; seconds
 
 
 def keep_compilations() -> None:
     """Have JAX keep what it compiles in ``$DYNETJAX_CACHE_DIR``, unless that is empty.
 
     By default the folder is ``~/.cache/dynetjax``. What JAX was told otherwise comes
-    first. When there is more than `MOST_BYTES` in it, the oldest half goes.
+    first. Once a day, when there is more than `MOST_BYTES` in it, the oldest half goes.
     """
     _keep_short_ones()
     given = getattr(jax.config, "jax_compilation_cache_dir", None)
@@ -32,7 +34,8 @@ def keep_compilations() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             jax.config.update("jax_compilation_cache_dir", str(folder))
-            _shorten(folder)
+            if _is_due(folder / LOOKED):
+                _shorten(folder)
 
 
 def _keep_short_ones() -> None:
@@ -67,6 +70,14 @@ def _processor() -> str:
             elif not line.strip():  # the next core
                 break
     return hashlib.sha256("".join(about).encode()).hexdigest()[:12]
+
+
+def _is_due(mark: pathlib.Path) -> bool:
+    """Whether a day has gone by since this was last true; a look takes long."""
+    if mark.exists() and time.time() - mark.stat().st_mtime < DAY:
+        return False
+    mark.touch()
+    return True
 
 
 def _shorten(folder: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from dynetjax import compilation_cache
-from dynetjax.compilation_cache import VARIABLE, keep_compilations
+from dynetjax.compilation_cache import DAY, LOOKED, VARIABLE, keep_compilations
 
 PROGRAM = """\
 import dynetjax as dy
@@ -66,6 +66,11 @@ def folder(tmp_path, monkeypatch):
     jax.config.update("jax_compilation_cache_dir", before)
 
 
+def numbers(folder):
+    """The names of the files that a test made."""
+    return {int(file.name) for file in folder.iterdir() if file.name != LOOKED}
+
+
 def test_the_oldest_half_goes(folder, monkeypatch):
     monkeypatch.setattr(compilation_cache, "MOST_BYTES", 1000)
     folder.mkdir()
@@ -73,8 +78,24 @@ def test_the_oldest_half_goes(folder, monkeypatch):
         (folder / f"{k}").write_bytes(bytes(100))
         os.utime(folder / f"{k}", (k, k))
     keep_compilations()
-    assert {int(file.name) for file in folder.iterdir()} == {7, 8, 9, 10, 11}
+    assert numbers(folder) == {7, 8, 9, 10, 11}
     assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+def test_a_look_a_day(folder, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MOST_BYTES", 100)
+    keep_compilations()
+    for k in range(2):
+        (folder / f"{k}").write_bytes(bytes(100))
+        os.utime(folder / f"{k}", (k, k))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compilations()
+    assert numbers(folder) == {0, 1}
+    yesterday = (folder / LOOKED).stat().st_mtime - DAY
+    os.utime(folder / LOOKED, (yesterday, yesterday))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compilations()
+    assert not numbers(folder)
 
 
 def test_a_folder_that_cannot_be_made(folder):
