@@ -126,12 +126,13 @@ class ComputationGraph:
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
         known = _decided.get(circumstances(op, operands, static, batch))
-        if known is not None and not repeated(known[0], operands):
+        if known is not None:
             rule, more, lengths = known
-            node = self._node(rule, operands, batch)
-            node.data, node.lengths = (*given_data(op, data), *more), lengths
-            self._enter(node)
-            return node
+            if len(rule.eats) < 2 or not repeated(rule, operands):
+                node = self._node(rule, operands, batch)
+                node.data, node.lengths = (*given_data(op, data), *more), lengths
+                self._enter(node)
+                return node
         node = self._node(_undecided, operands, batch)
         parts = self._decide(node, op, static, data, batch)
         about = circumstances(op, operands, static, batch)
@@ -181,9 +182,10 @@ class ComputationGraph:
         """`add`; `table` is to know the rule next time, by static arguments if any."""
         node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
+        if rule.signature.op is not op:
+            return node
         lanes = any(not view.kind.uniform for view in rule.operands)
         plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
-        plain = plain and rule.signature.op is op
         plain = plain and is_for(rule, operands)
         if plain and lanes:
             seen = zip(operands, rule.operands, strict=True)

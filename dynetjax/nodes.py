@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from dynetjax.dims import Dim, DimError, Shape
@@ -80,7 +81,7 @@ def given_data(op: Op, data: Any) -> tuple:
     return data if isinstance(data, tuple) else (data,)
 
 
-def repeated(rule: Rule, operands: tuple[Expression, ...]) -> tuple[int, ...]:
+def repeated(rule: Rule, operands: Sequence[Expression]) -> tuple[int, ...]:
     """Operands that would become part of the node twice."""
     seen: set[int] = set()
     found = []

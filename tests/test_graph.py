@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.ops.registry import LOOKUP
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +156,24 @@ def test_each_thread_has_its_graph():
     thread.join()
     assert found == [9.0]
     assert (x + 1).value() == 2.0
+
+
+def test_parts_of_a_list_are_inlined_the_second_time_as_well():
+    """What one list uses is a part of it; what two use, or one twice, is not."""
+    pc = dy.ParameterCollection()
+    table = pc.lookup_parameters_from_numpy(np.arange(6.0).reshape(3, 2) / 10)
+
+    def build():
+        dy.renew_cg()
+        a, b = dy.exp(table[0]), dy.exp(table[1])
+        c = dy.square(table[2])
+        return dy.concatenate([a, b]), dy.concatenate([c, c])
+
+    expected = np.exp([0, 0.1, 0.2, 0.3]), np.square([0.4, 0.5] * 2)
+    for _ in range(3):
+        once, twice = build()
+        np.testing.assert_allclose(once.npvalue(), expected[0], rtol=1e-6)
+        np.testing.assert_allclose(twice.npvalue(), expected[1], rtol=1e-6)
+    once, _ = build()
+    assert len(once.inner) == 2
+    assert all(once.graph.cells[k].rule.signature.op.form == LOOKUP for k in once.inner)

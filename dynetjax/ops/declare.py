@@ -19,7 +19,7 @@ from typing import Any
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.nodes import is_for
+from dynetjax.nodes import is_for, repeated
 from dynetjax.ops.registry import FAN_IN, Op
 
 # What users call for every node is written out, so that it costs no more than it must:
@@ -282,10 +282,11 @@ def _list_builder(operation: Op, others, accept) -> Any:
             static, data, batch = accept(operation.name, dims, *rest)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
-        plain = not (rule.eats or rule.signature.stretched or operation.batch_matters)
+        plain = not (rule.signature.stretched or operation.batch_matters)
         plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
         if plain and data is None and not kwargs and is_for(rule, xs):
-            known[args, *[x.view for x in xs]] = rule
+            seen = zip(xs, rule.operands, strict=True)
+            known[args, *[x.view or view for x, view in seen]] = rule
         return node
 
     built: Any = build
@@ -314,6 +315,9 @@ def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
                         return None
                     graph, lanes = x.graph, x.lanes
                 read += x.args
+        eats = rule.eats
+        if len(eats) > 1 and repeated(rule, xs):
+            return None
         nodes, cells = graph.open, graph.cells
         node = Expression()
         node.graph, node.index = graph, len(nodes)
@@ -327,6 +331,8 @@ def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
         nodes.append(node)
     except (KeyError, AttributeError, TypeError):
         return None
+    for k in eats:
+        xs[k].view = None
     return node
 
 
