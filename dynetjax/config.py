@@ -16,7 +16,7 @@ from dynetjax.graph import note_lines
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
-_OBJECTS = 50_000  # more than were freed, before the collector looks at the youngest
+_OBJECTS = 200_000  # more than were freed, before the collector looks at the youngest
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
 _THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
 _GPU_FLAG = "--xla_gpu_deterministic_ops=true"

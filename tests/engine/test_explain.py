@@ -188,7 +188,7 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
         assert second > 0
 
     @pytest.mark.parametrize(
-        ("before", "after"), [(700, 50_000), (90_000, 90_000), (0, 0)]
+        ("before", "after"), [(700, 200_000), (900_000, 900_000), (0, 0)]
     )
     def test_the_garbage_collector(self, before, after):
         """It looks at large graphs less often, unless told otherwise."""
