@@ -7,6 +7,7 @@ are much too large; and what is small beside the others has room to spare.
 """
 
 import math
+from functools import lru_cache
 
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
@@ -32,6 +33,7 @@ def first_room(
     return 1 << (first.bit_length() - 1)
 
 
+@lru_cache(maxsize=1 << 14)
 def rounded(rows: int, row_bytes: int) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
     room = first_room(row_bytes)
