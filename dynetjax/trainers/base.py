@@ -255,8 +255,9 @@ def check_pending() -> None:
     Raises:
         RuntimeError: see `Trainer.update`.
     """
-    for trainer in list(_unread):
-        trainer.check()
+    if _unread:  # to go through a weak set takes long, even if it is empty
+        for trainer in list(_unread):
+            trainer.check()
 
 
 def trace_by(trace: Callable[[], str]) -> None:
