@@ -17,9 +17,10 @@ WORKERS = "tf_XLAEigen"  # what XLA calls them
 @cache
 def stand_back() -> None:
     """Make XLA's threads batch work, on Linux. They are there once anything has run."""
-    if sys.platform != "linux":
+    tasks = Path("/proc/self/task")
+    if sys.platform != "linux" or not tasks.is_dir():
         return
-    for task in Path("/proc/self/task").iterdir():
+    for task in tasks.iterdir():
         try:
             if (task / "comm").read_text().startswith(WORKERS):
                 parameters = os.sched_param(0)
