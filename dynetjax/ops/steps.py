@@ -131,6 +131,7 @@ def _carefully(
     products = product_rules([b, W_x, x, W_h, h])
     stored = [node.rule.stored for node in (total, gates, cell, output)]
     usual = None not in key and key[-3:] == (x.view, h.view, c.view)
+    usual = usual and x.lanes == h.lanes == c.lanes  # none of them is stretched
     if usual and products and stored == [False, True, True, True]:
         product, recurrent = products
         if product.stored and not recurrent.stored:

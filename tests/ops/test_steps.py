@@ -80,3 +80,14 @@ def test_batches_of_different_sizes_are_stretched():
         last = builder.initial_state().add_inputs([one, single, one, one, one])[-1]
         apart.append(last.output().npvalue())
     np.testing.assert_allclose(state.output().npvalue(), np.transpose(apart), rtol=1e-5)
+
+
+def test_what_is_noted_of_a_stretched_input_is_for_no_other():
+    """The sizes are those of no other test, whose rules are settled otherwise."""
+    builder = dy.VanillaLSTMBuilder(1, 5, 6, dy.ParameterCollection())
+    for _ in range(4):  # until all rules are settled
+        dy.renew_cg()
+        one, two = dy.inputVector(range(5)), dy.inputTensor(np.eye(5, 2), batched=True)
+        builder.initial_state().transduce([two, two, one, two, two])[-1].npvalue()
+    sums = [n.rule for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
+    assert [bool(rule.signature.stretched) for rule in sums] == [0, 0, 1, 0, 0]
