@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 import dynetjax as dy
 
-MODULES = (
+PACKAGES = (
     "asyncio email http importlib json logging multiprocessing unittest urllib xml"
 )
 
@@ -47,7 +47,7 @@ def standard_library():
     """(train, dev) lists of trees of functions, split by file, labelled by package."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     parts: tuple[list, list] = [], []
-    for label, package in enumerate(MODULES.split()):
+    for label, package in enumerate(PACKAGES.split()):
         for k, file in enumerate(sorted((root / package).rglob("*.py"))):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -63,10 +63,11 @@ def from_sexpr(tokens):
     return label, parts[0] if len(parts) == 1 else parts
 
 
-def stanford(file):
-    """The sentiment trees of a file, one s-expression a line."""
-    lines = [re.findall(r"[()]|[^ ()]+", line) for line in file.open(encoding="utf-8")]
-    return [from_sexpr(iter(tokens[1:])) for tokens in lines]
+def stanford(folder):
+    """(train, dev) lists of sentiment trees."""
+    texts = [(folder / f"{part}.txt").read_text("utf-8") for part in ("train", "dev")]
+    found = [[re.findall(r"[()]|[^ ()]+", s) for s in t.splitlines()] for t in texts]
+    return [[from_sexpr(iter(tokens[1:])) for tokens in part] for part in found]
 
 
 class TreeLSTM:
@@ -114,8 +115,7 @@ def main():
     args = parser.parse_args()
     dy.reset_random_seed(1)
     random.seed(1)
-    files = [args.sst / f"{part}.txt" for part in ("train", "dev") if args.sst]
-    train, dev = map(stanford, files) if files else standard_library()
+    train, dev = stanford(args.sst) if args.sst else standard_library()
     random.shuffle(train)
     train, dev = (train[:60], dev[::40]) if args.quick else (train[:4000], dev)
     counts = Counter(w for tree in train for w in words(tree))

@@ -8,6 +8,7 @@ cores such threads take the place of the one that builds the next graph. As batc
 
 import os
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -21,9 +22,7 @@ def stand_back() -> None:
     if sys.platform != "linux" or not tasks.is_dir():
         return
     for task in tasks.iterdir():
-        try:
+        with suppress(OSError):  # the thread is gone, or somebody forbids it
             if (task / "comm").read_text().startswith(WORKERS):
                 parameters = os.sched_param(0)
                 os.sched_setscheduler(int(task.name), os.SCHED_BATCH, parameters)
-        except OSError:  # the thread is gone, or somebody forbids it
-            continue
