@@ -15,7 +15,7 @@ from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.stats import count, phase
-from dynetjax.engine.tiling import Tiling, tile
+from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
@@ -277,10 +277,9 @@ def _plan(
 ) -> tuple[Tiling, Plan]:
     """The stored nodes from `start` on, and their plan."""
     while True:
-        tiling = tile(graph, start, len(graph.cells))
-        plan = make_plan(tiling, [node.args[0] - start for node in asked], full)
-        if plan is not None:
-            return tiling, plan
+        found = make_plan(graph, start, asked, full)
+        if found is not None:
+            return found
         _settle(graph, state, asked)
 
 

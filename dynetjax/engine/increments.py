@@ -9,7 +9,7 @@ planned once.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from dynetjax.engine.schedule import Block, Schedule
 from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
-from dynetjax.engine.tape import STRUCTURE, Lanes, TapeWriter
+from dynetjax.engine.tape import Column, Lanes, TapeWriter
 from dynetjax.engine.tiling import Tiling, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -66,30 +66,16 @@ class Group:
     def macro(self) -> int:
         return self.step.wires.macros[0]
 
-    @property
-    def has_data(self) -> bool:
-        """Whether anything but structure stands on its tape."""
-        return any(what not in STRUCTURE for what, *_ in self.step.wires.columns[0])
-
-    def write(
-        self,
-        tape: np.ndarray,
-        cells: list[Expression],
-        draws: Draws,
-        again: bool,
-    ) -> None:
-        """Write its part of the tape; if `again`, only the runtime data of `cells`."""
+    def write(self, tape: np.ndarray) -> list[Column]:
+        """Write its part of the tape, but for runtime data; where that is."""
         part = tape[self.start : self.start + self.step.program.tape_size]
-        self.writer(cells, draws).write(self.step, part, again)
+        writer = self.writer([])
+        writer.write(self.step, part)
+        return writer.columns(self.step, self.start)
 
-    def writer(self, cells: list[Expression], draws: Draws) -> TapeWriter:
+    def writer(self, cells: list[Expression], draws: Draws = undrawn) -> TapeWriter:
         """What writes for an increment with these nodes."""
-        macro, args = self.macro, {}
-        if MACROS[macro].fields:
-            inner = [cells[k].inner for k in self.tiling.nodes[macro].tolist()]
-            args[macro] = list(zip(*inner, strict=True))
-        tiling = replace(self.tiling, cells=cells, args=args)
-        return TapeWriter(tiling, self.layout, self.lanes, draws)
+        return TapeWriter(self.tiling.of(cells), self.layout, self.lanes, draws)
 
 
 @dataclass(slots=True)
@@ -98,8 +84,8 @@ class Pattern:
 
     Attributes:
         sequence: what runs.
-        groups: of nodes, by the part of the sequence that runs them; those with
-            runtime data on the tape are `data`.
+        groups: of nodes, by the part of the sequence that runs them.
+        data: groups that have runtime data on the tape, and where.
         group, lane, row: of each node: the part, its first lane, and its first row
             among those of the increment.
         pool: of each node, the number of its pool.
@@ -113,7 +99,7 @@ class Pattern:
 
     sequence: Sequence
     groups: dict[int, Group]
-    data: list[Group]
+    data: list[tuple[Group, list[Column]]]
     work: list[tuple[str, int, int, int]]
     group: list[int]
     lane: list[int]
@@ -143,8 +129,8 @@ class Pattern:
         tape = self.tape + np.array([0, *used], np.int32)[self.own]
         if rows:
             tape[self.at] += np.array(rows, np.int32)[self.read]
-        for group in self.data:
-            group.write(tape, cells, draws, again=True)
+        for group, columns in self.data:
+            group.writer(cells, draws).fill(columns, tape)
         return tape, [self._given(k, cells, draws) for k in self.sequence.given]
 
     def _given(self, k: int, cells: list[Expression], draws: Draws) -> Array:
@@ -293,7 +279,7 @@ def _make(
     row = np.zeros(len(tiling.batch) + 1, np.int64)
     group, pool = lane.copy(), lane.copy()
     first = [1] * len(sequence.pools)
-    groups = {}
+    groups: dict[int, Group] = {}
     for k, nodes, size in zip(places, sets, sizes, strict=True):
         part, wires = sequence.parts[k], sequence.wires[k]
         number = part.pools[part.program.body.cells[0].pool]
@@ -310,10 +296,13 @@ def _make(
     stride = int(tiling.batch[len(tiling) :].max(initial=1))
     row[len(tiling) : -1] = -stride * np.arange(1, len(older) + 1)
     tape, own = np.zeros(sequence.size, np.int32), np.zeros(sequence.size, np.int64)
+    data = []
     for k, part in enumerate(sequence.parts):
         here = slice(part.start, part.start + part.program.tape_size)
         if k in groups:
-            groups[k].write(tape, tiling.cells, undrawn, again=False)
+            columns = groups[k].write(tape)
+            if columns:
+                data.append((groups[k], columns))
         else:  # it writes zeros after all rows
             tape[part.start + 1] = first[part.pools[part.program.body.cells[0].pool]]
         _mark_rows(own[here], part)
@@ -327,7 +316,7 @@ def _make(
     return Pattern(
         sequence,
         groups,
-        [group for group in groups.values() if group.has_data],
+        data,
         [group.step.work for group in groups.values()],
         group.tolist(),
         lane.tolist(),
@@ -342,7 +331,7 @@ def _make(
 
 
 def _merged(tiling: Tiling) -> Tiling:
-    """The same with one macro for all that are alike; runtime data is left out."""
+    """The same with one macro for all that are alike."""
     tiling.macro_of = np.array([alike(m) for m in tiling.macro_of.tolist()], np.int64)
     nodes: dict[int, list] = {}
     columns: dict[int, list] = {}
@@ -358,7 +347,7 @@ def _merged(tiling: Tiling) -> Tiling:
     tiling.columns = {
         m: np.concatenate(parts, axis=1)[:, order[m]] for m, parts in columns.items()
     }
-    tiling.rows, tiling.args = {}, {}
+    tiling.rows = {}
     for macro, parts in rows.items():
         reader, position, read = (np.concatenate(p) for p in zip(*parts, strict=True))
         by_reader = np.argsort(reader, kind="stable")
@@ -405,7 +394,6 @@ def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
         columns,
         rows,
         tiling.elements,
-        {},
         tiling.single,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import label, variants_of
 from dynetjax.engine.fused import HOT, Fusion, numbered
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.rooms import LEAST, Sizes
 from dynetjax.engine.schedule import (
@@ -22,7 +22,9 @@ from dynetjax.engine.schedule import (
     settled_width,
 )
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.tiling import Tiling, structure_of, tile
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
 
 KEPT = 256  # plans
@@ -68,6 +70,7 @@ class Plan:
 
     Attributes:
         scope: the facts it was made from.
+        tiling: what it was made for, without the nodes themselves.
         layout: blocks, lanes and rows.
         steps: the blocks in order, with their programs.
         fusion: all components of the scope as one program.
@@ -75,11 +78,13 @@ class Plan:
         differentiable: macros whose results depend on a parameter.
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
-        template: the tape of an earlier graph of this structure, in a list.
+        template: the tape of an earlier graph of this structure, if there was one, and
+            what of it is runtime data.
         ends: nodes that no other reads.
     """
 
     scope: Scope
+    tiling: Tiling
     layout: Schedule
     steps: list[Step]
     fusion: Fusion
@@ -87,36 +92,40 @@ class Plan:
     differentiable: set[int]
     version: int
     lanes: dict[int, Any]
-    template: list[np.ndarray]
     ends: np.ndarray
-
-    def blank_tape(self) -> tuple[np.ndarray, bool]:
-        """A tape to write, and whether all but its runtime data is there already."""
-        if self.template:
-            return self.template[0].copy(), True
-        return np.zeros(self.fusion.size, np.int32), False
+    template: tuple[np.ndarray, list[Any]] | None = None
 
 
-def make_plan(tiling: Tiling, asked: list[int], full: bool = False) -> Plan | None:
-    """Lay out `tiling` for a program that asks for its nodes `asked`.
+def make_plan(
+    graph: ComputationGraph, start: int, asked: list[Expression], full: bool = False
+) -> tuple[Tiling, Plan] | None:
+    """Lay out the stored nodes from `start` on for a program that asks for some.
 
     With `full`, gradients are to flow to constants too. Plans are kept for graphs of
     the same structure. None if rules had to be changed: the graph must be built anew
     to follow them, if it can be.
     """
-    roots = frozenset(tiling.macro_of[asked].tolist())
-    if len(tiling) > MOST_KEPT:
-        return _make(tiling, roots, full)
-    key = tiling.key(), roots, full
+    cells, tiling = graph.cells, None
+    if start or len(cells) > MOST_KEPT:
+        tiling = tile(graph, start, len(cells))
+    key: tuple | None = None
+    if tiling is None:
+        key = structure_of(cells)
+    elif len(tiling) <= MOST_KEPT:
+        key = tiling.key()
+    roots = frozenset([macro_of_rule(node.rule) for node in asked])
     with _lock:
-        found = _plans.pop(key, None)
-        if found is None or found.version != found.scope.version:
-            found = _make(tiling, roots, full)
-        if found is not None:
-            _plans[key] = found
+        plan = _plans.pop((key, roots, full), None)
+        if plan is None or plan.version != plan.scope.version:
+            tiling = tiling or tile(graph, start, len(cells))
+            plan = _make(tiling, roots, full)
+        if plan is None:
+            return None
+        if key is not None:
+            _plans[key, roots, full] = plan
             if len(_plans) > KEPT:
                 del _plans[next(iter(_plans))]
-    return found
+    return tiling or plan.tiling.of(cells[:]), plan
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
@@ -168,6 +177,7 @@ def _lay_out(
         variants.watch(step.wires.body)
     return Plan(
         scope,
+        tiling.of([]),
         layout,
         steps,
         _fusion(scope, layout, steps, full),
@@ -175,7 +185,6 @@ def _lay_out(
         scope.differentiable,
         scope.version,
         {},
-        [],
         np.flatnonzero(np.bincount(reads[2], minlength=len(tiling)) == 0),
     )
 

@@ -21,7 +21,7 @@ from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
-from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.tape import Column, TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -111,14 +111,25 @@ class Run:
 
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
-        tape, again = self.plan.blank_tape()
-        for step in self.plan.steps:
-            self.tapes.write(step, self.part(tape, step), again)
+        plan = self.plan
+        if plan.template is None:
+            plan.template = self._template()
+        template, columns = plan.template
+        tape = template.copy()
+        self.tapes.fill(columns, tape)
+        for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
-        if not again:  # and only now: a tape half written is no template
-            self.plan.template.append(tape)
         self._tape = tape
+
+    def _template(self) -> tuple[np.ndarray, list[Column]]:
+        """The tape without runtime data, and what there is of that."""
+        plan, columns = self.plan, []
+        tape = np.zeros(plan.fusion.size, np.int32)
+        for step in plan.steps:
+            self.tapes.write(step, self.part(tape, step))
+            columns += self.tapes.columns(step, plan.fusion.parts[step.part].start)
+        return tape, columns
 
     def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""

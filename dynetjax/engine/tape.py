@@ -5,8 +5,8 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,12 +32,14 @@ class Lanes:
         count: batch size of each node.
         element: batch element of each entry; None where every node has one.
         at: lane of each entry, over all trips.
+        nodes, numbers: the nodes, as an array and as a list.
     """
 
-    __slots__ = ("at", "count", "element", "nodes")
+    __slots__ = ("at", "count", "element", "nodes", "numbers")
 
     def __init__(self, tiling: Tiling, plan: Schedule, nodes: np.ndarray):
         self.nodes = nodes
+        self.numbers: list[int] = nodes.tolist()
         self.count = tiling.batch[nodes]
         self.element = None
         self.at = plan.lane[nodes]
@@ -48,6 +50,15 @@ class Lanes:
     def spread(self, each: np.ndarray) -> np.ndarray:
         """What holds for each node, on the last axis, for each entry."""
         return each if self.element is None else each.repeat(self.count, axis=-1)
+
+
+class Column(NamedTuple):
+    """Runtime data of a macro's nodes, and where on a tape it is."""
+
+    macro: int
+    what: str
+    where: list
+    at: np.ndarray
 
 
 class TapeWriter:
@@ -71,30 +82,35 @@ class TapeWriter:
             found = self._lanes[macro] = Lanes(self.tiling, self.plan, nodes)
         return found
 
-    def write(self, step: Step, tape: np.ndarray, again: bool) -> None:
-        """Write the tape of a block over zeros; if `again`, only its runtime data."""
+    def write(self, step: Step, tape: np.ndarray) -> None:
+        """Write the tape of a block over zeros, but for runtime data."""
         wires = step.wires
-        head = 1 + len(wires.macros)
-        if not again:
-            tape[0] = step.block.trips
-            tape[1:head] = [self.plan.base[m] for m in wires.macros]
+        tape[0] = step.block.trips
+        tape[1 : 1 + len(wires.macros)] = [self.plan.base[m] for m in wires.macros]
         for macro, own, block in self._blocks(step, tape):
-            self._write(block, macro, own, again)
-
-    def _write(self, block: np.ndarray, macro: int, own: list, again: bool) -> None:
-        """The columns of one macro: which lanes are real, the leaves, runtime data."""
-        lanes = self.lanes(macro)
-        leaves = [k for what, k, *_ in own if what == "leaf"]
-        if not again:
+            lanes = self.lanes(macro)
+            leaves = [k for what, k, *_ in own if what == "leaf"]
             block[0, lanes.at] = 1
             if macro in self.tiling.rows:
                 self._write_operands(block[1:], macro, lanes)
             elif leaves:
                 read = self.tiling.columns[macro][leaves]
                 block[1 : 1 + len(leaves), lanes.at] = self._rows(lanes, read)
-        for k, (what, *where) in enumerate(own):
-            if what not in STRUCTURE:
-                block[k, lanes.at] = self._runtime(lanes, macro, what, where)
+
+    def columns(self, step: Step, start: int) -> list[Column]:
+        """The runtime data of a block; its tape begins at `start`."""
+        found = []
+        for macro, own, block in self._blocks(step, np.arange(step.program.tape_size)):
+            at = self.lanes(macro).at
+            for k, (what, *where) in enumerate(own):
+                if what not in STRUCTURE:
+                    found.append(Column(macro, what, where, start + block[k, at]))
+        return found
+
+    def fill(self, columns: Iterable[Column], tape: np.ndarray) -> None:
+        """Write runtime data."""
+        for macro, what, where, at in columns:
+            tape[at] = self._runtime(self.lanes(macro), macro, what, where)
 
     def clear(self, step: Step, tape: np.ndarray, nodes: np.ndarray) -> None:
         """Let the lanes of `nodes` be empty in the written tape of a block."""
@@ -172,7 +188,8 @@ class TapeWriter:
                 table.will_read(ids)
             return ids
         step, field = where
-        found = self.tiling.args[macro][MACROS[macro].fields[step, field]]
+        place, cells = MACROS[macro].fields[step, field], self.tiling.cells
+        found = [cells[n].inner[place] for n in lanes.numbers]
         if what == "i":
             return _spread(lanes, found, np.int32)
         if what == "f":
@@ -182,7 +199,7 @@ class TapeWriter:
     def row_ids(self, lanes: Lanes) -> np.ndarray:
         """The rows of a table that LOOKUP nodes read, lane by lane."""
         cells = self.tiling.cells
-        return _spread(lanes, [cells[n].data for n in lanes.nodes.tolist()], np.int32)
+        return _spread(lanes, [cells[n].data for n in lanes.numbers], np.int32)
 
     def _keys(self, lanes: Lanes, found: Sequence[int], second: bool) -> np.ndarray:
         """Half of a random key: of the seed, the node's number and the element."""
@@ -198,7 +215,7 @@ class TapeWriter:
         """Numbers given for the nodes of an INPUT macro: ``[capacity, *shape]``."""
         rows = np.zeros((capacity, *MACROS[macro].shape), np.float32)
         lanes, cells = self.lanes(macro), self.tiling.cells
-        given = [cells[n].data for n in lanes.nodes.tolist()]
+        given = [cells[n].data for n in lanes.numbers]
         rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
 

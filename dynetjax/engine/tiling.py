@@ -5,11 +5,14 @@ read here have the numbers after that. They are no part of it, or stand here as
 *imports*, sources with rows to copy.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS, import_of, macro_of_rule
+from dynetjax.engine.macros import MACROS, Macro, import_of, macro_of_rule
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
@@ -33,7 +36,6 @@ class Tiling:
         rows: for each macro of those forms, the arrays (reader, operand position,
             node read), one entry per operand.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
-        args: for each macro with runtime data, the args of its nodes, transposed.
         single: no node has more than one batch element.
         blank: leaf slots that read NOTHING, once `reads` has looked.
     """
@@ -47,7 +49,6 @@ class Tiling:
     columns: dict[int, np.ndarray]
     rows: dict[int, Reads]
     elements: dict[int, list[int]]
-    args: dict[int, list[tuple]]
     single: bool = True
     blank: set[int] = field(default_factory=set)
 
@@ -55,11 +56,15 @@ class Tiling:
         return len(self.cells)
 
     def key(self) -> tuple:
-        """What graphs of the same structure share."""
+        """What parts of graphs share that have the same structure."""
         arrays = [self.macro_of, self.batch, *self.columns.values()]
         arrays += [a for parts in self.rows.values() for a in parts]
         elements = tuple((n, tuple(e)) for n, e in self.elements.items())
         return (*[a.tobytes() for a in arrays], elements)
+
+    def of(self, cells: list[Expression]) -> "Tiling":
+        """The same of other nodes, those of a graph of the same structure."""
+        return replace(self, cells=cells)
 
     def reads(self) -> Reads:
         """Every row of this part that is read: (reader, slot, node read).
@@ -108,6 +113,45 @@ class Tiling:
         return np.array(found, np.int64)
 
 
+def macros_of(cells: list[Expression]) -> list[int]:
+    """The macro of each node."""
+    macros = [cell.rule.macro for cell in cells]
+    if -1 in macros:
+        macros = [macro_of_rule(cell.rule) for cell in cells]
+    return macros
+
+
+def structure_of(cells: list[Expression]) -> tuple:
+    """What whole graphs of the same structure share; it takes less time than a key."""
+    macros = macros_of(cells)
+    inner: list[Any] = [cell.inner for cell in cells]
+    for m in set(macros).difference(_structural):
+        _structural[m] = _structural_args(MACROS[m])
+    for k, args in [(k, _structural[m]) for k, m in enumerate(macros)]:
+        if args is not None:
+            inner[k] = args(cells[k])
+    return tuple(macros), tuple([cell.lanes for cell in cells]), tuple(inner)
+
+
+# By macro: what of a node's args is structure, or None where all of them are.
+_structural: dict[int, Callable[[Expression], Any] | None] = {}
+
+
+def _structural_args(macro: Macro) -> Callable[[Expression], Any] | None:
+    if macro.form in (REDUCE, GATHER):
+        return _args_with_elements
+    if not macro.fields:
+        return None
+    if not macro.places:
+        return lambda cell: ()
+    chosen = itemgetter(*macro.places)
+    return lambda cell: chosen(cell.inner)
+
+
+def _args_with_elements(cell: Expression) -> Any:
+    return cell.inner if cell.data is None else (cell.inner, tuple(cell.data))
+
+
 def tile(
     graph: ComputationGraph, start: int, stop: int, importing: bool = True
 ) -> Tiling:
@@ -116,16 +160,13 @@ def tile(
     With `importing`, what was computed before and is read stands there as imports.
     """
     cells = graph.cells[start:stop]
-    macros = [cell.rule.macro for cell in cells]
-    if -1 in macros:
-        macros = [macro_of_rule(cell.rule) for cell in cells]
+    macros = macros_of(cells)
     tiling = Tiling(
         cells,
         start,
         np.zeros(0, np.int64),
         np.array([cell.lanes for cell in cells], np.int64),
         np.array(macros, np.int64),
-        {},
         {},
         {},
         {},
@@ -153,7 +194,7 @@ def _take_in(tiling: Tiling, macro: int, nodes: np.ndarray, args: list[tuple]) -
     tiling.nodes[macro] = nodes
     if kind.form == MAP:
         if kind.fields:
-            by_place = tiling.args[macro] = list(zip(*args, strict=True))
+            by_place = list(zip(*args, strict=True))
             args = [by_place[p] for p in kind.places]
             columns = np.array(args, np.int64).reshape(len(args), len(nodes))
         else:
