@@ -18,6 +18,7 @@ from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows, zeros
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
@@ -83,7 +84,7 @@ class Fusion:
     Attributes:
         parts: in order.
         pools, uniforms: the scope's pools and the kind ids, by number.
-        size: of the tape.
+        size: of the tape; `places` says where on it is what.
         runs: how often it was asked for.
         number: of `parts`, which is quicker to look up.
         pool_bytes: of the rows of all pools.
@@ -93,6 +94,7 @@ class Fusion:
     pools: list[int]
     uniforms: tuple[int, ...]
     size: int
+    places: Places
     pool_bytes: int
     runs: int = field(default=0)
     number: int = field(init=False)

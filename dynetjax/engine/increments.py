@@ -18,6 +18,7 @@ from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import Part
 from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.places import places_of
 from dynetjax.engine.plan import Step
 from dynetjax.engine.program import empty
 from dynetjax.engine.schedule import Block, Schedule
@@ -25,7 +26,7 @@ from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
 from dynetjax.engine.tape import Column, Lanes, TapeWriter
-from dynetjax.engine.tiling import Tiling, tile
+from dynetjax.engine.tiling import Tiling, structure_of, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
@@ -68,10 +69,10 @@ class Group:
 
     def write(self, tape: np.ndarray) -> list[Column]:
         """Write its part of the tape, but for runtime data; where that is."""
-        part = tape[self.start : self.start + self.step.program.tape_size]
-        writer = self.writer([])
-        writer.write(self.step, part)
-        return writer.columns(self.step, self.start)
+        step, writer = self.step, self.writer([])
+        places = places_of([(step.wires, step.program.lanes, self.start)])
+        writer.write([(step, self.start)], places, tape)
+        return writer.data(places)
 
     def writer(self, cells: list[Expression], draws: Draws = undrawn) -> TapeWriter:
         """What writes for an increment with these nodes."""
@@ -262,7 +263,8 @@ def _key(
 def _make(
     graph: ComputationGraph, start: int, older: list[int], roots: tuple[int, ...]
 ) -> Pattern | None:
-    tiling = _merged(tile(graph, start, len(graph.cells), importing=False))
+    structure = structure_of(graph.cells[start:])
+    tiling = tile(graph, start, structure, importing=False, as_if=alike)
     sets = _groups(tiling)
     sizes = [int(tiling.batch[nodes].sum()) for nodes in sets]
     width = next((w for w in WIDTHS if w >= max(sizes)), None)
@@ -290,7 +292,7 @@ def _make(
         block = Block(Component((macro,), False), width, 1)
         step = Step(block, wires, part.program, k, size)
         layout = Schedule([], lane, {macro: first[number]}, row, {})
-        of_group = _only(tiling, macro, nodes)
+        of_group = tiling.only(macro, nodes)
         groups[k] = Group(of_group, layout, {}, step, part.start)
         first[number] += size
     stride = int(tiling.batch[len(tiling) :].max(initial=1))
@@ -330,32 +332,6 @@ def _make(
     )
 
 
-def _merged(tiling: Tiling) -> Tiling:
-    """The same with one macro for all that are alike."""
-    tiling.macro_of = np.array([alike(m) for m in tiling.macro_of.tolist()], np.int64)
-    nodes: dict[int, list] = {}
-    columns: dict[int, list] = {}
-    rows: dict[int, list] = {}
-    for macro, found in tiling.nodes.items():
-        nodes.setdefault(alike(macro), []).append(found)
-        if macro in tiling.columns:
-            columns.setdefault(alike(macro), []).append(tiling.columns[macro])
-        if macro in tiling.rows:
-            rows.setdefault(alike(macro), []).append(tiling.rows[macro])
-    order = {m: np.argsort(np.concatenate(parts)) for m, parts in nodes.items()}
-    tiling.nodes = {m: np.sort(np.concatenate(parts)) for m, parts in nodes.items()}
-    tiling.columns = {
-        m: np.concatenate(parts, axis=1)[:, order[m]] for m, parts in columns.items()
-    }
-    tiling.rows = {}
-    for macro, parts in rows.items():
-        reader, position, read = (np.concatenate(p) for p in zip(*parts, strict=True))
-        by_reader = np.argsort(reader, kind="stable")
-        entries = reader[by_reader], position[by_reader], read[by_reader]
-        tiling.rows[macro] = entries
-    return tiling
-
-
 def _groups(tiling: Tiling) -> list[np.ndarray]:
     """Sets of nodes of one macro, each after all that it reads.
 
@@ -364,38 +340,14 @@ def _groups(tiling: Tiling) -> list[np.ndarray]:
     """
     reader, _, read = tiling.reads()
     level = [0] * len(tiling)
-    for k in np.argsort(reader, kind="stable").tolist():
-        r = int(reader[k])
-        level[r] = max(level[r], level[int(read[k])] + 1)
+    for r, x in zip(reader.tolist(), read.tolist(), strict=True):
+        level[r] = max(level[r], level[x] + 1)
     found: dict[tuple[int, int], list[int]] = {}
     for node, (at, macro) in enumerate(
         zip(level, tiling.macro_of.tolist(), strict=True)
     ):
         found.setdefault((at, int(tiling.nodes[macro][0])), []).append(node)
     return [np.array(found[place]) for place in sorted(found)]
-
-
-def _only(tiling: Tiling, macro: int, nodes: np.ndarray) -> Tiling:
-    """Some nodes of one macro; they keep their numbers."""
-    chosen = np.isin(tiling.nodes[macro], nodes)
-    columns = {m: c[:, chosen] for m, c in tiling.columns.items() if m == macro}
-    rows = {}
-    if macro in tiling.rows:
-        mine = np.isin(tiling.rows[macro][0], nodes)
-        reader, position, read = tiling.rows[macro]
-        rows[macro] = reader[mine], position[mine], read[mine]
-    return Tiling(
-        [],
-        tiling.start,
-        tiling.older,
-        tiling.batch,
-        tiling.macro_of,
-        {macro: nodes},
-        columns,
-        rows,
-        tiling.elements,
-        tiling.single,
-    )
 
 
 def _mark_rows(own: np.ndarray, part: Part) -> None:

@@ -11,7 +11,8 @@ import numpy as np
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import label, variants_of
 from dynetjax.engine.fused import HOT, Fusion, numbered
-from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.rooms import LEAST, Sizes
 from dynetjax.engine.schedule import (
@@ -34,7 +35,7 @@ AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[frozenset[int], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
-_plans: dict[tuple, "Plan"] = {}
+_plans: dict[int, tuple[tuple, "Plan"]] = {}  # by the hash of what they are for
 _lock = threading.RLock()
 
 
@@ -105,27 +106,23 @@ def make_plan(
     the same structure. None if rules had to be changed: the graph must be built anew
     to follow them, if it can be.
     """
-    cells, tiling = graph.cells, None
-    if start or len(cells) > MOST_KEPT:
-        tiling = tile(graph, start, len(cells))
-    key: tuple | None = None
-    if tiling is None:
-        key = structure_of(cells)
-    elif len(tiling) <= MOST_KEPT:
-        key = tiling.key()
-    roots = frozenset([macro_of_rule(node.rule) for node in asked])
+    structure = structure_of(graph.cells[start:])
+    tiling = tile(graph, start, structure) if start else None
+    roots = frozenset([node.rule.macro for node in asked])
+    key = structure if tiling is None else tiling.key(), roots, full
+    number = hash(key)  # which takes as long as everything else about it
     with _lock:
-        plan = _plans.pop((key, roots, full), None)
-        if plan is None or plan.version != plan.scope.version:
-            tiling = tiling or tile(graph, start, len(cells))
+        known, plan = _plans.pop(number, (None, None))
+        if plan is None or plan.version != plan.scope.version or known != key:
+            tiling = tiling or tile(graph, start, structure)
             plan = _make(tiling, roots, full)
         if plan is None:
             return None
-        if key is not None:
-            _plans[key, roots, full] = plan
+        if len(structure.macros) <= MOST_KEPT:
+            _plans[number] = key, plan
             if len(_plans) > KEPT:
                 del _plans[next(iter(_plans))]
-    return tiling or plan.tiling.of(cells[:]), plan
+    return tiling or plan.tiling.of(graph.cells[:]), plan
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
@@ -277,5 +274,9 @@ def _fuse(
         assert made is not None
         several.append((wiring(scope, component, full), made))
     parts, pools, uniforms, tape = numbered(several)
+    places = places_of(
+        (wires, part.program.lanes, part.start)
+        for (wires, _), part in zip(several, parts, strict=True)
+    )
     size = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    return Fusion(parts, pools, uniforms, tape, size)
+    return Fusion(parts, pools, uniforms, tape, places, size)

@@ -124,12 +124,11 @@ class Run:
 
     def _template(self) -> tuple[np.ndarray, list[Column]]:
         """The tape without runtime data, and what there is of that."""
-        plan, columns = self.plan, []
+        plan, places = self.plan, self.plan.fusion.places
         tape = np.zeros(plan.fusion.size, np.int32)
-        for step in plan.steps:
-            self.tapes.write(step, self.part(tape, step))
-            columns += self.tapes.columns(step, plan.fusion.parts[step.part].start)
-        return tape, columns
+        starts = [plan.fusion.parts[step.part].start for step in plan.steps]
+        self.tapes.write(zip(plan.steps, starts, strict=True), places, tape)
+        return tape, self.tapes.data(places)
 
     def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
@@ -147,8 +146,7 @@ class Run:
         if not len(unused):
             return self._tape
         tape = self._tape.copy()
-        for step in self.plan.steps:
-            self.tapes.clear(step, self.part(tape, step), unused)
+        self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
     def _forward_fused(self, fusion: Fusion) -> None:

@@ -16,7 +16,7 @@ from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 LOOP_WIDTHS = (2, 4, 16, 64, 256)
@@ -28,6 +28,7 @@ CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 
 _settled: dict[Body, int] = {}
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class Schedule:
 def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
     """Place every node; None if the scope had to be widened to make it possible."""
     iteration, misplaced = _iterations(scope, tiling, reads)
-    leader, unaligned = _leaders(scope, tiling)
+    leader, unaligned = _leaders(scope, tiling, reads)
     slots = sorted(misplaced | unaligned)
     if slots:
         scope.widen(slots)
@@ -84,14 +85,9 @@ def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[in
         return iteration, set()
     reader, slot, read = reader[inside], slot[inside], read[inside]
     register = scope.in_register[slot]
-    order = np.argsort(reader, kind="stable")
     found = [0] * len(iteration)
-    for r, s, step in zip(
-        reader[order].tolist(),
-        read[order].tolist(),
-        (~register[order]).tolist(),
-        strict=True,
-    ):
+    steps = (~register).tolist()
+    for r, s, step in zip(reader.tolist(), read.tolist(), steps, strict=True):
         at = found[s] + step
         if at > found[r]:
             found[r] = at
@@ -100,50 +96,82 @@ def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[in
     return iteration, set(slot[late].tolist())
 
 
-def _leaders(scope: Scope, tiling: Tiling) -> tuple[np.ndarray, set[int]]:
+def _leaders(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]:
     """The node whose lane each node shares, and register leaves that do not align."""
     leader = np.arange(len(tiling))
-    unaligned: set[int] = set()
     if not scope.registers:
-        return leader, unaligned
-    for macro in sorted(tiling.nodes, key=scope.rank):  # producers come first
-        nodes = tiling.nodes[macro]
-        slot = MACROS[macro].slot
-        columns = tiling.columns.get(macro, ())
-        linked = [k for k in range(len(columns)) if slot + k in scope.registers]
-        if not linked:
-            continue
-        mine = leader[columns[linked[0]]]
-        leader[nodes] = mine
-        if len(set(mine.tolist())) < len(nodes):
-            unaligned.add(slot + linked[0])
-        for k in linked[1:]:
-            if (leader[columns[k]] != mine).any():
-                unaligned.add(slot + k)
-    return leader, unaligned
+        return leader, set()
+    reader, slot, read = reads
+    linked = scope.in_register[slot]
+    reader, slot, read = reader[linked], slot[linked], read[linked]
+    leader[reader[::-1]] = read[::-1]  # what its first such leaf reads
+    following = leader[leader]
+    while (following != leader).any():
+        leader, following = following, following[following]
+    crooked = leader[reader] != leader[read]
+    lanes = leader[reader] * len(MACROS) + tiling.macro_of[reader]
+    lanes = np.sort(lanes[first_of_each(reader)])
+    if not crooked.any() and (lanes[1:] != lanes[:-1]).all():
+        return leader, set()
+    return leader, set(slot[crooked].tolist()) | _shared(tiling, leader, reader, slot)
+
+
+def _shared(tiling: Tiling, leader: np.ndarray, reader, slot) -> set[int]:
+    """The first register leaves of macros of which two nodes would share a lane."""
+    first: dict[int, int] = {}
+    for r, s in zip(reader.tolist(), slot.tolist(), strict=True):
+        first.setdefault(r, s)
+    of_macro: dict[int, list[int]] = {}
+    for r in first:
+        of_macro.setdefault(int(tiling.macro_of[r]), []).append(r)
+    return {
+        first[nodes[0]]
+        for nodes in of_macro.values()
+        if len(set(leader[nodes].tolist())) < len(nodes)
+    }
 
 
 def _place(
     scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
-    lane, row = np.zeros(len(leader), np.int64), np.zeros(len(leader) + 1, np.int64)
-    plan = Schedule([], lane, {}, row, {})
+    """Give every node its lane and its row."""
+    heads = np.flatnonzero(leader == np.arange(len(leader)))
+    component, group = scope.place_of[:, tiling.macro_of[heads]]
+    when, size = iteration[heads], tiling.batch[heads]
+    span = int(when.max(initial=0)) + 1
+    order = np.lexsort((when, group, component))
+    heads, group, size = heads[order], group[order], size[order]
+    cell = component[order] * span + when[order]  # iterations of all components
+    begins = first_of_each(cell) | first_of_each(group)
+    first = np.flatnonzero(begins)
+    before = size.cumsum() - size
+    offset = before - before[first][begins.cumsum() - 1]
+    counts = np.zeros((len(scope.components), span), np.int64)
+    np.maximum.at(counts.ravel(), cell[first], np.add.reduceat(size, first))
+    present = np.flatnonzero(counts.any(axis=1)).tolist()
+    width = _widths(scope, counts, present)
+    chunks = -(-counts // width[:, None])
+    starts = (chunks.cumsum(axis=1) - chunks) * width[:, None]
+    lane = np.zeros(len(leader), np.int64)
+    lane[heads] = starts.ravel()[cell] + offset
+    lane = lane[leader]
+    trips = chunks.sum(axis=1).tolist()
+    blocks = [Block(scope.components[k], int(width[k]), trips[k]) for k in present]
+    return _with_rows(scope, tiling, Schedule(blocks, lane, {}, _NO_ROWS, {}))
+
+
+def _with_rows(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
+    """Say where in its pool each node's rows are, as its lane has it."""
     used: dict[int, int] = {}
-    for component in scope.components:
-        if not any(m in tiling.nodes for m in component.macros):
-            continue
-        block = _lanes(scope, tiling, component, iteration, leader, plan.lane)
-        plan.blocks.append(block)
-        size = block.trips * block.width
-        for macro in component.macros:
-            pool = scope.pools[macro]
-            base = plan.base[macro] = used.get(pool, 1)
-            used[pool] = base + size
-            nodes = tiling.nodes.get(macro)
-            if nodes is not None:
-                plan.row[nodes] = base + plan.lane[nodes]
+    base = np.zeros(len(scope.loop_of), np.int64)
     for block in plan.blocks:
-        used[lanes_key(block.component)] = block.trips * block.width
+        size = block.trips * block.width
+        for macro in block.component.macros:
+            pool = scope.pools[macro]
+            base[macro] = plan.base[macro] = used.get(pool, 1)
+            used[pool] = plan.base[macro] + size
+        used[lanes_key(block.component)] = size
+    plan.row = np.append(base[tiling.macro_of] + plan.lane, 0)
     plan.room = scope.rooms.settle(used, _row_bytes(scope))
     return plan
 
@@ -182,84 +210,34 @@ def _given(macro: int) -> bool:
     return found.form in (INPUT, IMPORT) or (found.form == LOOKUP and large)
 
 
-def _lanes(
-    scope: Scope,
-    tiling: Tiling,
-    component: Component,
-    iteration: np.ndarray,
-    leader: np.ndarray,
-    lane: np.ndarray,
-) -> Block:
-    """Give the nodes of one component their lanes."""
-    if not component.cyclic:
-        return _lanes_once(scope, tiling, component, lane)
-    batch = tiling.batch
-    groups: dict[int, list[np.ndarray]] = {}
-    for macro in component.macros:
-        if macro in tiling.nodes:
-            group = groups.setdefault(component.group[macro], [])
-            group.append(tiling.nodes[macro])
-    offsets, counts = [], np.zeros(1, np.int64)
-    for members in groups.values():
-        nodes = np.concatenate(members)
-        heads = nodes[leader[nodes] == nodes]
-        when = iteration[heads]
-        heads = heads[np.lexsort((heads, when))]
-        when = iteration[heads]
-        size = batch[heads]
-        each = np.bincount(when, weights=size).astype(np.int64)
-        before = np.cumsum(each) - each
-        offsets.append((nodes, heads, np.cumsum(size) - size - before[when], when))
-        counts = _maximum(counts, each)
-    width = _width(scope, component, counts.tolist())
-    chunks = -(-counts // width)
-    first = np.cumsum(chunks) - chunks
-    for nodes, heads, offset, when in offsets:
-        lane[heads] = first[when] * width + offset
-        lane[nodes] = lane[leader[nodes]]
-    return Block(component, width, int(chunks.sum()))
+def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
+    """Lanes in a trip of each component that is present; 1 for others.
 
-
-def _lanes_once(
-    scope: Scope, tiling: Tiling, component: Component, lane: np.ndarray
-) -> Block:
-    """The same where all nodes run together: one after the other."""
-    nodes = tiling.nodes[component.macros[0]]
-    if tiling.single:
-        lanes = len(nodes)
-        lane[nodes] = np.arange(lanes)
-    else:
-        size = tiling.batch[nodes]
-        ends = size.cumsum()
-        lane[nodes] = ends - size
-        lanes = int(ends[-1])
-    width = _width(scope, component, [lanes])
-    return Block(component, width, -(-lanes // width))
-
-
-def _maximum(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise maximum; the shorter counts as zeros at its end."""
-    if len(a) < len(b):
-        a, b = b, a
-    result = a.copy()
-    np.maximum(result[: len(b)], b, out=result[: len(b)])
-    return result
-
-
-def _width(scope: Scope, component: Component, counts: list[int]) -> int:
-    """Lanes in a trip: what costs least, or the settled width if that is near.
-
-    `counts` are the lanes of each iteration.
+    `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
+    width is kept if it is near to what costs least.
     """
-    body = wiring(scope, component).body
-    settled = _settled.get(body)
+    bodies = [wiring(scope, scope.components[k]).body for k in present]
+    width = np.ones(len(counts), np.int64)
+    trip, patience = np.zeros((2, len(counts)), np.int64)
+    for k, body in zip(present, bodies, strict=True):
+        width[k] = _settled.get(body, 1)
+        if body.largest <= LARGE:
+            trip[k], patience[k] = TRIP_COST, PATIENCE
+    cost = (-(-counts // width[:, None])).sum(axis=1) * (trip + width)
+    least = counts.sum(axis=1) + trip * (counts > 0).sum(axis=1)  # of all widths
+    dear = cost > 2 * least + patience
+    for k, body in zip(present, bodies, strict=True):
+        if dear[k] or body not in _settled:
+            lanes = counts[k][counts[k] > 0].tolist()
+            width[k] = _width(body, scope.components[k].cyclic, lanes)
+    return width
+
+
+def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
+    """The width that costs least, or the settled one if that is near."""
     large = body.largest > LARGE
     trip, patience = (0, 0) if large else (TRIP_COST, PATIENCE)
-    if settled is not None:
-        trips = sum([-(-n // settled) for n in counts])
-        if trips * (trip + settled) <= 2 * sum(counts) + patience:
-            return settled  # no width costs less than a lane for each lane
-    widths: tuple[int, ...] = LOOP_WIDTHS if component.cyclic else WIDTHS
+    widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
     if large:
         widths = LARGE_WIDTHS
     cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}

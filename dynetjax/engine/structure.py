@@ -58,6 +58,7 @@ class Scope:
         pools: macro -> representative of the macros whose rows share its pool.
         differentiable: macros whose results depend on a parameter.
         loop_of: per macro, the index of its component if that is cyclic, else -1.
+        place_of: per macro, the index of its component, and its group there.
         in_register: per leaf slot, whether it is read from a register.
     """
 
@@ -74,7 +75,6 @@ class Scope:
         self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
-        self._twins_broken: set[int] = set()
         self.twins: dict[int, int] = {}
         self.components: list[Component] = []
         self.component_of: dict[int, int] = {}
@@ -82,6 +82,7 @@ class Scope:
         self.pools: dict[int, int] = {}
         self.differentiable: set[int] = set()
         self.loop_of = np.zeros(0, np.int64)
+        self.place_of = np.zeros((2, 0), np.int64)
         self.in_register = np.zeros(0, bool)
         self._number([])
 
@@ -103,7 +104,7 @@ class Scope:
             self._ranks[macro] = len(self._ranks)
             if _adds_losses(MACROS[macro]):
                 self._sources.setdefault(MACROS[macro].slot, set()).add(macro)
-        changed |= self._observe_twins(tiling)
+        changed |= self._observe_twins(tiling, macros)
         if changed:
             self._rebuild()
 
@@ -156,24 +157,25 @@ class Scope:
         """Whether a gradient flows back through this leaf."""
         return not self.differentiable.isdisjoint(self.sources(slot))
 
-    def _observe_twins(self, tiling: Tiling) -> bool:
+    def _observe_twins(self, tiling: Tiling, fresh: list[int]) -> bool:
+        """See whether twins still are, and find those of macros that are seen first."""
         changed = False
-        for macro, columns in tiling.columns.items():
-            slot = MACROS[macro].slot
+        if self.twins:
+            before = self._to_twin[tiling.slot]
+            at = np.flatnonzero(before)
+            broken = at[tiling.read[at] != tiling.read[at - before[at]]]
+            changed = len(broken) > 0
+            for slot in set(tiling.slot[broken].tolist()):
+                del self.twins[slot]
+        for macro in fresh:
+            kind = MACROS[macro]
+            if kind.form != MAP:
+                continue
+            columns = tiling.columns(macro)
             for k in range(1, len(columns)):
-                if slot + k in self._twins_broken:
-                    continue
-                twin = self.twins.get(slot + k)
-                if twin is None:
-                    twin = _first_equal(macro, columns, k)
-                    if twin is None:
-                        self._twins_broken.add(slot + k)
-                    else:
-                        self.twins[slot + k] = slot + twin
-                        changed = True
-                elif not np.array_equal(columns[k], columns[twin - slot]):
-                    del self.twins[slot + k]
-                    self._twins_broken.add(slot + k)
+                twin = _first_equal(macro, columns, k)
+                if twin is not None:
+                    self.twins[kind.slot + k] = kind.slot + twin
                     changed = True
         return changed
 
@@ -212,6 +214,7 @@ class Scope:
         self._slot_number = np.zeros(len(SLOT_OWNERS), np.int64)
         self._slot_number[slots] = np.arange(len(slots))
         self._known = np.zeros((len(slots), len(several)), bool)
+        self._note_twins()
 
     def _note_arrays(self) -> None:
         """The facts of use in every graph, as arrays."""
@@ -219,11 +222,22 @@ class Scope:
             row = self._known[self._slot_number[slot]]
             row[self._macro_number[list(sources)]] = True
         self.loop_of = np.full(len(MACROS), -1)
+        self.place_of = np.zeros((2, len(MACROS)), np.int64)
         for k, component in enumerate(self.components):
+            macros = list(component.macros)
             if component.cyclic:
-                self.loop_of[list(component.macros)] = k
+                self.loop_of[macros] = k
+            self.place_of[0, macros] = k
+            self.place_of[1, macros] = [component.group[m] for m in macros]
         self.in_register = np.zeros(len(SLOT_OWNERS), bool)
         self.in_register[list(self.registers)] = True
+        self._note_twins()
+
+    def _note_twins(self) -> None:
+        """How many leaves before each its twin is; 0 where there is none."""
+        self._to_twin = np.zeros(len(SLOT_OWNERS), np.int64)
+        for slot, twin in self.twins.items():
+            self._to_twin[slot] = slot - twin
 
     def _choose_registers(self) -> None:
         self.registers = {}

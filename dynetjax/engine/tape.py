@@ -5,20 +5,20 @@ the columns, each with one number per lane of all trips: rows to read, runtime d
 (floats by their bits), and which lanes are real.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.macros import MACROS
+from dynetjax.engine.places import Places
 from dynetjax.engine.plan import Step
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
-from dynetjax.ops.registry import GATHER, OWNERS
+from dynetjax.ops.registry import OWNERS
 
-STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
 _NODE = np.uint64(0xD6E8FEB86659FD93)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -82,80 +82,77 @@ class TapeWriter:
             found = self._lanes[macro] = Lanes(self.tiling, self.plan, nodes)
         return found
 
-    def write(self, step: Step, tape: np.ndarray) -> None:
-        """Write the tape of a block over zeros, but for runtime data."""
-        wires = step.wires
-        tape[0] = step.block.trips
-        tape[1 : 1 + len(wires.macros)] = [self.plan.base[m] for m in wires.macros]
-        for macro, own, block in self._blocks(step, tape):
-            lanes = self.lanes(macro)
-            leaves = [k for what, k, *_ in own if what == "leaf"]
-            block[0, lanes.at] = 1
-            if macro in self.tiling.rows:
-                self._write_operands(block[1:], macro, lanes)
-            elif leaves:
-                read = self.tiling.columns[macro][leaves]
-                block[1 : 1 + len(leaves), lanes.at] = self._rows(lanes, read)
+    def write(
+        self, steps: Iterable[tuple[Step, int]], places: Places, tape: np.ndarray
+    ) -> None:
+        """Write all but runtime data over zeros; `steps` come with where they begin."""
+        for step, start in steps:
+            macros = step.wires.macros
+            tape[start] = step.block.trips
+            bases = [self.plan.base[m] for m in macros]
+            tape[start + 1 : start + 1 + len(macros)] = bases
+        nodes = np.concatenate([*self.tiling.nodes.values()])
+        tape[self._valid(nodes, places)] = 1
+        at, rows = self._reads(places)
+        tape[at] = rows
+        for macro, start in places.copied.items():
+            if macro in self.tiling.nodes:
+                lanes = self.lanes(macro)
+                tape[start + lanes.at] = self._gathered(macro, lanes.nodes)
 
-    def columns(self, step: Step, start: int) -> list[Column]:
-        """The runtime data of a block; its tape begins at `start`."""
-        found = []
-        for macro, own, block in self._blocks(step, np.arange(step.program.tape_size)):
-            at = self.lanes(macro).at
-            for k, (what, *where) in enumerate(own):
-                if what not in STRUCTURE:
-                    found.append(Column(macro, what, where, start + block[k, at]))
-        return found
+    def clear(self, nodes: np.ndarray, places: Places, tape: np.ndarray) -> None:
+        """Let the lanes of `nodes` be empty."""
+        tape[self._valid(nodes, places)] = 0
+        at, _ = self._reads(places, np.isin(self.tiling.reader, nodes))
+        tape[at] = 0
+        for macro, start in places.copied.items():
+            if macro in self.tiling.nodes:
+                lanes = self.lanes(macro)
+                cleared = lanes.spread(np.isin(lanes.nodes, nodes))
+                tape[start + lanes.at[cleared]] = 0
+
+    def data(self, places: Places) -> list[Column]:
+        """The runtime data of the nodes, and where it belongs."""
+        return [
+            Column(macro, what, where, start + self.lanes(macro).at)
+            for macro, what, where, start in places.data
+            if macro in self.tiling.nodes
+        ]
 
     def fill(self, columns: Iterable[Column], tape: np.ndarray) -> None:
         """Write runtime data."""
         for macro, what, where, at in columns:
             tape[at] = self._runtime(self.lanes(macro), macro, what, where)
 
-    def clear(self, step: Step, tape: np.ndarray, nodes: np.ndarray) -> None:
-        """Let the lanes of `nodes` be empty in the written tape of a block."""
-        for macro, own, block in self._blocks(step, tape):
-            lanes = self.lanes(macro)
-            at = lanes.at[lanes.spread(np.isin(lanes.nodes, nodes))]
-            count = sum(what in STRUCTURE for what, *_ in own)
-            block[:count, at] = 0
+    def _valid(self, nodes: np.ndarray, places: Places) -> np.ndarray:
+        """Where the lanes of `nodes` are marked as real."""
+        tiling = self.tiling
+        at = places.valid[tiling.macro_of[nodes]] + self.plan.lane[nodes]
+        if tiling.single:
+            return at
+        count = tiling.batch[nodes]
+        return at.repeat(count) + _elements(count)
 
-    def _blocks(self, step: Step, tape: np.ndarray) -> Iterator[tuple]:
-        """The macros that have nodes here, their columns, and where these are."""
-        wires = step.wires
-        rows = tape[1 + len(wires.macros) :]
-        columns = rows.reshape(wires.body.columns, step.program.lanes)
-        start = 0
-        for macro, own in zip(wires.macros, wires.columns, strict=True):
-            if macro in self.tiling.nodes:
-                yield macro, own, columns[start : start + len(own)]
-            start += len(own)
-
-    def _rows(self, lanes: Lanes, read: np.ndarray) -> np.ndarray:
-        """Rows of the nodes `read`, one column per node of `lanes`, for every lane."""
-        read = lanes.spread(read)
-        row = self.plan.row[read]
-        if lanes.element is None:
-            return row
-        several = (self.tiling.batch[read] > 1) & (read != NOTHING)
-        return row + np.where(several, lanes.element, 0)
-
-    def _write_operands(self, block: np.ndarray, macro: int, lanes: Lanes) -> None:
-        """The rows that nodes sum, operand by operand; or copy, lane by lane."""
-        if MACROS[macro].form == GATHER:
-            block[0, lanes.at] = self._gathered(macro, lanes.nodes)
-            return
-        plan, batch = self.plan, self.tiling.batch
-        reader, position, read = self.tiling.rows[macro]
-        row = plan.row[read] + self._chosen(reader, position)
-        at = plan.lane[reader]
-        if not self.tiling.single:
-            count = batch[reader]
-            element = _elements(count)
-            row, at, position = (a.repeat(count) for a in (row, at, position))
-            at += element
-            row += np.where(batch[read].repeat(count) > 1, element, 0)
-        block[position, at] = row
+    def _reads(
+        self, places: Places, chosen: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where rows that are read stand, and which they are; of `chosen` reads."""
+        tiling, plan = self.tiling, self.plan
+        standing = places.leaf[tiling.slot] >= 0
+        if chosen is not None:
+            standing &= chosen
+        which = np.flatnonzero(standing)
+        reader, read = tiling.reader[which], tiling.read[which]
+        place, slot = tiling.place[which], tiling.slot[which]
+        at = places.leaf[slot] + places.apart[slot] * place + plan.lane[reader]
+        rows = plan.row[read] + self._chosen(reader, place)
+        if tiling.single:
+            return at, rows
+        count = tiling.batch[reader]
+        element = _elements(count)
+        several = (tiling.batch[read] > 1) & (read != NOTHING)
+        rows = rows.repeat(count) + np.where(several.repeat(count), element, 0)
+        return at.repeat(count) + element, rows
 
     def _chosen(self, reader: np.ndarray, position: np.ndarray) -> Any:
         """Which batch element each operand is, for nodes that name theirs."""
@@ -168,10 +165,14 @@ class TapeWriter:
     def _gathered(self, macro: int, nodes: np.ndarray) -> np.ndarray:
         """Rows copied by GATHER nodes, lane by lane."""
         row, batch = self.plan.row, self.tiling.batch
-        reader, _, read = self.tiling.rows[macro]
+        reader, read = self.tiling.reader, self.tiling.read
         first = np.searchsorted(reader, nodes)
+        last = np.searchsorted(reader, nodes, side="right")
         parts = []
-        for n, operands in zip(nodes.tolist(), np.split(read, first[1:]), strict=True):
+        for n, start, end in zip(
+            nodes.tolist(), first.tolist(), last.tolist(), strict=True
+        ):
+            operands = read[start:end]
             chosen = self.tiling.elements.get(n)
             if chosen is not None:
                 parts.append(row[operands[0]] + np.array(chosen, np.int64))

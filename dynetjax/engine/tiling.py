@@ -1,23 +1,79 @@
-"""A part of a graph as arrays: the stored nodes that one run computes, by macro.
+"""A part of a graph as arrays: the stored nodes that one run computes, and their reads.
 
 Nodes get local numbers, in the graph's order. Nodes that were computed before and are
 read here have the numbers after that. They are no part of it, or stand here as
 *imports*, sources with rows to copy.
+
+How long it takes to plan a small graph is a matter of how many calls of NumPy that is.
+So the arrays are flat: one entry per row that is read, whichever macro reads it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynetjax.engine.macros import MACROS, Macro, import_of, macro_of_rule
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
-from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
+from dynetjax.ops.registry import GATHER, MAP, REDUCE
 
-Reads = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+class Structure(NamedTuple):
+    """What graphs may have in common, which is all but runtime data.
+
+    Attributes:
+        macros, lanes: of each node.
+        read: the numbers of the nodes that each node reads, in the order of leaves.
+        elements: of REDUCE and GATHER nodes that read certain batch elements: which.
+    """
+
+    macros: tuple[int, ...]
+    lanes: tuple[int, ...]
+    read: tuple[tuple[int, ...], ...]
+    elements: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def structure_of(cells: list[Expression]) -> Structure:
+    """The structure of stored nodes; numbers are those that they have in the graph."""
+    macros = [cell.rule.macro for cell in cells]
+    if -1 in macros:
+        macros = [macro_of_rule(cell.rule) for cell in cells]
+    read = [cell.inner for cell in cells]
+    while len(_leaves_of) < len(MACROS):
+        _leaves_of.append(_leaves(MACROS[len(_leaves_of)]))
+    elements = []
+    for k in [k for k, m in enumerate(macros) if _leaves_of[m] is not None]:
+        leaves = _leaves_of[macros[k]] or _all
+        if leaves is not _all:
+            read[k] = leaves(read[k])
+        elif cells[k].data is not None:
+            elements.append((k, tuple(cells[k].data)))
+    lanes = tuple([cell.lanes for cell in cells])
+    return Structure(tuple(macros), lanes, tuple(read), tuple(elements))
+
+
+# By macro: what of a node's args its leaves are; None where that is all of them.
+_leaves_of: list[Callable[[tuple], tuple] | None] = []
+
+
+def _leaves(macro: Macro) -> Callable[[tuple], tuple] | None:
+    if macro.form in (REDUCE, GATHER):
+        return _all
+    if not macro.fields:
+        return None
+    if len(macro.places) > 1:
+        return itemgetter(*macro.places)
+    first = macro.places[0] if macro.places else 0
+    return itemgetter(slice(first, first + len(macro.places)))
+
+
+def _all(args: tuple) -> tuple:
+    """What nodes read that may have elements, too."""
+    return args
 
 
 @dataclass(slots=True)
@@ -31,13 +87,13 @@ class Tiling:
         batch: per node, the older ones included.
         macro_of: per node.
         nodes: nodes of each macro present, by macro id.
-        columns: for each macro, per leaf, the node that each of its nodes reads, or
-            NOTHING; for REDUCE, GATHER and JOIN see `rows`.
-        rows: for each macro of those forms, the arrays (reader, operand position,
-            node read), one entry per operand.
+        reader, place, read: of every row that is read, in the order of readers: the
+            node that reads it; which of its leaves, or operands, it is; and the node
+            that is read, or NOTHING.
+        slot: of each of these, the number of the leaf; see `Macro`.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
         single: no node has more than one batch element.
-        blank: leaf slots that read NOTHING, once `reads` has looked.
+        blank: leaf slots that read NOTHING.
     """
 
     cells: list[Expression]
@@ -46,51 +102,37 @@ class Tiling:
     batch: np.ndarray
     macro_of: np.ndarray
     nodes: dict[int, np.ndarray]
-    columns: dict[int, np.ndarray]
-    rows: dict[int, Reads]
-    elements: dict[int, list[int]]
-    single: bool = True
+    reader: np.ndarray
+    place: np.ndarray
+    slot: np.ndarray
+    read: np.ndarray
+    elements: dict[int, tuple[int, ...]]
+    single: bool
     blank: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return len(self.cells)
 
     def key(self) -> tuple:
-        """What parts of graphs share that have the same structure."""
-        arrays = [self.macro_of, self.batch, *self.columns.values()]
-        arrays += [a for parts in self.rows.values() for a in parts]
-        elements = tuple((n, tuple(e)) for n, e in self.elements.items())
-        return (*[a.tobytes() for a in arrays], elements)
+        """What sections of graphs share that have the same structure."""
+        arrays = self.macro_of, self.batch, self.reader, self.place, self.read
+        return *[a.tobytes() for a in arrays], *self.elements.items()
 
     def of(self, cells: list[Expression]) -> "Tiling":
         """The same of other nodes, those of a graph of the same structure."""
         return replace(self, cells=cells)
 
-    def reads(self) -> Reads:
-        """Every row of this part that is read: (reader, slot, node read).
-
-        The slots that read NOTHING somewhere go to `blank`.
-        """
-        parts = [
-            (self.nodes[m], MACROS[m].slot + k, column)
-            for m, columns in self.columns.items()
-            for k, column in enumerate(columns)
-        ]
-        parts += [
-            (reader, MACROS[m].slot, read) for m, (reader, _, read) in self.rows.items()
-        ]
-        if not parts:
-            nothing = np.zeros(0, np.int64)
-            return nothing, nothing, nothing
-        reader, slot, read = zip(*parts, strict=True)
-        counts = [len(r) for r in read]
-        readers, slots = np.concatenate(reader), np.repeat(slot, counts)
-        nodes = np.concatenate(read)
-        real = (nodes != NOTHING) & (nodes < len(self))
+    def reads(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows of this part that are read: (reader, slot, node read)."""
+        real = (self.read != NOTHING) & (self.read < len(self))
         if real.all():
-            return readers, slots, nodes
-        self.blank = set(slots[nodes == NOTHING].tolist())
-        return readers[real], slots[real], nodes[real]
+            return self.reader, self.slot, self.read
+        return self.reader[real], self.slot[real], self.read[real]
+
+    def columns(self, macro: int) -> np.ndarray:
+        """The nodes that the leaves of a MAP macro read, ``[leaf, node]``."""
+        mine = self.macro_of[self.reader] == macro
+        return self.read[mine].reshape(len(self.nodes[macro]), -1).T
 
     def not_under(self, root: int, ends: np.ndarray) -> np.ndarray:
         """The nodes that `root` is not made of; `ends` are all that no other reads."""
@@ -98,10 +140,9 @@ class Tiling:
         if not left:
             return np.zeros(0, np.int64)
         reader, _, read = self.reads()
-        order = np.argsort(reader, kind="stable")
-        first = np.searchsorted(reader[order], np.arange(len(self) + 1)).tolist()
+        first = np.searchsorted(reader, np.arange(len(self) + 1)).tolist()
         readers = np.bincount(read, minlength=len(self)).tolist()
-        operands = read[order].tolist()
+        operands = read.tolist()
         found = []
         while left:
             node = left.pop()
@@ -112,121 +153,111 @@ class Tiling:
                     left.append(x)
         return np.array(found, np.int64)
 
-
-def macros_of(cells: list[Expression]) -> list[int]:
-    """The macro of each node."""
-    macros = [cell.rule.macro for cell in cells]
-    if -1 in macros:
-        macros = [macro_of_rule(cell.rule) for cell in cells]
-    return macros
-
-
-def structure_of(cells: list[Expression]) -> tuple:
-    """What whole graphs of the same structure share; it takes less time than a key."""
-    macros = macros_of(cells)
-    inner: list[Any] = [cell.inner for cell in cells]
-    for m in set(macros).difference(_structural):
-        _structural[m] = _structural_args(MACROS[m])
-    for k, args in [(k, _structural[m]) for k, m in enumerate(macros)]:
-        if args is not None:
-            inner[k] = args(cells[k])
-    return tuple(macros), tuple([cell.lanes for cell in cells]), tuple(inner)
-
-
-# By macro: what of a node's args is structure, or None where all of them are.
-_structural: dict[int, Callable[[Expression], Any] | None] = {}
-
-
-def _structural_args(macro: Macro) -> Callable[[Expression], Any] | None:
-    if macro.form in (REDUCE, GATHER):
-        return _args_with_elements
-    if not macro.fields:
-        return None
-    if not macro.places:
-        return lambda cell: ()
-    chosen = itemgetter(*macro.places)
-    return lambda cell: chosen(cell.inner)
-
-
-def _args_with_elements(cell: Expression) -> Any:
-    return cell.inner if cell.data is None else (cell.inner, tuple(cell.data))
+    def only(self, macro: int, nodes: np.ndarray) -> "Tiling":
+        """Some nodes of one macro; they keep their numbers."""
+        mine = np.isin(self.reader, nodes)
+        reads = self.reader, self.place, self.slot, self.read
+        reader, place, slot, read = (a[mine] for a in reads)
+        return replace(
+            self,
+            cells=[],
+            nodes={macro: nodes},
+            reader=reader,
+            place=place,
+            slot=slot,
+            read=read,
+        )
 
 
 def tile(
-    graph: ComputationGraph, start: int, stop: int, importing: bool = True
+    graph: ComputationGraph,
+    start: int,
+    structure: Structure,
+    importing: bool = True,
+    as_if: Callable[[int], int] | None = None,
 ) -> Tiling:
-    """The stored nodes of `graph` from `start` on and before `stop`.
+    """The stored nodes of `graph` from `start` on, whose structure is given.
 
     With `importing`, what was computed before and is read stands there as imports.
+    With `as_if`, macros are taken for others that compute the same.
     """
-    cells = graph.cells[start:stop]
-    macros = macros_of(cells)
+    macros: Any = structure.macros
+    if as_if is not None:
+        macros = [as_if(m) for m in macros]
+    macro_of = np.array(macros, np.int64)
+    counts = np.array([len(r) for r in structure.read], np.int64)
+    ends = counts.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
+    place = np.arange(total) - (ends - counts).repeat(counts)
+    first, step = _slots()
+    slot = first[macro_of].repeat(counts) + step[macro_of].repeat(counts) * place
+    single = structure.lanes.count(1) == len(macros)
+    lanes = np.ones(len(macros), np.int64) if single else np.array(structure.lanes)
     tiling = Tiling(
-        cells,
+        graph.cells[start:],
         start,
         np.zeros(0, np.int64),
-        np.array([cell.lanes for cell in cells], np.int64),
-        np.array(macros, np.int64),
-        {},
-        {},
-        {},
-        {},
+        lanes,
+        macro_of,
+        _by_macro(macro_of, 0),
+        np.arange(len(macros)).repeat(counts),
+        place,
+        slot,
+        read,
+        dict(structure.elements),
+        single,
     )
-    order = np.argsort(tiling.macro_of, kind="stable")
-    args = [cells[k].inner for k in order.tolist()]
-    ends = np.flatnonzero(np.diff(tiling.macro_of[order], append=-1)) + 1
-    first = 0
-    for end in ends.tolist():
-        nodes = order[first:end]
-        _take_in(tiling, macros[nodes[0]], nodes, args[first:end])
-        first = end
     if start:
         _number_older(tiling, graph)
         if importing:
             _import(tiling, graph)
-    tiling.single = bool((tiling.batch == 1).all())
+    nothing = read == NOTHING
+    if nothing.any():
+        tiling.blank = set(slot[nothing].tolist())
     return tiling
 
 
-def _take_in(tiling: Tiling, macro: int, nodes: np.ndarray, args: list[tuple]) -> None:
-    """Add the nodes of one macro; what they read by its number in the graph."""
-    kind, cells = MACROS[macro], tiling.cells
-    tiling.nodes[macro] = nodes
-    if kind.form == MAP:
-        if kind.fields:
-            by_place = list(zip(*args, strict=True))
-            args = [by_place[p] for p in kind.places]
-            columns = np.array(args, np.int64).reshape(len(args), len(nodes))
-        else:
-            columns = np.array(args, np.int64).T
-        tiling.columns[macro] = columns
-    elif kind.form in (REDUCE, GATHER, JOIN):
-        counts = [len(a) for a in args]
-        position = np.array([k for n in counts for k in range(n)], np.int64)
-        read = np.array([x for a in args for x in a], np.int64)
-        tiling.rows[macro] = np.repeat(nodes, counts), position, read
-        for k in nodes.tolist():
-            if cells[k].data is not None:
-                tiling.elements[k] = cells[k].data
+_known_slots = np.zeros((2, 0), np.int64)
+
+
+def _slots() -> np.ndarray:
+    """Of every macro, its first slot; and 1, or 0 if it stands for all operands."""
+    global _known_slots
+    if _known_slots.shape[1] < len(MACROS):
+        several = [(m.slot, int(m.form == MAP)) for m in MACROS]
+        _known_slots = np.array(several, np.int64).T
+    return _known_slots
+
+
+def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:
+    """The nodes of each macro present, in order; the first has the number `first`."""
+    order = macro_of.argsort(kind="stable")
+    macros = macro_of[order]
+    starts = np.flatnonzero(first_of_each(macros)).tolist()
+    order += first
+    ends = *starts[1:], len(order)
+    several = zip(macros[starts].tolist(), starts, ends, strict=True)
+    return {macro: order[start:end] for macro, start, end in several}
+
+
+def first_of_each(numbers: np.ndarray) -> np.ndarray:
+    """Which of them differ from the one before."""
+    found = np.ones(len(numbers), bool)
+    found[1:] = numbers[1:] != numbers[:-1]
+    return found
 
 
 def _number_older(tiling: Tiling, graph: ComputationGraph) -> None:
     """Number what is read from here on, and what was computed before after that."""
-    start, count = tiling.start, len(tiling.cells)
-    read = [c.ravel() for c in tiling.columns.values()]
-    read += [parts[2] for parts in tiling.rows.values()]
-    every = np.concatenate([*read, np.zeros(0, np.int64)])
-    older = tiling.older = np.unique(every[(every < start) & (every != NOTHING)])
-
-    def local(numbers: np.ndarray) -> np.ndarray:
-        before = count + np.searchsorted(older, numbers)
-        found = np.where(numbers < start, before, numbers - start)
-        return np.where(numbers == NOTHING, NOTHING, found)
-
-    tiling.columns = {m: local(c) for m, c in tiling.columns.items()}
-    tiling.rows = {m: (r, p, local(x)) for m, (r, p, x) in tiling.rows.items()}
+    start, count, read = tiling.start, len(tiling.cells), tiling.read
+    older = tiling.older = np.unique(read[(read < start) & (read != NOTHING)])
+    before = count + np.searchsorted(older, read)
+    found = np.where(read < start, before, read - start)
+    tiling.read = np.where(read == NOTHING, NOTHING, found)
     lanes = [graph.cells[k].lanes for k in older.tolist()]
     tiling.batch = np.append(tiling.batch, np.array(lanes, np.int64))
+    tiling.single = tiling.single and lanes.count(1) == len(lanes)
 
 
 def _import(tiling: Tiling, graph: ComputationGraph) -> None:
@@ -234,6 +265,6 @@ def _import(tiling: Tiling, graph: ComputationGraph) -> None:
     count = len(tiling.cells)
     tiling.cells += [graph.cells[k] for k in tiling.older.tolist()]
     macros = [import_of(macro_of_rule(cell.rule)) for cell in tiling.cells[count:]]
-    tiling.macro_of = np.append(tiling.macro_of, np.array(macros, np.int64))
-    for macro in sorted(set(macros)):
-        tiling.nodes[macro] = count + np.flatnonzero(tiling.macro_of[count:] == macro)
+    imports = np.array(macros, np.int64)
+    tiling.macro_of = np.append(tiling.macro_of, imports)
+    tiling.nodes |= _by_macro(imports, count)

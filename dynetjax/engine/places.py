@@ -1,0 +1,64 @@
+"""Places: where on a tape the columns of a program's parts begin."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dynetjax.engine.body import Wiring
+from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.ops.registry import GATHER
+
+STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
+
+
+@dataclass(slots=True)
+class Places:
+    """Where the columns of a tape begin; each has one number per lane.
+
+    Attributes:
+        valid: per macro, the column that marks real lanes.
+        leaf: per leaf slot, the column with its rows, or -1; if the leaf stands for
+            several operands, that of the first one.
+        apart: per leaf slot, how far the columns of its operands are apart.
+        copied: for each GATHER macro, the column with the rows it copies.
+        data: of every column of runtime data: macro, what it is, details, and place.
+    """
+
+    valid: np.ndarray
+    leaf: np.ndarray
+    apart: np.ndarray
+    copied: dict[int, int] = field(default_factory=dict)
+    data: list[tuple[int, str, list, int]] = field(default_factory=list)
+
+
+def places_of(parts: Iterable[tuple[Wiring, int, int]]) -> Places:
+    """The places of parts, given as wiring, lanes, and where the part's tape begins."""
+    slots = len(SLOT_OWNERS)
+    found = Places(
+        np.zeros(len(MACROS), np.int64), np.full(slots, -1), np.zeros(slots, np.int64)
+    )
+    for wires, lanes, start in parts:
+        at = start + 1 + len(wires.macros)
+        for macro, columns in zip(wires.macros, wires.columns, strict=True):
+            for what, *where in columns:
+                _note(found, macro, what, where, at, lanes)
+                at += lanes
+    return found
+
+
+def _note(
+    found: Places, macro: int, what: str, where: list, at: int, lanes: int
+) -> None:
+    """Take in the column at `at`."""
+    kind = MACROS[macro]
+    if what == "valid":
+        found.valid[macro] = at
+    elif what == "leaf":
+        found.leaf[kind.slot + where[0]] = at
+    elif what not in STRUCTURE:
+        found.data.append((macro, what, where, at))
+    elif kind.form == GATHER:
+        found.copied[macro] = at
+    elif where[0] == 0:
+        found.leaf[kind.slot], found.apart[kind.slot] = at, lanes
