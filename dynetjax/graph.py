@@ -318,6 +318,25 @@ class ComputationGraph:
         rule = zeros_rule(shape)
         return self._made(rule, rule.view, lanes, (NOTHING,), ())
 
+    def add_sum_of_like(self, op: Op, terms: list[Expression]) -> Expression | None:
+        """`add_sum` of stored terms of one kind; None if that is not what they are."""
+        view, batch = terms[0].view, terms[0].lanes
+        if not (view and batch and self.open) or view.inlined or view.kind.ragged:
+            return None
+        rule = op.rules.get(view.kind.shape)
+        if rule is None or not rule.sums:
+            return None
+        rows: list[int] = []
+        for x in terms:
+            if x.view is not view or x.lanes != batch or x.graph is not self:
+                return None
+            rows += x.args
+        node = self._node(rule, tuple(terms), batch)
+        node.data = None
+        node.args = self._summed(node, tuple(rows), MOST_TERMS)
+        self.nodes.append(node)
+        return node
+
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""
         for x in terms:

@@ -219,11 +219,20 @@ class RNNBuilder(Whole):
 
     def _accept(self, x: Any, name: str = "add_input") -> tuple[Session, Masks | None]:
         """What a step that reads `x` needs: the session, and masks if any rate is."""
+        return self._session_for(x, name), None
+
+    def _session_for(self, x: Any, name: str) -> Session:
+        """The session in the graph of `x`, if a step can read that."""
+        try:
+            if self.layers:
+                return x.graph.sessions[self]
+        except (AttributeError, KeyError):
+            pass
         require_operand(name, x)
         session = self._session(name)
         if not self.layers:
             raise self._no_layers(name)
-        return session, None
+        return session
 
     def _no_layers(self, name: str) -> ValueError:
         return ValueError(

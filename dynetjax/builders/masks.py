@@ -48,7 +48,7 @@ class MaskedBuilder(RNNBuilder):
         session.masks = {size: self._draw_masks(size)}
 
     def _accept(self, x: Any, name: str = "add_input") -> tuple[Session, Masks | None]:
-        session, _ = super()._accept(x, name)
+        session = self._session_for(x, name)
         if not any(self._rates):
             return session, None
         batch = x.full_dim.batch

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
-from dynetjax.graph import current_graph
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.unique import Unique
 
 Vectors = tuple[Expression, ...]
@@ -70,10 +70,11 @@ class RNNState(Unique):
         vectors: Vectors,
         prev: "RNNState | None",
         output: Expression | None,
+        graph: ComputationGraph | None = None,
     ):
         self._builder = builder
         self._prev = prev
-        self._graph = current_graph()
+        self._graph = current_graph() if graph is None else graph
         self._output = output
         self.vectors = vectors
 
@@ -87,10 +88,11 @@ class RNNState(Unique):
             TypeError: `x` is no Expression.
             ValueError: it is None, stale or of another size; or this state is stale.
         """
-        self._require_current("add_input")
+        if not self._graph.live:
+            raise stale_state("add_input")
         builder = self._builder
         vectors = builder.advance(self.vectors, x)
-        return RNNState(builder, vectors, self, builder.shown(vectors))
+        return RNNState(builder, vectors, self, builder.shown(vectors), self._graph)
 
     def add_auxiliary_input(self, x: Expression, aux: Expression) -> "RNNState":
         """The state after reading `x`, with `aux` read by every layer beside it.

@@ -236,7 +236,7 @@ def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:
     macros = macro_of[order]
     starts = np.flatnonzero(first_of_each(macros)).tolist()
     order += first
-    ends = *starts[1:], len(order)
+    ends = [*starts, len(order)][1:]
     several = zip(macros[starts].tolist(), starts, ends, strict=True)
     return {macro: order[start:end] for macro, start, end in several}
 

@@ -100,6 +100,8 @@ class LookupParameters(Whole, Expression):
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: int) -> Expression:
+        if type(i) is int and 0 <= i < self.storage.shape[0]:
+            return _read(self, i, True)
         return lookup(self, i)
 
     def batch(self, ids: Iterable[int]) -> Expression:

@@ -78,7 +78,7 @@ def lstm_step(
     rules, graph, lanes = _known.get(key), x.graph, x.lanes
     if (
         rules is None
-        or rules.changes != len(CHANGED)
+        or rules[-1] != len(CHANGED)
         or graph is None
         or graph.open is None
         or h.graph is not graph
@@ -87,31 +87,32 @@ def lstm_step(
         or c.lanes != lanes
     ):
         return _carefully(key, weights, x, h, c)
+    of_product, of_total, of_gates, of_cell, of_output, _ = rules
     nodes, cells = graph.open, graph.cells
     number, at = len(nodes), len(cells)
     product = Expression()
     product.graph, product.index = graph, number
-    product.rule, product.view = rules.product, rules.product.view
+    product.rule, product.view = of_product, of_product.view
     product.lanes, product.operands = lanes, ()
     product.inner, product.args = x.args, (at,)
     total = Expression()
     total.graph, total.index = graph, number
-    total.rule, total.view = rules.total, None
+    total.rule, total.view = of_total, None
     total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
-    total.args = (at, *h.args)
+    read = total.args = (at, *h.args)
     gates = Expression()
     gates.graph, gates.index = graph, number + 1
-    gates.rule, gates.view = rules.gates, rules.gates.view
+    gates.rule, gates.view = of_gates, of_gates.view
     gates.lanes, gates.operands = lanes, (total,)
-    gates.inner, gates.args = total.args, (at + 1,)
+    gates.inner, gates.args = read, (at + 1,)
     cell = Expression()
     cell.graph, cell.index = graph, number + 2
-    cell.rule, cell.view = rules.cell, rules.cell.view
+    cell.rule, cell.view = of_cell, of_cell.view
     cell.lanes, cell.operands = lanes, (gates, c)
     cell.inner, cell.args = (at + 1, *c.args), (at + 2,)
     output = Expression()
     output.graph, output.index = graph, number + 3
-    output.rule, output.view = rules.output, rules.output.view
+    output.rule, output.view = of_output, of_output.view
     output.lanes, output.operands = lanes, (gates, cell)
     output.inner, output.args = (at + 1, at + 2), (at + 3,)
     cells += product, gates, cell, output

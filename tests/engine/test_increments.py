@@ -271,6 +271,16 @@ def test_more_lanes_than_a_sequence_has():
     np.testing.assert_allclose(third.npvalue(), expected[3] ** 2, rtol=1e-4)
 
 
+def test_a_part_with_loops_that_reads_nothing_older():
+    dy.renew_cg()
+    assert dy.inputVector([3.0, 4.0]).npvalue().tolist() == [3.0, 4.0]
+    h = dy.inputVector([1.0, 2.0])
+    w = dy.inputTensor([[0.5, -0.2], [0.1, 0.3]])
+    for _ in range(6):
+        h = dy.tanh(w * h)
+    np.testing.assert_allclose(h.npvalue(), reference(6)[-1], rtol=1e-5)
+
+
 def test_batches_gathered_from_older_nodes():
     net = Stepper()
     rows = net.table.as_array()
