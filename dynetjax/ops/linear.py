@@ -149,39 +149,78 @@ def affine_transform(exprs):
     if type(exprs) is not list:
         return _affine(exprs)
     try:
-        recipe = _recipes[tuple([x.view for x in exprs])]
-        graph, batch = exprs[2].graph, exprs[2].lanes
-        nodes, cells, rule = graph.open, graph.cells, recipe.rule
-        number, args = len(nodes), ()
-        if recipe.changes != len(CHANGED):
-            return _affine(exprs)
-        for x in exprs[4::2]:
-            if x.graph is not graph or x.lanes != batch:
-                return _affine(exprs)
-        for x, product in zip(exprs[2::2], recipe.products, strict=True):
-            read = x.args
-            if product.stored:
-                part = Expression()
-                part.graph, part.index = graph, number
-                part.rule, part.view = product, product.view
-                part.lanes, part.operands = batch, ()
-                part.inner, part.args = read, (len(cells),)
-                cells.append(part)
-                read = part.args
-            args += read
-        node = Expression()
-        node.graph, node.index = graph, number
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = batch, tuple(exprs)
-        if rule.stored:
-            node.inner, node.args = args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = args
-        nodes.append(node)
+        node = _one_product(*exprs) if len(exprs) == 3 else _several_products(exprs)
     except (KeyError, AttributeError, TypeError, IndexError):
-        return _affine(exprs)
+        node = None
+    return _affine(exprs) if node is None else node
+
+
+def _one_product(b: Expression, W: Expression, x: Expression) -> Expression | None:
+    """``b + W x`` by a known recipe; None, or an error, where it is not as usual."""
+    rule, (product,), changes = _recipes[b.view, W.view, x.view]
+    graph, args = x.graph, x.args
+    nodes, cells = graph.open, graph.cells
+    number = len(nodes)
+    if changes != len(CHANGED):
+        return None
+    if product.stored:
+        part = _stored_part(graph, number, product, x)
+        cells.append(part)
+        args = part.args
+    node = Expression()
+    node.graph, node.index = graph, number
+    node.rule, node.view = rule, rule.view
+    node.lanes, node.operands = x.lanes, (b, W, x)
+    if rule.stored:
+        node.inner, node.args = args, (len(cells),)
+        cells.append(node)
+    else:
+        node.args = args
+    nodes.append(node)
     return node
+
+
+def _several_products(exprs: list[Expression]) -> Expression | None:
+    """The same for ``b + W1 x1 + W2 x2 + ...``."""
+    rule, products, changes = _recipes[tuple([x.view for x in exprs])]
+    graph, lanes = exprs[2].graph, exprs[2].lanes
+    nodes, cells = graph.open, graph.cells
+    number, args = len(nodes), ()
+    if changes != len(CHANGED):
+        return None
+    for x in exprs[4::2]:
+        if x.graph is not graph or x.lanes != lanes:
+            return None
+    for x, product in zip(exprs[2::2], products, strict=True):
+        if product.stored:
+            part = _stored_part(graph, number, product, x)
+            cells.append(part)
+            args += part.args
+        else:
+            args += x.args
+    node = Expression()
+    node.graph, node.index = graph, number
+    node.rule, node.view = rule, rule.view
+    node.lanes, node.operands = lanes, tuple(exprs)
+    if rule.stored:
+        node.inner, node.args = args, (len(cells),)
+        cells.append(node)
+    else:
+        node.args = args
+    nodes.append(node)
+    return node
+
+
+def _stored_part(
+    graph: ComputationGraph, number: int, product: Rule, x: Expression
+) -> Expression:
+    """A product with `x` that has rows, which is to be the next of the cells."""
+    part = Expression()
+    part.graph, part.index = graph, number
+    part.rule, part.view = product, product.view
+    part.lanes, part.operands = x.lanes, ()
+    part.inner, part.args = x.args, (len(graph.cells),)
+    return part
 
 
 def product_rules(exprs: list[Expression]) -> list[Rule]:
