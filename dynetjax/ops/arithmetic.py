@@ -175,7 +175,7 @@ def negate(x):
     return -x
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number)
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
 def scale(x, k):
     """Every number times `k`.
 
@@ -191,7 +191,7 @@ def scale(x, k):
     return x * k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number)
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
 def shift(x, k):
     """`k` added to every number.
 
@@ -207,7 +207,7 @@ def shift(x, k):
     return x + k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number)
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
 def subtract_from(x, k):
     """``k - x``, number by number.
 

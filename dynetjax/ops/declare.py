@@ -21,100 +21,7 @@ from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.nodes import is_for, repeated
 from dynetjax.ops.registry import FAN_IN, Op
-
-# What users call for every node is written out, so that it costs no more than it must:
-# a rule that is known needs no check. Whatever is not as usual ends in `slowly`.
-_UNARY = """
-def {name}({x}, /):
-    try:
-        rule = rules[{x}.view]
-        graph = {x}.graph
-        nodes = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = {x}.lanes, ({x},)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return slowly({x})
-    if rule.eats:
-        {x}.view = None
-    return node
-"""
-_BINARY = """
-def {name}({x}, {y}):
-    try:
-        rule = rules[{x}.view, {y}.view]
-        batch, other, graph = {x}.lanes, {y}.lanes, {x}.graph
-        if graph is not {y}.graph or batch != other or {x} is {y}:
-            if (batch and other and batch != other) or {x} is {y}:
-                return slowly({x}, {y})
-            if graph is None:
-                graph = {y}.graph
-            elif {y}.graph is not None and {y}.graph is not graph:
-                return slowly({x}, {y})
-            batch = batch or other
-        nodes = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = batch, ({x}, {y})
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args + {y}.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args + {y}.args
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return slowly({x}, {y})
-    for k in rule.eats:
-        if k:
-            {y}.view = None
-        else:
-            {x}.view = None
-    return node
-"""
-_UNARY_WITH = """
-def {name}({signature}):
-    try:
-        graph = {x}.graph
-        nodes = graph.open
-        if not {x}.lanes:
-            return slowly({inputs}, {rest})
-        static, data, batch = accept({name!r}, [{x}.full_dim], {rest})
-        if batch != 1:
-            return slowly({inputs}, {rest})
-        rule = rules[static, {x}.view]
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, data
-        node.lanes, node.operands = {x}.lanes, ({x},)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args{data}, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args{data}
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return slowly({inputs}, {rest})
-    if rule.eats:
-        {x}.view = None
-    return node
-"""
-_ANY = """
-def {name}({signature}):
-    graph = graph_of({name!r}, {inputs})
-    {accept}
-    return graph.{add}op, ({inputs},){rest})
-"""
+from dynetjax.ops.templates import with_arguments, without_arguments
 
 
 def op(
@@ -130,6 +37,7 @@ def op(
     tells: bool = False,
     lengthens: Callable[..., bool] | None = None,
     compose: Callable[..., Any] | None = None,
+    usual: str = "",
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -143,6 +51,8 @@ def op(
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
         reset, batch_matters, slope, tells, lengthens, compose: see `Op`.
+        usual: the condition, as a Python expression, under which `accept` takes a
+            runtime argument as it is.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -171,7 +81,7 @@ def op(
         if inputs.startswith("*"):
             build = _list_builder(operation, shown[1:], accept)
         else:
-            build = _builder(operation, shown, names, accept)
+            build = _builder(operation, shown, names, accept, usual)
         build.__doc__, build.__module__ = fn.__doc__, fn.__module__
         build.op = operation
         return build
@@ -179,54 +89,31 @@ def op(
     return declare
 
 
-def _builder(operation: Op, parameters, names: list[str], accept) -> Any:
-    """The function users call, as `_UNARY` and the others have it."""
+def _builder(operation: Op, parameters, names: list[str], accept, usual: str) -> Any:
+    """The function users call, as `dynetjax.ops.templates` has it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
+    rules = operation.quick
     scope: dict[str, Any] = {
         "__name__": __name__,
         "op": operation,
         "accept": accept,
+        "rules": rules,
         "Expression": Expression,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
     if not others and not accept and not operation.runtime and len(names) <= 2:
-        rules = operation.quick
-        scope |= {"rules": rules, "slowly": _slowly(operation, rules)}
-        source = (_UNARY if len(names) == 1 else _BINARY).format(
-            name=operation.name, x=names[0], y=names[-1]
-        )
+        scope["slowly"] = _slowly(operation, rules)
+        sources = [without_arguments(operation.name, names)]
     else:
-        quick = bool(others) and len(names) == 1 and "k" not in operation.runtime
-        source = _general_source(operation.name, parameters, names, accept, quick)
-        if quick:
-            scope["rules"] = operation.quick
-            exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
-            scope["slowly"] = scope[operation.name]
-            source = _source_with(operation, parameters, names[0], others)
-    exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
+        sources = with_arguments(operation, parameters, names, bool(accept), usual)
+    for source in sources:
+        if operation.name in scope:
+            scope["with_checks"] = scope[operation.name]
+            scope.setdefault("slowly", scope[operation.name])
+        exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
     return scope[operation.name]
-
-
-def _source_with(operation: Op, parameters, x: str, others) -> str:
-    """The source of a function of one operand and other arguments."""
-    fields = {0: "", 1: " + (data,)"}.get(len(operation.runtime), " + data")
-    return _UNARY_WITH.format(
-        name=operation.name,
-        signature=_signature(parameters),
-        inputs=x,
-        rest=", ".join(p.name for p in others),
-        x=x,
-        data=fields,
-    )
-
-
-def _signature(parameters) -> str:
-    return ", ".join(
-        p.name if p.default is inspect.Parameter.empty else f"{p.name}=default_{p.name}"
-        for p in parameters
-    )
 
 
 def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
@@ -234,23 +121,6 @@ def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
         return graph_of(operation.name, *xs).add_quick(rules, operation, xs)
 
     return slowly
-
-
-def _general_source(name: str, parameters, names, accept, quick: bool) -> str:
-    """The source with every check; if `quick`, it notes rules for next time."""
-    others = [p for p in parameters if p.name not in names]
-    dims = ", ".join(f"{x}.full_dim" for x in names)
-    rest = ", ".join(p.name for p in others)
-    return _ANY.format(
-        name=name,
-        signature=_signature(parameters) + (", /" if len(parameters) == 1 else ""),
-        inputs=", ".join(names),
-        accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
-        if accept
-        else "",
-        add="add_quick(rules, " if quick else "add(",
-        rest=", static, data, batch" if accept else "",
-    )
 
 
 def _list_builder(operation: Op, others, accept) -> Any:
@@ -262,7 +132,8 @@ def _list_builder(operation: Op, others, accept) -> Any:
     def build(xs, *args, **kwargs):
         node = None
         if type(xs) is list and not kwargs:
-            node = _append_list(known, xs, args)
+            append = _append_pair if len(xs) == 2 else _append_list
+            node = append(known, xs, args)
         return carefully(xs, args, kwargs) if node is None else node
 
     def carefully(xs, args, kwargs):
@@ -333,6 +204,30 @@ def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
         return None
     for k in eats:
         xs[k].view = None
+    return node
+
+
+def _append_pair(known: dict, xs: list[Any], args: tuple) -> Expression | None:
+    """The same over two operands, both of which have rows."""
+    x, y = xs
+    try:
+        rule = known[args, x.view, y.view]
+        graph, lanes = x.graph, x.lanes
+        if not lanes or y.lanes != lanes or y.graph is not graph or rule.eats:
+            return _append_list(known, xs, args)
+        nodes, cells = graph.open, graph.cells
+        node = Expression()
+        node.graph, node.index = graph, len(nodes)
+        node.rule, node.view, node.data = rule, rule.view, None
+        node.lanes, node.operands = lanes, (x, y)
+        if rule.stored:
+            node.inner, node.args = x.args + y.args, (len(cells),)
+            cells.append(node)
+        else:
+            node.args = x.args + y.args
+        nodes.append(node)
+    except (KeyError, AttributeError, TypeError):
+        return None
     return node
 
 

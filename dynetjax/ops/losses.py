@@ -84,6 +84,7 @@ def new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class,
     reset=new_class,
+    usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]",
 )
 def pickneglogsoftmax(x, v):
     """Negative log likelihood, in nats, of class `v` under softmax(x).

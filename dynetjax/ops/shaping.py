@@ -305,6 +305,7 @@ def _one_removed(name: str, e: Dim, dim: int) -> Shape:
     dim=_one_removed,
     accept=_index_and_axis,
     reset=_new_index,
+    usual="type(index) is int and 0 <= index < e.rule.kind.shape[dim]",
 )
 def pick(e, index=0, dim=0):
     """What stands at one index of a dimension, which goes away.
