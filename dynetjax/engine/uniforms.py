@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op, Scaled, Signature
+from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op, Signature
 
 Array = Any
 
@@ -88,12 +88,15 @@ class Uniforms:
         return storage.values
 
     def _operands(self, signature: Signature) -> tuple[Array, ...]:
-        """What a uniform is made of; tables as arrays."""
-        found = [self.value(k) for k in signature.operands]
-        return tuple(
-            OWNERS[k.source].values if isinstance(value, Scaled) else value
-            for k, value in zip(signature.operands, found, strict=True)
-        )
+        """What a uniform is made of."""
+        return tuple([self._operand(kind) for kind in signature.operands])
+
+    def _operand(self, kind: Kind) -> Array:
+        """Its array; of a table all rows as users see them."""
+        owner = OWNERS.get(kind.source) if kind.is_parameter else None
+        if owner is not None and owner.is_table:
+            return owner.values
+        return self.value(kind)
 
     def _compute(self, kinds: list[Kind]) -> None:
         """Compute what is missing, all of a level in one call."""

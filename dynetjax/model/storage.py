@@ -10,8 +10,7 @@ import functools
 import heapq
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -186,14 +185,24 @@ class TableGradient(NamedTuple):
     parts: tuple[RowGradient, ...]
 
 
+class Lagging(Protocol):
+    """A trainer that lets rows miss updates; see `dynetjax.trainers.lagging`."""
+
+    def catch_up(self, table: "TableStorage", rows: np.ndarray | None) -> None:
+        """Have these rows catch up; None stands for all."""
+
+    def let_go(self, table: "TableStorage") -> None:
+        """Have all rows catch up, and miss no more."""
+
+
 class TableStorage:
     """The numbers of a lookup table, rows first.
 
     Attributes:
         ident, name, has_gradient, updated: as in `DenseStorage`.
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
-        before_read: called with the ids of rows, None for all, before somebody looks
-            at them, for they may have to catch up with updates; None if they need not.
+        lagging: has rows catch up, before somebody looks at them, with updates that
+            they missed; None if they missed none.
         shown: it stands in files under its own name. Otherwise parameters of its
             collection show its numbers.
 
@@ -208,10 +217,10 @@ class TableStorage:
         "_parts",
         "_stored",
         "_touched",
-        "before_read",
         "gradient",
         "has_gradient",
         "ident",
+        "lagging",
         "name",
         "shape",
         "shown",
@@ -224,7 +233,7 @@ class TableStorage:
         self.name = name
         self.shape: Shape = values.shape
         self._stored: Any = give_to_device(values)
-        self.before_read: Callable[[np.ndarray | None], None] | None = None
+        self.lagging: Lagging | None = None
         self._left = 1.0  # about what the factor is
         self._edited: np.ndarray | None = None
         self.shown = True
@@ -252,8 +261,13 @@ class TableStorage:
 
     def will_read(self, rows: np.ndarray | None) -> None:
         """Have these rows ready to be read; None stands for all."""
-        if self.before_read is not None:
-            self.before_read(rows)
+        if self.lagging is not None:
+            self.lagging.catch_up(self, rows)
+
+    def catch_up_for_good(self) -> None:
+        """Have all rows catch up, and wait for nothing more."""
+        if self.lagging is not None:
+            self.lagging.let_go(self)
 
     def _set(self, values: Any) -> None:
         if isinstance(self._stored, Scaled):

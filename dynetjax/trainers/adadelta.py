@@ -2,10 +2,13 @@
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.lagging import Missed
 
 
 @functools.cache
@@ -15,6 +18,18 @@ def adadelta(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
     H and D are the means of the squares of gradients and of changes.
     """
     return optax.chain(optax.scale_by_adadelta(rho, eps), optax.scale(-1.0))
+
+
+@functools.cache
+def missed_by_adadelta(rho: float) -> Missed:
+    """Steps of `adadelta` without a gradient: only the means shrink."""
+
+    def catch_up(state, missed, _):
+        means, nothing = state
+        shrunk = jax.tree.map(lambda mean: mean * rho**missed, means)
+        return jnp.zeros_like(shrunk.e_g), (shrunk, nothing)
+
+    return Missed(catch_up)
 
 
 class AdadeltaTrainer(Trainer):
@@ -45,4 +60,5 @@ class AdadeltaTrainer(Trainer):
 
     def __init__(self, m: ParameterCollection, eps: float = 1e-6, rho: float = 0.95):
         numbers = float(eps), float(rho)
-        super().__init__(m, 1.0, rule=adadelta(*numbers), numbers=numbers)
+        rule, missed = adadelta(*numbers), missed_by_adadelta(float(rho))
+        super().__init__(m, 1.0, rule=rule, numbers=numbers, missed=missed)

@@ -41,4 +41,5 @@ class AdagradTrainer(Trainer):
         self, m: ParameterCollection, learning_rate: float = 0.1, eps: float = 1e-20
     ):
         numbers = (float(eps),)
-        super().__init__(m, learning_rate, rule=adagrad(*numbers), numbers=numbers)
+        rule = adagrad(*numbers)
+        super().__init__(m, learning_rate, rule=rule, numbers=numbers, still=True)

@@ -2,7 +2,8 @@
 
 import functools
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+
+MOST_TERMS = 8  # of a polynomial
 
 
 class AdamState(NamedTuple):
@@ -46,37 +49,93 @@ def adam(
     return optax.GradientTransformationExtraArgs(init, update)
 
 
-def missed_by_adam(beta_1: float, beta_2: float, eps: float) -> Missed:
+@functools.cache
+def missed_by_adam(beta_1: float, beta_2: float, eps: float) -> Missed | None:
     """Steps of `adam` without a gradient: the moments shrink, and still move the row.
 
-    The sum has no formula. A step counts ``beta_1 / sqrt(beta_2)`` of the one before at
-    most, so after some all others together are less than rounding.
+    With q = sqrt(beta_2), s = sqrt(v) and f_j what `corrected` says of it, the j-th
+    step adds ``-f_j beta_1^j m / (s q^j + eps)``. With r = s / (s + eps), from 0 to 1,
+
+        1 / (s q^j + eps) = 1 / (1 - r (1 - q^j)) / (s + eps)
+
+    and the first of these factors, summed over all steps, is a smooth function of r: a
+    polynomial of low degree is exact to rounding, and its coefficients are the same
+    for all numbers of the row. None if beta_2 is too small for that.
     """
-    ratio = beta_1 / math.sqrt(beta_2) if beta_2 > 0 else math.inf
-    tiny = 2.0**-26 * (1 - ratio)
-    length = math.ceil(math.log(tiny) / math.log(ratio)) if 0 < ratio < 1 else 2**24
 
-    def factors(steps, rates):
-        return rates * np.sqrt(1 - beta_2**steps) / (1 - beta_1**steps)
+    def catch_up(state, missed, coefficients):
+        root = jnp.sqrt(state.v)
+        r = root / (root + eps)
+        change = -state.m / (root + eps) * jnp.polyval(coefficients[::-1], r)
+        return change, _shrunk(state, missed, beta_1, beta_2)
 
-    return Missed(length, factors, _missed_by_adam(beta_1, beta_2, eps))
+    weights = _polynomial(beta_1, beta_2)
+    if weights is None:
+        return None
+    return Missed(catch_up, corrected(beta_1, beta_2), len(weights), weights)
 
 
 @functools.cache
-def _missed_by_adam(beta_1, beta_2, eps):
+def missed_one_by_one(beta_1: float, beta_2: float, eps: float) -> Missed:
+    """The same for any numbers, step by step."""
+
     def catch_up(state, missed, factors):
         def one(k, so_far):
             change, m, root = so_far
             m, root = m * beta_1, root * math.sqrt(beta_2)
             return change - factors[k] * m / (root + eps), m, root
 
-        m, v = state
-        change = jax.lax.fori_loop(
-            0, len(factors), one, (jnp.zeros_like(m), m, jnp.sqrt(v))
-        )[0]
-        return change, AdamState(m * beta_1**missed, v * beta_2**missed)
+        start = jnp.zeros_like(state.m), state.m, jnp.sqrt(state.v)
+        change = jax.lax.fori_loop(0, len(factors), one, start)[0]
+        return change, _shrunk(state, missed, beta_1, beta_2)
 
-    return catch_up
+    length = _steps_that_count(beta_1, beta_2) or 2**24
+    return Missed(catch_up, corrected(beta_1, beta_2), length)
+
+
+def _shrunk(state: AdamState, missed: Any, beta_1: float, beta_2: float) -> AdamState:
+    return AdamState(state.m * beta_1**missed, state.v * beta_2**missed)
+
+
+def corrected(beta_1: float, beta_2: float) -> Callable[[int, float], float]:
+    """The learning rate of an update with its bias corrections."""
+    return lambda step, rate: rate * math.sqrt(1 - beta_2**step) / (1 - beta_1**step)
+
+
+def steps_until_rounding(ratio: float) -> int:
+    """Terms of a geometric series before the rest is less than rounding; 0 if never."""
+    if not 0 < ratio < 1:
+        return int(ratio == 0)
+    return math.ceil(math.log(2.0**-26 * (1 - ratio)) / math.log(ratio))
+
+
+def _steps_that_count(beta_1: float, beta_2: float) -> int:
+    """A step counts ``beta_1 / sqrt(beta_2)`` of the one before at most; 0: all do."""
+    return steps_until_rounding(beta_1 / math.sqrt(beta_2)) if beta_2 > 0 else 0
+
+
+def _polynomial(beta_1: float, beta_2: float) -> np.ndarray | None:
+    """Coefficients in r of ``beta_1^j / (1 - r (1 - q^j))``, lowest first, for each j.
+
+    It goes through the exact values where r is a Chebyshev node of 0 to 1.
+    """
+    j = np.arange(1.0, _steps_that_count(beta_1, beta_2) + 1)
+    if not len(j):
+        return None
+
+    def exact(r):
+        return beta_1 ** j[:, None] / (1 - r * (1 - beta_2 ** (j[:, None] / 2)))
+
+    tested = np.linspace(0, 1, 50)
+    total = exact(tested).sum(0)
+    for count in range(1, MOST_TERMS + 1):
+        nodes = (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
+        powers = np.vander(nodes, increasing=True)
+        found = np.linalg.solve(powers, exact(nodes).T).T
+        sums = found.sum(0) @ np.vander(tested, count, increasing=True).T
+        if (np.abs(sums - total) <= 2.0**-24 * total).all():
+            return found
+    return None
 
 
 class AdamTrainer(Trainer):
@@ -94,8 +153,7 @@ class AdamTrainer(Trainer):
         eps: added to the root, not corrected for t.
         lazy_correct: have sparse updates come to the same as dense ones. A row that
             was not looked up for a while makes up for it when it is next read; see
-            `dynetjax.trainers.lagging`. Exact but for rounding: up to some 160 steps
-            are added one by one, and those after are too small to count.
+            `dynetjax.trainers.lagging`. Exact but for rounding.
     Source: clab/dynet, ``dynet/training.cc``.
     Examples:
         >>> m = dy.ParameterCollection()
@@ -120,6 +178,14 @@ class AdamTrainer(Trainer):
         lazy_correct: bool = False,
     ):
         numbers = float(beta_1), float(beta_2), float(eps)
-        rule = adam(*numbers)
-        missed = missed_by_adam(*numbers) if lazy_correct else None
-        super().__init__(m, alpha, rule=rule, numbers=numbers, missed=missed)
+        missed = missed_by_adam(*numbers)
+        if lazy_correct and missed is None:
+            missed = missed_one_by_one(*numbers)
+        super().__init__(
+            m,
+            alpha,
+            rule=adam(*numbers),
+            numbers=numbers,
+            missed=missed,
+            lazy_correct=lazy_correct,
+        )

@@ -5,10 +5,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from dynetjax.model.collection import ParameterCollection
+from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.lagging import Missed
 
 
 class AmsgradState(NamedTuple):
@@ -44,6 +47,22 @@ def amsgrad(
         return change, AmsgradState(m, v, vhat)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+@functools.cache
+def missed_by_amsgrad(beta_1: float, beta_2: float, eps: float) -> Missed | None:
+    """Steps of `amsgrad` without a gradient: vhat stays, and the rest is as of Adam."""
+
+    def catch_up(state, missed, numbers):
+        m, v, vhat = state
+        change = -numbers[0] * m / (jnp.sqrt(vhat) + eps)
+        return change, AmsgradState(m * beta_1**missed, v * beta_2**missed, vhat)
+
+    length = steps_until_rounding(beta_1)
+    if not length:
+        return None
+    shares = beta_1 ** np.arange(1.0, length + 1)
+    return Missed(catch_up, corrected(beta_1, beta_2), length, shares[:, None])
 
 
 class AmsgradTrainer(Trainer):
@@ -83,4 +102,5 @@ class AmsgradTrainer(Trainer):
         eps: float = 1e-8,
     ):
         numbers = float(beta_1), float(beta_2), float(eps)
-        super().__init__(m, alpha, rule=amsgrad(*numbers), numbers=numbers)
+        rule, missed = amsgrad(*numbers), missed_by_amsgrad(*numbers)
+        super().__init__(m, alpha, rule=rule, numbers=numbers, missed=missed)

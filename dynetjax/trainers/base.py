@@ -26,6 +26,10 @@ from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
 
+LEAST = 2**19
+"""Numbers in the smallest table whose rows wait for dense updates until they are read.
+
+Of less, changing all rows takes no longer than catching up."""
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
 
@@ -41,8 +45,16 @@ class Trainer(OnFile):
     """Changes the parameters of a collection by their gradients.
 
     Use one of the subclasses. Sub-collections are trained with their collection, and
-    parameters made after the trainer are trained too. `dynetjax.trainers.apply` says
-    what may be a rule.
+    parameters made after the trainer are trained too.
+
+    Args:
+        m: the collection.
+        learning_rate: where `learning_rate` starts.
+        rule: see `dynetjax.trainers.apply`.
+        numbers: those of the rule, if DyNet's files have them.
+        still: whether a gradient of 0 changes nothing, the state of the rule included.
+        missed: what a gradient of 0 changes, if rows can make up for it later.
+        lazy_correct: whether they do so also where updates are sparse.
 
     Examples:
         >>> m = dy.ParameterCollection()
@@ -65,7 +77,9 @@ class Trainer(OnFile):
         *,
         rule: optax.GradientTransformationExtraArgs,
         numbers: tuple[float, ...] | None = None,
+        still: bool = False,
         missed: Missed | None = None,
+        lazy_correct: bool = False,
     ):
         if not isinstance(m, ParameterCollection):
             raise TypeError(
@@ -83,6 +97,8 @@ class Trainer(OnFile):
         self._gatherer = Gatherer()
         self._sent: _Sent | None = None
         self._lagging = missed and Lagging(missed, self._states, self.check)
+        self._lazy_correct = lazy_correct
+        self._still = still or self._states.is_empty
 
     def update(self) -> None:
         """Change every parameter by its gradient, and clear the gradients.
@@ -119,10 +135,10 @@ class Trainer(OnFile):
     def _update(self, members: Members) -> None:
         self.check()
         self.swap_params_to_weights()
-        dense = tuple([self._goes_to_all_rows(s) for s in members.tables])
         decay = self._start_to_decay(members.tables)
+        dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
         if self._lagging is not None:
-            self._lagging.before_update(members.tables, dense, decay)
+            self._lagging.before_update(members.tables, dense)
         with Uninterrupted():
             self._send(members, dense, decay)
             _unread.add(self)
@@ -153,9 +169,30 @@ class Trainer(OnFile):
         """How much of every weight this update takes away."""
         decay = self._collection.get_weight_decay()
         if decay > 0:
+            if self._lazy_correct and self.sparse_updates_enabled:
+                raise ValueError(
+                    explain(
+                        "update: no weight decay with lazy_correct",
+                        got=f"a decay of {decay:g}",
+                        expected="set_weight_decay(0)",
+                        fix="set_sparse_updates(False) gives the same result",
+                    )
+                )
             for table in tables:
                 table.start_to_decay()
         return decay
+
+    def _goes_to_all_rows(self, table: TableStorage, decay: float) -> bool:
+        """Whether the rule does; where rows may wait, they do from now on."""
+        everywhere = not (self.sparse_updates_enabled or self._still)
+        if self._lagging is not None:
+            pays = math.prod(table.shape) >= LEAST and self._averages is None
+            if not decay and (self._lazy_correct or (everywhere and pays)):
+                self._lagging.take(table, moving=self._updates > 0)
+                everywhere = False
+            else:
+                self._lagging.let_go(table)
+        return everywhere or table.gradient is not None
 
     def _store(
         self, members: Members, values: list[Any], targets: Targets, kept: float
@@ -228,14 +265,10 @@ class Trainer(OnFile):
         """
         self.check()
         if self._lagging is not None:
-            self._lagging.clear()
+            self._lagging.let_all_go()
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate
-
-    def _goes_to_all_rows(self, table: TableStorage) -> bool:
-        everywhere = not self.sparse_updates_enabled and not self._states.is_empty
-        return everywhere or table.gradient is not None
 
 
 def _take_gradients(members: Members) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Sparse updates that come to the same as dense ones.
+"""Updates of all rows of a table, at the price of the rows that were looked up.
 
 Most rules move a row after its gradient, too: momentum keeps it going. A dense update
 does that to every row at every step. Here a row waits instead, and catches up with all
@@ -7,15 +7,16 @@ trainer before it changes it, a user who wants the numbers.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from dynetjax.errors import explain
 from dynetjax.model.storage import TableStorage, capacity_for
+from dynetjax.trainers.apply import like_table, split_table
 from dynetjax.uninterrupted import Uninterrupted
 
 MOST_ROWS = 4096  # that catch up in one call
@@ -25,66 +26,67 @@ class Missed(NamedTuple):
     """What a rule does to a row in steps that bring it no gradient.
 
     Attributes:
-        length: so many steps move the row, to rounding; 0 if their number is all that
-            matters, and a formula gives the sum.
-        factors: ``(steps, learning rates) -> numbers``, what `catch_up` needs to know
-            of each step.
-        catch_up: ``(state, missed, factors) -> (change, state)`` of one row, `missed`
-            being how many steps it missed, and `factors` the numbers of as many of the
-            first of them as move the row, padded with 0.
+        catch_up: ``(state, missed, numbers) -> (change, state)`` of one row, `missed`
+            being how many steps it missed.
+        factor: ``(step, learning rate) -> number``, what is to be known of a step.
+        length: so many of the first missed steps move the row, to rounding; 0 if
+            the number of steps is all that matters.
+        weights: ``[length, N]``: `numbers` are the sums of the factors of the first
+            missed steps times these. None: they are the factors, and then zeros.
     """
 
-    length: int
-    factors: Callable[[np.ndarray, np.ndarray], np.ndarray]
     catch_up: Callable[[Any, Any, Any], tuple[Any, Any]]
-
-
-def formula(catch_up: Callable[[Any, Any, Any], tuple[Any, Any]]) -> Missed:
-    """Of a rule for which the number of missed steps is enough to know."""
-    return Missed(0, lambda steps, rates: rates, catch_up)
+    factor: Callable[[int, float], float] = lambda step, rate: 0.0
+    length: int = 0
+    weights: np.ndarray | None = None
 
 
 class Clock:
     """The updates that a table was part of.
 
+    Args:
+        rows: of the table.
+        moving: whether all of them move; otherwise those do that an update changed.
+
     Attributes:
-        steps, rates: the number of each update and its learning rate.
+        now: the number of updates.
         last: of how many of them each row has seen; -1 for those that nothing moves.
     """
 
-    def __init__(self, rows: int):
-        self.steps: list[int] = []
-        self.rates: list[float] = []
-        self.last = np.full(rows, -1, np.int32)
+    def __init__(self, rows: int, moving: bool):
+        self.now = 0
+        self.last = np.full(rows, 0 if moving else -1, np.int32)
+        self._factors = np.zeros(1024)  # of each update; zeros after the last
 
-    @property
-    def now(self) -> int:
-        return len(self.steps)
-
-    def tick(self, step: int, rate: float, rows: Any) -> None:
+    def tick(self, factor: float, rows: Any) -> None:
         """One more update, of these rows."""
-        self.steps.append(step)
-        self.rates.append(rate)
+        if self.now == len(self._factors):
+            self._grow(2 * self.now)
+        self._factors[self.now] = factor
+        self.now += 1
         self.last[rows] = self.now
 
     def undo(self) -> None:
         """One update less."""
-        del self.steps[-1], self.rates[-1]
+        self.now -= 1
+        self._factors[self.now] = 0
         np.minimum(self.last, self.now, out=self.last)
 
     def late(self, rows: np.ndarray | None) -> np.ndarray:
         """Those of the rows, or of all, that have steps to catch up with."""
         found = np.arange(len(self.last)) if rows is None else np.unique(rows)
         found = found[found < len(self.last)]
-        return found[(self.last[found] >= 0) & (self.last[found] < self.now)]
+        last = self.last[found]
+        return found[(last >= 0) & (last < self.now)]
 
-    def factors(self, missed: Missed, rows: np.ndarray, width: int) -> np.ndarray:
-        """The numbers of the first missed steps of each row."""
-        at = self.last[rows][:, None] + np.arange(width)
-        real = at < self.now
-        at = np.minimum(at, self.now - 1)
-        steps, rates = np.array(self.steps), np.array(self.rates, np.float32)
-        return np.where(real, missed.factors(steps[at], rates[at]), 0)
+    def factors(self, rows: np.ndarray, count: int) -> np.ndarray:
+        """Those of the first `count` steps that each row missed, and then zeros."""
+        if len(self._factors) < self.now + count:
+            self._grow(2 * (self.now + count))
+        return sliding_window_view(self._factors, count)[self.last[rows]]
+
+    def _grow(self, size: int) -> None:
+        self._factors = np.append(self._factors, np.zeros(size - len(self._factors)))
 
 
 class Lagging:
@@ -101,37 +103,30 @@ class Lagging:
         self._clocks: dict[TableStorage, Clock] = {}
         self._ticked: list[Clock] = []  # by the last update
 
-    def before_update(
-        self, tables: Iterable[TableStorage], dense: Sequence[bool], decay: float
-    ) -> None:
-        """Have all rows catch up that an update will change."""
-        if decay > 0:
-            raise ValueError(
-                explain(
-                    "update: no weight decay with lazy_correct",
-                    got=f"a decay of {decay:g}",
-                    expected="set_weight_decay(0)",
-                    fix="make the trainer without lazy_correct, and for the same "
-                    "result set_sparse_updates(False)",
-                )
-            )
-        for table, to_all in zip(tables, dense, strict=True):
-            if table not in self._clocks:
-                self._meet(table)
-            self._catch_up(table, None if to_all else table.touched())
+    def take(self, table: TableStorage, moving: bool) -> None:
+        """Have the rows of a table wait from now on, `moving` if any have a state."""
+        if table not in self._clocks:
+            table.catch_up_for_good()
+            self._clocks[table] = Clock(table.shape[0], moving)
+            table.lagging = self
 
-    def _meet(self, table: TableStorage) -> None:
-        if table.before_read is not None:
-            raise ValueError(
-                explain(
-                    "update: another trainer's rows have steps to catch up with",
-                    got=f"two trainers with lazy_correct, of {table.name}",
-                    expected="one",
-                    fix="set_updated(False) on what this trainer leaves alone",
-                )
-            )
-        self._clocks[table] = Clock(table.shape[0])
-        table.before_read = functools.partial(self._catch_up, table)
+    def let_go(self, table: TableStorage) -> None:
+        """Have all rows catch up, and wait no more."""
+        if table in self._clocks:
+            self.catch_up(table, None)
+            del self._clocks[table]
+            table.lagging = None
+
+    def let_all_go(self) -> None:
+        """The same for every table."""
+        for table in list(self._clocks):
+            self.let_go(table)
+
+    def before_update(self, tables: Sequence[TableStorage], dense: Sequence[bool]):
+        """Have all rows catch up that an update will change."""
+        for table, to_all in zip(tables, dense, strict=True):
+            if table in self._clocks:
+                self.catch_up(table, None if to_all else table.touched())
 
     def after_update(
         self,
@@ -141,10 +136,13 @@ class Lagging:
         rate: float,
     ) -> None:
         """Note what an update is changing; before gradients are cleared."""
+        factor = self._missed.factor(step, rate)
+        self._ticked = []
         for table, to_all in zip(tables, dense, strict=True):
-            rows = slice(None) if to_all else table.touched()
-            self._clocks[table].tick(step, rate, rows)
-        self._ticked = [self._clocks[table] for table in tables]
+            clock = self._clocks.get(table)
+            if clock is not None:
+                clock.tick(factor, slice(None) if to_all else table.touched())
+                self._ticked.append(clock)
 
     def undo(self) -> None:
         """The last update was refused."""
@@ -154,23 +152,9 @@ class Lagging:
     def bring_all(self) -> None:
         """Have all rows of all tables catch up."""
         for table in self._clocks:
-            self._catch_up(table, None)
+            self.catch_up(table, None)
 
-    def begin(self, tables: Iterable[TableStorage]) -> None:
-        """Take all rows of these tables to be up to date, and to be moving."""
-        for table in tables:
-            if table not in self._clocks:
-                self._meet(table)
-            self._clocks[table] = clock = Clock(table.shape[0])
-            clock.last[:] = 0
-
-    def clear(self) -> None:
-        """Have all rows catch up; from now on nothing moves them."""
-        self.bring_all()
-        for clock in self._clocks.values():
-            clock.last[:] = -1
-
-    def _catch_up(self, table: TableStorage, rows: np.ndarray | None) -> None:
+    def catch_up(self, table: TableStorage, rows: np.ndarray | None) -> None:
         """Bring rows to where the last update left the others; None stands for all."""
         clock = self._clocks[table]
         late = clock.late(rows)
@@ -184,9 +168,9 @@ class Lagging:
         ids[: len(rows)] = rows
         missed = np.zeros(len(ids), np.int32)
         missed[: len(rows)] = clock.now - clock.last[rows]
-        width = self._width(missed.max())
-        factors = np.zeros((len(ids), width), np.float32)
-        factors[: len(rows)] = clock.factors(self._missed, rows, width)
+        known = self._numbers(clock, rows, missed.max())
+        numbers = np.zeros((len(ids), known.shape[1]), np.float32)
+        numbers[: len(rows)] = known
         with Uninterrupted():
             array, state = _caught_up(
                 self._missed.catch_up,
@@ -194,27 +178,32 @@ class Lagging:
                 self._states.of_table(table),
                 ids,
                 missed,
-                factors,
+                numbers,
             )
             table.store(array, 1.0)
             self._states.put_table(table, state)
             clock.last[rows] = clock.now
 
-    def _width(self, most: int) -> int:
-        """Of how many steps numbers are handed over, in few sizes."""
-        needed = min(most, self._missed.length)
+    def _numbers(self, clock: Clock, rows: np.ndarray, most: int) -> np.ndarray:
+        """What `Missed.catch_up` needs to know of the steps that each row missed."""
+        length, weights = self._missed.length, self._missed.weights
+        if weights is not None:
+            return clock.factors(rows, length) @ weights
+        needed = min(most, length)
         width = 4 if needed else 0
-        while width < needed:
+        while width < needed:  # in few sizes
             width *= 4
-        return width
+        return clock.factors(rows, width) if width else np.zeros((len(rows), 0))
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
-def _caught_up(catch_up, table, state, ids, missed, factors):
+def _caught_up(catch_up, table, state, ids, missed, numbers):
     """The table and the state with rows `ids` brought up to date."""
     of_rows = jax.tree.map(lambda x: x.at[ids].get(mode="fill", fill_value=0), state)
-    change, new = jax.vmap(catch_up)(of_rows, missed, factors)
+    change, new = jax.vmap(catch_up)(of_rows, missed, numbers)
     new_state = jax.tree.map(
         lambda x, rows: x.at[ids].set(rows, mode="drop"), state, new
     )
-    return table.at[ids].add(jnp.asarray(change), mode="drop"), new_state
+    array, factor = split_table(table)
+    stored = jnp.asarray(change) if factor is None else change / factor
+    return like_table(table, array.at[ids].add(stored, mode="drop"), factor), new_state

@@ -6,7 +6,7 @@ import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed, formula
+from dynetjax.trainers.lagging import Missed
 from dynetjax.trainers.sgd import sgd
 
 
@@ -23,12 +23,12 @@ def momentum(mom: float) -> optax.GradientTransformationExtraArgs:
 def missed_by_momentum(mom: float) -> Missed:
     """Steps of `momentum` without a gradient: mom v + mom^2 v + ..."""
 
-    def catch_up(state, missed, factors):
+    def catch_up(state, missed, _):
         nothing, old = state
         steps = missed if mom == 1 else mom * (1 - mom**missed) / (1 - mom)
         return old.trace * steps, (nothing, optax.TraceState(old.trace * mom**missed))
 
-    return formula(catch_up)
+    return Missed(catch_up)
 
 
 class MomentumSGDTrainer(Trainer):
@@ -66,5 +66,11 @@ class MomentumSGDTrainer(Trainer):
         lazy_correct: bool = False,
     ):
         rule, numbers = momentum(float(mom)), (float(mom),)
-        missed = missed_by_momentum(float(mom)) if lazy_correct else None
-        super().__init__(m, learning_rate, rule=rule, numbers=numbers, missed=missed)
+        super().__init__(
+            m,
+            learning_rate,
+            rule=rule,
+            numbers=numbers,
+            missed=missed_by_momentum(*numbers),
+            lazy_correct=lazy_correct,
+        )

@@ -115,6 +115,8 @@ class OnFile(Resumable):
             averages.put(storages, arrays, found.counted)
         state = [[*a, *b] for a, b in found.state]
         each = [list(leaves) for leaves in zip(*state, strict=True)]
+        if self._lagging is not None:
+            self._lagging.let_all_go()
         with Uninterrupted():
             if each:
                 self._states.restore(storages, each)
@@ -122,5 +124,3 @@ class OnFile(Resumable):
             self._averages = averages
             self._learning_rate, self._threshold = found.learning_rate, found.threshold
             self._updates = self._updates_seen = found.updates
-            if self._lagging is not None:
-                self._lagging.begin(self._census.tables)

@@ -88,6 +88,8 @@ class Resumable(Averaging):
             raise _another(self.whoami(), error, "the same parameters") from error
 
         def take_all() -> None:
+            if self._lagging is not None:
+                self._lagging.let_all_go()
             with Uninterrupted():
                 take()
                 self._census.forget()
@@ -96,8 +98,6 @@ class Resumable(Averaging):
                 self._clips, self._clips_seen = clips, clips_seen
                 self._learning_rate, self._threshold = rate, threshold
                 self.sparse_updates_enabled = sparse
-                if self._lagging is not None:
-                    self._lagging.begin(self._census.tables)
 
         return take_all
 

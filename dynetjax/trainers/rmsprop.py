@@ -7,7 +7,7 @@ import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed, formula
+from dynetjax.trainers.lagging import Missed
 from dynetjax.trainers.sgd import sgd
 
 
@@ -21,12 +21,12 @@ def rmsprop(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
 def missed_by_rmsprop(rho: float) -> Missed:
     """Steps of `rmsprop` without a gradient: only the mean shrinks."""
 
-    def catch_up(state, missed, factors):
+    def catch_up(state, missed, _):
         old, nothing = state
         nu = old.nu * rho**missed
         return jnp.zeros_like(nu), (optax.ScaleByRmsState(nu), nothing)
 
-    return formula(catch_up)
+    return Missed(catch_up)
 
 
 class RMSPropTrainer(Trainer):
@@ -64,6 +64,11 @@ class RMSPropTrainer(Trainer):
         lazy_correct: bool = False,
     ):
         numbers = float(eps), float(rho)
-        rule = rmsprop(*numbers)
-        missed = missed_by_rmsprop(float(rho)) if lazy_correct else None
-        super().__init__(m, learning_rate, rule=rule, numbers=numbers, missed=missed)
+        super().__init__(
+            m,
+            learning_rate,
+            rule=rmsprop(*numbers),
+            numbers=numbers,
+            missed=missed_by_rmsprop(float(rho)),
+            lazy_correct=lazy_correct,
+        )

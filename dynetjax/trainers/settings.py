@@ -15,7 +15,8 @@ class Settings(Whole):
             itself.
         sparse_updates_enabled: change only the rows of tables that were looked up
             (the default), not every row. With False, rules that have a state move
-            all rows at each update: the exact formula, and more work.
+            all rows at each update: the exact formula. In large tables a row makes up
+            for that when it is next read; see `dynetjax.trainers.lagging`.
     """
 
     def __init__(self, learning_rate: float):

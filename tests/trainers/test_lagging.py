@@ -1,9 +1,11 @@
-"""lazy_correct: sparse updates that come to the same as dense ones."""
+"""Rows that wait: updates that come to the same as changing all rows at once."""
 
 import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.trainers import base
+from dynetjax.trainers.adam import AdamState, missed_by_adam
 
 ROWS = 7
 TRAINERS = {
@@ -17,20 +19,28 @@ TRAINERS = {
     "Momentum": lambda m, **options: dy.MomentumSGDTrainer(m, 0.05, **options),
     "RMSProp": lambda m, **options: dy.RMSPropTrainer(m, 0.05, **options),
 }
+DENSE = {
+    **TRAINERS,
+    "Adagrad": lambda m: dy.AdagradTrainer(m, 0.05),
+    "Adadelta": lambda m: dy.AdadeltaTrainer(m, 0.01),
+    "AMSGrad": lambda m: dy.AmsgradTrainer(m, 0.05),
+}
 
 
 class World:
     """A table, and a parameter that gives its rows gradients."""
 
-    def __init__(self, make, lazy):
+    def __init__(self, make, lazy=False):
         self.m = dy.ParameterCollection()
         random = np.random.RandomState(0)
         self.W = self.m.parameters_from_numpy(random.randn(3))
         self.E = self.m.lookup_parameters_from_numpy(random.randn(ROWS, 3))
         self.trainer = make(self.m, lazy_correct=True) if lazy else make(self.m)
         self.trainer.set_sparse_updates(lazy)
+        self.least = base.LEAST
 
     def step(self, *rows):
+        base.LEAST = self.least
         dy.renew_cg()
         W = self.W.expr(False)
         losses = [dy.dot_product(W + 0.1 * self.E[r], self.E[r]) for r in rows]
@@ -41,11 +51,26 @@ class World:
         return value
 
 
-@pytest.fixture(params=TRAINERS)
-def pair(request):
-    """The same world with lazy and with dense updates."""
-    make = TRAINERS[request.param]
-    return World(make, True), World(make, False)
+def waiting(make):
+    """A world of dense updates, in which rows of the smallest table wait."""
+    world = World(make)
+    world.least = 0
+    return world
+
+
+MADE = {
+    f"{name}, lazy_correct": (lambda make: World(make, lazy=True), make)
+    for name, make in TRAINERS.items()
+}
+MADE |= {name: (waiting, make) for name, make in DENSE.items()}
+
+
+@pytest.fixture(params=MADE)
+def pair(request, monkeypatch):
+    """The same world with rows that wait, and with all rows changed at each update."""
+    monkeypatch.setattr(base, "LEAST", base.LEAST)
+    world, make = MADE[request.param]
+    return world(make), World(make)
 
 
 def check(pair):
@@ -120,13 +145,52 @@ def test_restart(pair):
     check(pair)
 
 
-def test_mixed_with_dense_updates(pair):
+def test_rows_that_wait_for_some_updates_only(pair):
+    waits = pair[0]
+    waits.trainer.set_sparse_updates(False)
+    waits.least = 0
     both(pair, 0, 1)
     both(pair, 2)
-    pair[0].trainer.set_sparse_updates(False)
+    waits.least = 1 + ROWS * 3
     both(pair, 3)
-    pair[0].trainer.set_sparse_updates(True)
+    waits.least = 0
     both(pair, 0)
+    both(pair, 1)
+    check(pair)
+
+
+def test_uses_of_the_whole_table(pair):
+    both(pair, 0, 1)
+    both(pair, 2)
+    for world in pair:
+        dy.renew_cg()
+        loss = dy.squared_norm(world.E) + dy.squared_norm(world.E[3])
+        loss.backward()
+        world.trainer.update()
+    both(pair, 4)
+    both(pair, 0)
+    check(pair)
+
+
+def test_with_averages(pair):
+    for world in pair:
+        world.trainer.exponential_moving_average(0.5)
+    both(pair, 0, 1)
+    both(pair, 2)
+    check(pair)
+    for world in pair:
+        world.trainer.swap_params_to_moving_average()
+    check(pair)
+
+
+def test_from_sparse_to_dense_updates(pair):
+    """Rows that sparse updates moved go on moving."""
+    for world in pair:
+        world.trainer.set_sparse_updates(True)
+        world.step(0, 1)
+        world.trainer.set_sparse_updates(False)
+        world.step(2)
+        world.step(3)
     check(pair)
 
 
@@ -144,12 +208,14 @@ def test_a_refused_update_is_none(pair):
     check(pair)
 
 
-def test_rows_that_were_not_looked_up_are_not_written():
-    lazy = World(TRAINERS["Adam"], True)
-    lazy.step(0, 1)
-    before = np.array(lazy.E.storage.stored)
-    lazy.step(1)
-    after = np.array(lazy.E.storage.stored)
+@pytest.mark.parametrize("world", [waiting, lambda make: World(make, lazy=True)])
+def test_rows_that_were_not_looked_up_are_not_written(world, monkeypatch):
+    monkeypatch.setattr(base, "LEAST", base.LEAST)
+    waits = world(TRAINERS["Adam"])
+    waits.step(0, 1)
+    before = np.array(waits.E.storage.stored)
+    waits.step(1)
+    after = np.array(waits.E.storage.stored)
     assert [r for r in range(ROWS) if (before[r] != after[r]).any()] == [1]
 
 
@@ -160,9 +226,68 @@ def test_with_weight_decay():
         lazy.step(0)
 
 
-def test_two_trainers():
-    lazy = World(TRAINERS["Adam"], True)
-    lazy.step(0)
-    other = dy.AdamTrainer(lazy.m, lazy_correct=True)
-    with pytest.raises(ValueError, match="another trainer's rows"):
-        other.update()
+def test_weight_decay_changes_all_rows(pair):
+    both(pair, 0, 1)
+    both(pair, 2)
+    for world in pair:
+        world.trainer.set_sparse_updates(False)
+        world.m.set_weight_decay(0.1)
+    both(pair, 3)
+    for world in pair:
+        world.m.set_weight_decay(0)
+    both(pair, 4)
+    both(pair, 0)
+    check(pair)
+
+
+def test_two_trainers(pair):
+    """Rows wait for one at a time."""
+    first = [world.trainer for world in pair]
+    both(pair, 0, 1)
+    others = [dy.AdamTrainer(world.m, 0.01) for world in pair]
+    for trainers in others, first, others:
+        for world, trainer in zip(pair, trainers, strict=True):
+            trainer.set_sparse_updates(False)
+            world.trainer = trainer
+        both(pair, 2)
+        both(pair, 3)
+    check(pair)
+
+
+def test_a_state_that_is_loaded(pair):
+    both(pair, 0, 1)
+    kept = [world.trainer.state_dict() for world in pair]
+    both(pair, 2)
+    for world, state in zip(pair, kept, strict=True):
+        world.trainer.load_state_dict(state)
+    both(pair, 3)
+    both(pair, 0)
+    check(pair)
+
+
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.9, 0.98), (0.5, 0.9), (0.0, 0.99)])
+def test_the_sum_of_steps_of_adam(betas):
+    """Against adding up in float64, from moments of all sizes."""
+    eps, steps = 1e-8, 40
+    rates = 0.1 * np.random.RandomState(2).uniform(0.5, 1, steps)
+    m, v = np.array([1e-6, -0.1, 3.0, 2e-9]), np.array([1e-12, 0.5, 4.0, 1e-17])
+    missed = missed_by_adam(*betas, eps)
+    assert missed is not None
+    assert missed.weights is not None
+    first = 7
+    factors = np.zeros(missed.length)
+    expected, at = 0, np.arange(1, steps + 1)
+    for j, rate in zip(at, rates, strict=True):
+        f = missed.factor(first + j, rate)
+        if j <= missed.length:
+            factors[j - 1] = f
+        t = first + j
+        assert f == pytest.approx(
+            rate * np.sqrt(1 - betas[1] ** t) / (1 - betas[0] ** t)
+        )
+        expected -= f * m * betas[0] ** j / (np.sqrt(v * betas[1] ** j) + eps)
+    state = AdamState(np.float32(m), np.float32(v))
+    change, after = missed.catch_up(state, steps, np.float32(factors @ missed.weights))
+    np.testing.assert_allclose(change, expected, rtol=2e-6)
+    np.testing.assert_allclose(after.m, m * betas[0] ** steps, rtol=1e-5)
+    np.testing.assert_allclose(after.v, v * betas[1] ** steps, rtol=1e-5)
