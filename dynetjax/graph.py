@@ -88,6 +88,8 @@ class ComputationGraph:
         """Drop every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
         self.invalidate()
+        if self.nodes:  # a loss that the user still has would keep all others
+            self.nodes[-1].operands = ()
         self.nodes, self.cells, self.uniforms = [], [], []
         self.sessions, self.marks = {}, []
 

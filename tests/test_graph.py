@@ -1,11 +1,13 @@
 """The graph as users see it: numbering, staleness, reading, immediate mode."""
 
+import gc
 import threading
 
 import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.expression import Expression
 from dynetjax.ops.registry import LOOKUP
 
 
@@ -177,3 +179,18 @@ def test_parts_of_a_list_are_inlined_the_second_time_as_well():
     once, _ = build()
     assert len(once.inner) == 2
     assert all(once.graph.cells[k].rule.signature.op.form == LOOKUP for k in once.inner)
+
+
+def test_a_loss_that_is_kept_keeps_no_other_node():
+    def alive():
+        return sum(type(o) is Expression for o in gc.get_objects())
+
+    x = dy.scalarInput(1)
+    for _ in range(100):
+        x = dy.tanh(x)
+    loss, before = dy.square(x), alive()
+    del x
+    dy.renew_cg()
+    assert before - alive() == 101  # all but the loss
+    with pytest.raises(RuntimeError, match="is stale"):
+        loss.value()
