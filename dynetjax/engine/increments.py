@@ -26,6 +26,7 @@ from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.structure import Component
 from dynetjax.engine.tape import Column, Lanes, TapeWriter
+from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Tiling, structure_of, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -175,6 +176,7 @@ class Increment:
             pool = pattern.sequence.pools[pattern.pool[k]]
             return self.archive.read(pool, self.archive.row[number], batch)
         if not isinstance(rows, np.ndarray):
+            stay_awake_for(rows)
             rows = self._found[group] = np.asarray(rows)
         return rows[lane : lane + batch]
 

@@ -1,4 +1,4 @@
-"""XLA's threads make way for Python's.
+"""XLA's threads and Python's: who makes way, and who waits awake.
 
 XLA hands the kernels of a program to as many threads as there are cores, whatever
 their size, and a thread that has nothing to do looks for work for a while. On few
@@ -11,8 +11,10 @@ import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 WORKERS = "tf_XLAEigen"  # what XLA calls them
+LOOKS = 600  # of a sixth of a microsecond, before it is better to sleep
 
 
 @cache
@@ -26,3 +28,22 @@ def stand_back() -> None:
             if (task / "comm").read_text().startswith(WORKERS):
                 parameters = os.sched_param(0)
                 os.sched_setscheduler(int(task.name), os.SCHED_BATCH, parameters)
+
+
+def stay_awake_for(array: Any) -> None:
+    """Look for a while whether a small array is there, if there is a core to spare.
+
+    To fall asleep and be woken up takes about as long as a small program runs.
+    """
+    if _has_spare_core():
+        is_ready = array.is_ready
+        for _ in range(LOOKS):
+            if is_ready():
+                return
+
+
+@cache
+def _has_spare_core() -> bool:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) > 1
+    return (os.cpu_count() or 1) > 1
