@@ -12,7 +12,7 @@ from dynetjax.engine.draws import Draws, SeededDraws, undrawn
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.plan import Plan, make_plan
+from dynetjax.engine.plan import Plan, make_plan, tidy_plans
 from dynetjax.engine.run import Backward, Run
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.tiling import Tiling
@@ -148,6 +148,7 @@ class Engine:
         run = Run(tiling, plan, state.uniforms, state.draws)
         run.forward(keeping=_will_train(plan, asked))
         state.parts.append(run)
+        tidy_plans()  # while the device is at work
 
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]

@@ -3,7 +3,8 @@
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import label, variants_of
 from dynetjax.engine.fused import HOT, Fusion, numbered
+from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
@@ -28,14 +30,13 @@ from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
 
-KEPT = 256  # plans
 MOST_KEPT = 4096  # nodes of a plan that is kept
 
+OTHER_BYTES = 4096  # of a packed plan, besides its arrays
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[frozenset[int], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
-_plans: dict[int, tuple[tuple, "Plan"]] = {}  # by the hash of what they are for
 _lock = threading.RLock()
 
 
@@ -79,8 +80,8 @@ class Plan:
         differentiable: macros whose results depend on a parameter.
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
-        template: the tape of an earlier graph of this structure, if there was one, and
-            what of it is runtime data.
+        template: where the tape of an earlier graph of this structure was not zero, if
+            there was one; what stood there; and what of it is runtime data.
         ends: nodes that no other reads.
     """
 
@@ -94,7 +95,79 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: tuple[np.ndarray, list[Any]] | None = None
+    template: tuple[np.ndarray, np.ndarray, list[Any]] | None = None
+
+    def packed(self) -> "PackedPlan":
+        """The same in less memory."""
+        arrays = [getattr(self.tiling, name) for name in _OF_TILING]
+        arrays += [self.layout.lane, self.layout.row, self.ends]
+        arrays += self.tiling.nodes.values()
+        columns = None
+        if self.template is not None:
+            at, written, columns = self.template
+            arrays += np.diff(at, prepend=0), written  # differences are small
+        flat = np.concatenate(arrays)
+        small = flat.astype(np.int16)
+        if (small != flat).any():
+            small = flat.astype(np.int32)
+        nothing = np.zeros(0, np.int64)
+        of_tiling: dict[str, Any] = dict.fromkeys(_OF_TILING, nothing)
+        nodes = dict.fromkeys(self.tiling.nodes, nothing)
+        rest = replace(
+            self,
+            tiling=replace(self.tiling, nodes=nodes, **of_tiling),
+            layout=replace(self.layout, lane=nothing, row=nothing),
+            lanes={},
+            ends=nothing,
+            template=None,
+        )
+        return PackedPlan(rest, columns, small, list(accumulate(map(len, arrays))))
+
+
+_OF_TILING = ("batch", "macro_of", "reader", "place", "slot", "read")
+
+
+@dataclass(slots=True)
+class PackedPlan:
+    """A plan, its arrays all in one.
+
+    Attributes:
+        rest: the plan without them, and without a template.
+        columns: the runtime data of the template, if there is one.
+        flat: the arrays, one after the other.
+        stops: where each of them ends.
+    """
+
+    rest: Plan
+    columns: list[Any] | None
+    flat: np.ndarray
+    stops: list[int]
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes, about."""
+        return self.flat.nbytes + OTHER_BYTES
+
+    def unpacked(self) -> Plan:
+        """The plan."""
+        arrays = iter(np.split(self.flat.astype(np.int64), self.stops[:-1]))
+        of_tiling: dict[str, Any] = {name: next(arrays) for name in _OF_TILING}
+        lane, row, ends = (next(arrays) for _ in range(3))
+        nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
+        template = None
+        if self.columns is not None:
+            template = next(arrays).cumsum(), next(arrays), self.columns
+        return replace(
+            self.rest,
+            tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
+            layout=replace(self.rest.layout, lane=lane, row=row),
+            lanes={},
+            ends=ends,
+            template=template,
+        )
+
+
+_kept: Kept[Plan] = Kept()
 
 
 def make_plan(
@@ -109,20 +182,24 @@ def make_plan(
     structure = structure_of(graph.cells[start:])
     tiling = tile(graph, start, structure) if start else None
     roots = frozenset([node.rule.macro for node in asked])
-    key = structure if tiling is None else tiling.key(), roots, full
-    number = hash(key)  # which takes as long as everything else about it
+    known = tuple(structure) if tiling is None else tiling.key()
+    key = known, tuple(sorted(roots)), full
     with _lock:
-        known, plan = _plans.pop(number, (None, None))
-        if plan is None or plan.version != plan.scope.version or known != key:
+        plan = _kept.get(key)
+        if plan is None or plan.version != plan.scope.version:
             tiling = tiling or tile(graph, start, structure)
             plan = _make(tiling, roots, full)
-        if plan is None:
-            return None
-        if len(structure.macros) <= MOST_KEPT:
-            _plans[number] = key, plan
-            if len(_plans) > KEPT:
-                del _plans[next(iter(_plans))]
+            if plan is None:
+                return None
+            if len(structure.macros) <= MOST_KEPT:
+                _kept.put(key, plan)
     return tiling or plan.tiling.of(graph.cells[:]), plan
+
+
+def tidy_plans() -> None:
+    """Pack those that were not used lately."""
+    with _lock:
+        _kept.tidy()
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
