@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
+from dynetjax.uninterrupted import Uninterrupted
+
 READY = 256  # plans as they are
 PACKED_BYTES = 1 << 28
 
@@ -71,8 +73,9 @@ class Kept(Generic[T]):
     def put(self, key: Key, what: T) -> None:
         """Keep something, in the place of what was there."""
         number = hash(key)
-        self._forget(number)
-        self._keep(number, key, what)
+        with Uninterrupted():
+            self._forget(number)
+            self._keep(number, key, what)
 
     def _keep(self, number: int, key: Key, what: T) -> None:
         self._ready.pop(number, None)
@@ -81,8 +84,9 @@ class Kept(Generic[T]):
     def tidy(self) -> None:
         """Pack what was not used lately: for a moment when there is time."""
         while len(self._ready) > READY:
-            oldest = next(iter(self._ready))
-            self._pack(oldest, *self._ready.pop(oldest))
+            with Uninterrupted():
+                oldest = next(iter(self._ready))
+                self._pack(oldest, *self._ready.pop(oldest))
 
     def _pack(self, number: int, key: Key, what: T) -> None:
         """Keep it packed, in the place of any others where there is no room."""
