@@ -1,4 +1,4 @@
-"""Plans of structures met before: the latest as they are, older ones packed.
+"""Plans of structures met before: the latest as they are, and all packed.
 
 Training sees the same sentences and trees in every epoch, and planning one takes longer
 than anything else that is done for it in Python. Packed, a plan takes a tenth of the
@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 from dynetjax.uninterrupted import Uninterrupted
 
 READY = 256  # plans as they are
+WAITING = 16  # plans to be packed
 PACKED_BYTES = 1 << 28
 
 T = TypeVar("T", bound="Packable")
@@ -52,6 +53,7 @@ class Kept(Generic[T]):
 
     def __init__(self) -> None:
         self._ready: dict[int, tuple[Key, T]] = {}  # by hash, the latest last
+        self._waiting: dict[int, tuple[Key, T]] = {}  # to be packed
         self._entries: dict[int, _Entry[T]] = {}
         self._numbers: list[int] = []  # of the entries
         self._bytes = 0
@@ -76,22 +78,25 @@ class Kept(Generic[T]):
         with Uninterrupted():
             self._forget(number)
             self._keep(number, key, what)
+            self._waiting[number] = key, what
+        if len(self._waiting) > WAITING:
+            self.tidy()
 
     def _keep(self, number: int, key: Key, what: T) -> None:
         self._ready.pop(number, None)
         self._ready[number] = key, what
+        while len(self._ready) > READY:
+            del self._ready[next(iter(self._ready))]
 
     def tidy(self) -> None:
-        """Pack what was not used lately: for a moment when there is time."""
-        while len(self._ready) > READY:
+        """Pack what is new: for a moment when there is time, and it is in the cache."""
+        while self._waiting:
             with Uninterrupted():
-                oldest = next(iter(self._ready))
-                self._pack(oldest, *self._ready.pop(oldest))
+                number, (key, what) = self._waiting.popitem()
+                self._pack(number, key, what)
 
     def _pack(self, number: int, key: Key, what: T) -> None:
         """Keep it packed, in the place of any others where there is no room."""
-        if number in self._entries:
-            return
         packed = what.packed()
         while self._numbers and self._bytes + packed.nbytes > PACKED_BYTES:
             # Not the oldest: it is needed next where data comes in the same order.

@@ -80,8 +80,8 @@ class Plan:
         differentiable: macros whose results depend on a parameter.
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
-        template: where the tape of an earlier graph of this structure was not zero, if
-            there was one; what stood there; and what of it is runtime data.
+        template: the tape of an earlier graph of this structure, if there was one, and
+            what of it is runtime data.
         ends: nodes that no other reads.
     """
 
@@ -95,7 +95,7 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: tuple[np.ndarray, np.ndarray, list[Any]] | None = None
+    template: tuple[np.ndarray, list[Any]] | None = None
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
@@ -104,8 +104,12 @@ class Plan:
         arrays += self.tiling.nodes.values()
         columns = None
         if self.template is not None:
-            at, written, columns = self.template
-            arrays += np.diff(at, prepend=0), written  # differences are small
+            template, columns = self.template
+            tape = template.copy()
+            for column in columns:
+                tape[column.at] = 0
+            at = np.flatnonzero(tape)
+            arrays += np.diff(at, prepend=0), tape[at]  # differences are small
         flat = np.concatenate(arrays)
         small = flat.astype(np.int16)
         if (small != flat).any():
@@ -156,7 +160,10 @@ class PackedPlan:
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
         template = None
         if self.columns is not None:
-            template = next(arrays).cumsum(), next(arrays), self.columns
+            at, written = next(arrays).cumsum(), next(arrays)
+            tape = np.zeros(self.rest.fusion.size, np.int32)
+            tape[at] = written
+            template = tape, self.columns
         return replace(
             self.rest,
             tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
@@ -197,7 +204,7 @@ def make_plan(
 
 
 def tidy_plans() -> None:
-    """Pack those that were not used lately."""
+    """Pack those that are new."""
     with _lock:
         _kept.tidy()
 

@@ -113,24 +113,23 @@ class Run:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
         if plan.template is None:
-            plan.template = self._template()
-        at, written, columns = plan.template
-        tape = np.zeros(plan.fusion.size, np.int32)
-        tape[at] = written
+            tape, columns = plan.template = self._template()
+        else:
+            template, columns = plan.template
+            tape = template.copy()
         self.tapes.fill(columns, tape)
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
         self._tape = tape
 
-    def _template(self) -> tuple[np.ndarray, np.ndarray, list[Column]]:
-        """Where the tape is not zero, what stands there, and what is runtime data."""
+    def _template(self) -> tuple[np.ndarray, list[Column]]:
+        """The tape without runtime data, and what there is of that."""
         plan, places = self.plan, self.plan.fusion.places
         tape = np.zeros(plan.fusion.size, np.int32)
         starts = [plan.fusion.parts[step.part].start for step in plan.steps]
         self.tapes.write(zip(plan.steps, starts, strict=True), places, tape)
-        at = np.flatnonzero(tape)
-        return at, tape[at], self.tapes.data(places)
+        return tape, self.tapes.data(places)
 
     def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
