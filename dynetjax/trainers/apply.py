@@ -52,25 +52,15 @@ class Step(NamedTuple):
 def apply_block(
     rule: Rule, step: Step, gradients: list[Any], state: Any, values: list[Any]
 ) -> tuple[list[Any], Any]:
-    """The values and the state after the rule was applied to joined parameters.
-
-    Values stay out of the branch. They are not donated, and XLA copies them, and the
-    state as well, when a branch would return one of its own operands.
-    """
+    """The values and the state after the rule was applied to joined parameters."""
 
     def changed():
-        return _change(rule, step, join(gradients), state, join(values))
+        change, new_state = _change(rule, step, join(gradients), state, join(values))
+        parts = split(change, [value.shape for value in values])
+        several = zip(values, parts, strict=True)
+        return [(value + part) * step.kept for value, part in several], new_state
 
-    def unchanged():
-        return jnp.zeros(sum(value.size for value in values)), state
-
-    change, new_state = if_accepted(step, changed, unchanged)
-    parts = split(change, [value.shape for value in values])
-    new = [
-        jnp.where(step.accepted, (value + part) * step.kept, value)
-        for value, part in zip(values, parts, strict=True)
-    ]
-    return new, new_state
+    return if_accepted(step, changed, lambda: (values, state))
 
 
 def apply_everywhere(

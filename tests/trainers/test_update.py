@@ -125,7 +125,7 @@ class TestMemory:
     def test_large_parameter(self):
         values, state = jnp.zeros(self.SHAPE), RULE.init(jnp.zeros(4096 * 128))
         g = Gradients([[jnp.ones(self.SHAPE)]], [], [], [])
-        self.check(1.2, [[values]], Targets([state], [], []), g, ())
+        self.check(0.1, [[values]], Targets([state], [], []), g, ())
 
     def check(self, arrays, values, now, gradients, dense):
         numbers = knobs(0.1, 5.0, 1)
