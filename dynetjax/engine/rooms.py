@@ -1,12 +1,11 @@
 """Room: for how many rows the arrays of a program are made.
 
 A program is compiled for arrays of certain sizes, and they start as zeros in every run:
-too many sizes compile too much, too large ones take time. So all arrays of a program
-grow together, by a factor; sizes that were compiled before are taken again unless they
-are much too large; and what is small beside the others has room to spare.
+too many sizes compile too much, too large ones take time. So sizes that were compiled
+before are taken again unless they are much too large; where one array must grow, others
+that are filling up grow with it; and what is small beside the others has room to spare.
 """
 
-import math
 from functools import lru_cache
 
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
@@ -72,8 +71,8 @@ class Rooms:
             {k: sizes.get(k, first_room(each)) for k, each in row_bytes.items()}
             for sizes in self._known
         ]
-        scaled = [_scaled(sizes, needed, row_bytes) for sizes in known]
-        for some in known, scaled:
+        grown = [_grown(sizes, needed, row_bytes) for sizes in known]
+        for some in known, grown:
             fitting = [
                 sizes
                 for sizes in some
@@ -94,14 +93,15 @@ class Rooms:
         return best
 
 
-def _scaled(sizes: Sizes, needed: Sizes, row_bytes: Sizes) -> Sizes:
-    """All sizes times the power of two at which they just fit what is needed."""
-    ratio = max(rows / sizes[k] for k, rows in needed.items())
-    factor = 2.0 ** math.ceil(math.log2(ratio))
-    return {
-        k: max(first_room(row_bytes[k]), int(rows * factor))
-        for k, rows in sizes.items()
-    }
+def _grown(sizes: Sizes, needed: Sizes, row_bytes: Sizes) -> Sizes:
+    """More room for what needs it, and for what is more than half full."""
+    found = {}
+    for key, rows in sizes.items():
+        need = needed.get(key, 1)
+        if need <= rows < 2 * need:
+            need = rows + 1
+        found[key] = max(rows, rounded(need, row_bytes[key]))
+    return found
 
 
 def _spare(rows: int, row_bytes: int, most: int, limit: int) -> int:

@@ -51,6 +51,12 @@ def test_arrays_grow_together():
     assert rooms.settle({0: 1030, 1: 1000}, row_bytes) == {0: 2048, 1: 2048}
 
 
+def test_only_what_is_filling_up_grows_with_another():
+    rooms, row_bytes = Rooms(), {0: 400, 1: 400, 2: 400}
+    assert rooms.settle({0: 60, 1: 40, 2: 20}, row_bytes) == {0: 64, 1: 64, 2: 64}
+    assert rooms.settle({0: 70, 1: 40, 2: 20}, row_bytes) == {0: 256, 1: 256, 2: 64}
+
+
 @pytest.mark.parametrize("row_bytes", [512, 40_000])
 def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
     rooms, rng = Rooms(), np.random.default_rng(1)
@@ -63,6 +69,21 @@ def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
         assert all(found[k] >= n for k, n in needed.items())
         seen.add(tuple(found.values()))
     assert len(seen) <= 7
+
+
+def test_components_that_compute_the_same_have_one_width():
+    """From their first graph on: another width would be another program."""
+    pc = dy.ParameterCollection()
+    lstms = [dy.VanillaLSTMBuilder(1, 13, 13, pc) for _ in range(2)]
+    dy.renew_cg()
+    xs = [dy.inputVector([0.1] * 13) for _ in range(9)]
+    last = [lstm.initial_state().transduce(xs)[-1] for lstm in lstms]
+    dy.dot_product(*last).value()
+    (run,) = current_graph().state.parts
+    loops = [step for step in run.plan.steps if step.block.component.cyclic]
+    assert len(loops) == 2
+    assert loops[0].wires.body is loops[1].wires.body
+    assert loops[0].block.width == loops[1].block.width
 
 
 @pytest.mark.parametrize("length", [1, 9, 200])
