@@ -219,6 +219,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     bodies = [wiring(scope, scope.components[k]).body for k in present]
     width = np.ones(len(counts), np.int64)
     trip, patience = np.zeros((2, len(counts)), np.int64)
+    fresh = {body for body in bodies if body not in _settled}
     for k, body in zip(present, bodies, strict=True):
         width[k] = _settled.get(body, 1)
         if body.largest <= LARGE:
@@ -227,7 +228,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     least = counts.sum(axis=1) + trip * (counts > 0).sum(axis=1)  # of all widths
     dear = cost > 2 * least + patience
     for k, body in zip(present, bodies, strict=True):
-        if dear[k] or body not in _settled:
+        if dear[k] or body in fresh:
             lanes = counts[k][counts[k] > 0].tolist()
             width[k] = _width(body, scope.components[k].cyclic, lanes)
     return width
