@@ -11,6 +11,7 @@ from functools import lru_cache
 LEAST, MOST_AT_FIRST = 64, 1024  # rows
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
+FILLING_UP = 3  # times what is needed is more than there is room for
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 
 Sizes = dict[int, int]
@@ -94,11 +95,11 @@ class Rooms:
 
 
 def _grown(sizes: Sizes, needed: Sizes, row_bytes: Sizes) -> Sizes:
-    """More room for what needs it, and for what is more than half full."""
+    """More room for what needs it, and for what is filling up."""
     found = {}
     for key, rows in sizes.items():
         need = needed.get(key, 1)
-        if need <= rows < 2 * need:
+        if need <= rows < FILLING_UP * need:
             need = rows + 1
         found[key] = max(rows, rounded(need, row_bytes[key]))
     return found
