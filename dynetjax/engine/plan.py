@@ -31,7 +31,6 @@ from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
-
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
