@@ -58,6 +58,7 @@ class ComputationGraph:
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
+        entering: the number of the node that is entered anew, whose parts have it too.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ComputationGraph:
         self.open = None if immediate or _noting_lines else self.nodes
         self.cells: list[Expression] = []
         self.changes = len(CHANGED)
+        self.entering: int | None = None
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
@@ -272,7 +274,8 @@ class ComputationGraph:
         self, rule: Rule, view: View, lanes: int, args: tuple, operands: tuple
     ) -> Expression:
         node = Expression()
-        node.graph, node.index = self, len(self.nodes)
+        number = self.entering
+        node.graph, node.index = self, len(self.nodes) if number is None else number
         node.rule, node.view, node.lanes = rule, view, lanes
         node.args, node.operands = args, operands
         return node
@@ -455,8 +458,12 @@ class ComputationGraph:
         while True:
             self.changes = len(CHANGED)
             self.cells.clear()
-            for node in self.nodes:
-                self._enter_again(node)
+            try:
+                for node in self.nodes:
+                    self.entering = node.index
+                    self._enter_again(node)
+            finally:
+                self.entering = None
             if self.changes == len(CHANGED):
                 return
 

@@ -108,6 +108,26 @@ def test_a_value_inside_another_that_was_read_after_the_mark(w):
     assert outer.npvalue() == pytest.approx(expected(1) ** 2, rel=1e-5)
 
 
+def test_products_of_a_sum_that_was_entered_anew(w):
+    """They belong to it, and are not what came last: the mark would cut them."""
+    pc = dy.ParameterCollection()
+    W, b = np.array([[0.5, -0.2, 0.1]] * 3), np.array([0.1, 0.2, 0.3])
+    v, bias = pc.parameters_from_numpy(W.T), pc.parameters_from_numpy(b)
+    xs = [dy.inputVector(START * k) for k in (1, 2, 3)]
+    hs = [dy.inputVector(START)]
+    for x in xs:  # v * x leaves the loop, so all is entered again
+        hs.append(dy.tanh(dy.affine_transform([bias, v, x, w, hs[-1]])))
+    loss = dy.esum([dy.squared_norm(h) for h in hs[1:]])
+    dy.cg_checkpoint()
+    dy.squared_norm(hs[1]).value()
+    dy.cg_revert()
+    right, h = 0.0, START
+    for k in (1, 2, 3):
+        h = np.tanh(b + W.T @ (START * k) + W @ h)
+        right += h @ h
+    np.testing.assert_allclose(loss.value(), right, rtol=1e-5)
+
+
 def test_gradients_stay_when_their_loss_is_cut(w):
     x = dy.inputVector(START)
     dy.cg_checkpoint()
