@@ -5,7 +5,6 @@ than anything else that is done for it in Python. Packed, a plan takes a tenth o
 memory, so that those of a whole corpus can be kept.
 """
 
-import marshal
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
@@ -18,7 +17,6 @@ PACKED_BYTES = 1 << 28
 
 T = TypeVar("T", bound="Packable")
 T_co = TypeVar("T_co", bound="Packable", covariant=True)
-Key = tuple
 
 
 class Packable(Protocol):
@@ -41,50 +39,47 @@ class Packed(Protocol[T_co]):
 
 @dataclass(slots=True)
 class _Entry(Generic[T]):
-    """Something packed, a digest of its key, and its place in the list of all."""
+    """Something packed, and its place in the list of all."""
 
-    digest: bytes
     packed: Packed[T]
     place: int
 
 
 class Kept(Generic[T]):
-    """Keeps things by keys of ints, bytes, and tuples of such."""
+    """Keeps things by keys that are bytes."""
 
     def __init__(self) -> None:
-        self._ready: dict[int, tuple[Key, T]] = {}  # by hash, the latest last
-        self._waiting: dict[int, tuple[Key, T]] = {}  # to be packed
-        self._entries: dict[int, _Entry[T]] = {}
-        self._numbers: list[int] = []  # of the entries
+        self._ready: dict[bytes, T] = {}  # the latest last
+        self._waiting: dict[bytes, T] = {}  # to be packed
+        self._entries: dict[bytes, _Entry[T]] = {}  # by digests of the keys
+        self._digests: list[bytes] = []  # of the entries
         self._bytes = 0
 
-    def get(self, key: Key) -> T | None:
+    def get(self, key: bytes) -> T | None:
         """What was put there, or None."""
-        number = hash(key)
-        known, found = self._ready.get(number, (None, None))
-        if found is not None and known == key:
-            self._ready[number] = self._ready.pop(number)
+        found = self._ready.pop(key, None)
+        if found is not None:
+            self._ready[key] = found
             return found
-        entry = self._entries.get(number)
-        if entry is None or entry.digest != _digest(key):
+        entry = self._entries.get(_digest(key))
+        if entry is None:
             return None
         found = entry.packed.unpacked()
-        self._keep(number, key, found)
+        self._keep(key, found)
         return found
 
-    def put(self, key: Key, what: T) -> None:
+    def put(self, key: bytes, what: T) -> None:
         """Keep something, in the place of what was there."""
-        number = hash(key)
         with Uninterrupted():
-            self._forget(number)
-            self._keep(number, key, what)
-            self._waiting[number] = key, what
+            self._forget(_digest(key))
+            self._keep(key, what)
+            self._waiting[key] = what
         if len(self._waiting) > WAITING:
             self.tidy()
 
-    def _keep(self, number: int, key: Key, what: T) -> None:
-        self._ready.pop(number, None)
-        self._ready[number] = key, what
+    def _keep(self, key: bytes, what: T) -> None:
+        self._ready.pop(key, None)
+        self._ready[key] = what
         while len(self._ready) > READY:
             del self._ready[next(iter(self._ready))]
 
@@ -92,31 +87,31 @@ class Kept(Generic[T]):
         """Pack what is new: for a moment when there is time, and it is in the cache."""
         while self._waiting:
             with Uninterrupted():
-                number, (key, what) = self._waiting.popitem()
-                self._pack(number, key, what)
+                key, what = self._waiting.popitem()
+                self._pack(_digest(key), what)
 
-    def _pack(self, number: int, key: Key, what: T) -> None:
+    def _pack(self, digest: bytes, what: T) -> None:
         """Keep it packed, in the place of any others where there is no room."""
         packed = what.packed()
-        while self._numbers and self._bytes + packed.nbytes > PACKED_BYTES:
+        while self._digests and self._bytes + packed.nbytes > PACKED_BYTES:
             # Not the oldest: it is needed next where data comes in the same order.
-            self._forget(self._numbers[number % len(self._numbers)])
-        self._entries[number] = _Entry(_digest(key), packed, len(self._numbers))
-        self._numbers.append(number)
+            number = int.from_bytes(digest[:8])
+            self._forget(self._digests[number % len(self._digests)])
+        self._entries[digest] = _Entry(packed, len(self._digests))
+        self._digests.append(digest)
         self._bytes += packed.nbytes
 
-    def _forget(self, number: int) -> None:
+    def _forget(self, digest: bytes) -> None:
         """Have it packed no more."""
-        entry = self._entries.pop(number, None)
+        entry = self._entries.pop(digest, None)
         if entry is not None:
             self._bytes -= entry.packed.nbytes
-            last = self._numbers.pop()
-            if last != number:
-                self._numbers[entry.place] = last
+            last = self._digests.pop()
+            if last != digest:
+                self._digests[entry.place] = last
                 self._entries[last].place = entry.place
 
 
-def _digest(key: Key) -> bytes:
+def _digest(key: bytes) -> bytes:
     """Another for every other key, as far as anybody knows."""
-    written = marshal.dumps(key, 2)  # which writes equal objects alike
-    return blake2b(written, digest_size=16).digest()
+    return blake2b(key, digest_size=16).digest()

@@ -1,5 +1,6 @@
 """Plans: a section of a graph, laid out for compiled components."""
 
+import marshal
 import math
 import threading
 from collections.abc import Sequence
@@ -189,7 +190,10 @@ def make_plan(
     tiling = tile(graph, start, structure) if start else None
     roots = frozenset([node.rule.macro for node in asked])
     known = tuple(structure) if tiling is None else tiling.key()
-    key = known, tuple(sorted(roots)), full
+    # Tuples are slower to compare: their members lie all over the memory. Version 2
+    # writes equal objects alike.
+    parts: Any = known, sorted(roots), full
+    key = marshal.dumps(parts, 2)
     with _lock:
         plan = _kept.get(key)
         if plan is None or plan.version != plan.scope.version:

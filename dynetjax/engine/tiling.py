@@ -31,10 +31,10 @@ class Structure(NamedTuple):
         elements: of REDUCE and GATHER nodes that read certain batch elements: which.
     """
 
-    macros: tuple[int, ...]
-    lanes: tuple[int, ...]
-    read: tuple[tuple[int, ...], ...]
-    elements: tuple[tuple[int, tuple[int, ...]], ...]
+    macros: list[int]
+    lanes: list[int]
+    read: list[tuple[int, ...]]
+    elements: list[tuple[int, tuple[int, ...]]]
 
 
 def structure_of(cells: list[Expression]) -> Structure:
@@ -52,8 +52,7 @@ def structure_of(cells: list[Expression]) -> Structure:
             read[k] = leaves(read[k])
         elif cells[k].data is not None:
             elements.append((k, tuple(cells[k].data)))
-    lanes = tuple([cell.lanes for cell in cells])
-    return Structure(tuple(macros), lanes, tuple(read), tuple(elements))
+    return Structure(macros, [cell.lanes for cell in cells], read, elements)
 
 
 # By macro: what of a node's args its leaves are; None where that is all of them.
