@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,7 @@ class State:
         parts: what was computed, in order; only the first begins with the first node.
         archive: rows that a part after the first reads or has; None if there is none.
         last: the last backward.
+        early: one that was sent before it was asked for.
     """
 
     def __init__(self, draws: Draws):
@@ -42,6 +44,7 @@ class State:
         self.parts: list[Run | Increment] = []
         self.archive: Archive | None = None
         self.last: Backward | None = None
+        self.early: Backward | None = None
 
     @property
     def done(self) -> int:
@@ -51,7 +54,7 @@ class State:
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
         old = self.archive
-        self.parts, self.archive = [], None
+        self.parts, self.archive, self.early = [], None, None
         if old is not None:
             old.close()
 
@@ -59,6 +62,7 @@ class State:
         """Keep what was computed of so many nodes and stored nodes."""
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
+        self.early = None
         while self.parts and self.parts[-1].start >= cells:
             part = self.parts.pop()
             if isinstance(part, Increment):
@@ -148,7 +152,11 @@ class Engine:
         run = Run(tiling, plan, state.uniforms, state.draws)
         run.forward(keeping=_will_train(plan, asked))
         state.parts.append(run)
-        tidy_plans()  # while the device is at work
+        # While the device is at work:
+        if len(asked) == 1 and _is_number(asked[0]) and plan.scope.habit.read():
+            with suppress(Exception):  # which is raised when backward is asked for
+                state.early = _send_back(graph, run, asked[0], full=False)
+        tidy_plans()
 
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]
@@ -196,7 +204,7 @@ class Engine:
             last = self._differentiate(graph, state, node, full)
             last.weights = state.uniforms.pull_back(last.weights)
         state.last = last
-        _accumulate(last.weights, last.touched(), _reached(graph, last))
+        _accumulate(last.weights, last.touched, last.reached)
 
     def _differentiate(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
@@ -214,10 +222,13 @@ class Engine:
         if not run.keeping:
             run.forward(keeping=True)
         run.plan.scope.trained = True
+        run.plan.scope.habit.followed()
         state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
         count(graphs=1)
-        with phase("run"):
-            return Backward(run, node, full)
+        early, state.early = state.early, None
+        if early is not None and early.run is run and early.node is node:
+            return early
+        return _send_back(graph, run, node, full)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -313,7 +324,18 @@ def _will_train(plan: Plan, asked: list[Expression]) -> bool:
     if scope.trained or scope.tries >= TRIES or not plan.differentiable:
         return scope.trained
     scope.tries += 1
-    return any(node.full_dim.size * node.lanes == 1 for node in asked)
+    return any(map(_is_number, asked))
+
+
+def _is_number(node: Expression) -> bool:
+    return node.full_dim.size * node.lanes == 1
+
+
+def _send_back(
+    graph: ComputationGraph, run: Run, node: Expression, full: bool
+) -> Backward:
+    with phase("run"):
+        return Backward(run, node, full, _reached(graph, node, run.tiling))
 
 
 def _accumulate(
@@ -343,9 +365,9 @@ def _accumulate(
         OWNERS[kind.source].has_gradient = True
 
 
-def _reached(graph: ComputationGraph, last: Backward) -> set[Kind]:
-    """The parameters that nodes up to the root read, but for constant ones."""
-    root, tiling = last.node.index, last.run.tiling
+def _reached(graph: ComputationGraph, node: Expression, tiling: Tiling) -> set[Kind]:
+    """The parameters that nodes up to this one read, but for constant ones."""
+    root = node.index
     rules = {node.rule for node in graph.uniforms if node.index <= root}
     uniforms = {view.kind for rule in rules for view in rule.operands}
     for macro, nodes in tiling.nodes.items():

@@ -25,7 +25,7 @@ from dynetjax.engine.tape import Column, TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP, Kind
 
 Array = Any
 
@@ -234,10 +234,12 @@ class Backward:
 
     Attributes:
         number: of the node among the stored ones.
+        reached: the parameters that nodes up to it read, but for constant ones.
+        touched: of every lookup up to it: kind id of the table, row ids, gradients.
     """
 
-    def __init__(self, run: Run, node: Expression, full: bool):
-        self.run, self.node, self.full = run, node, full
+    def __init__(self, run: Run, node: Expression, full: bool, reached: set[Kind]):
+        self.run, self.node, self.full, self.reached = run, node, full, reached
         self.gradients: dict[int, Array] = {}
         self.weights: dict[int, list[Array]] = {}
         self.number: int = node.args[0]
@@ -248,6 +250,7 @@ class Backward:
             self._fused(*place)
         else:
             self._step_by_step(*place)
+        self.touched = [*self._touched()]
 
     def _fused(self, pool: int, row: int) -> None:
         run = self.run
@@ -329,8 +332,7 @@ class Backward:
             return read_rows(self.gradients[pool], row, batch)
         return np.zeros((batch, *MACROS[macro].shape), np.float32)
 
-    def touched(self) -> Iterable[tuple[int, np.ndarray, Array]]:
-        """(kind id of the table, row ids, gradients) of every lookup up to the root."""
+    def _touched(self) -> Iterable[tuple[int, np.ndarray, Array]]:
         run = self.run
         for step, values in self.tables:
             macro = step.wires.macros[0]

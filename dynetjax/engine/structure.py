@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.engine.habits import Habit
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Sizes
 from dynetjax.engine.tiling import Tiling
@@ -48,6 +49,7 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
+        habit: whether it follows where a value was read.
         fused: how often all components were made into one program.
         rooms: the sizes in use; `row_bytes` is what a row of each array takes.
         tries: runs that kept what backward needs, in case one would follow.
@@ -65,6 +67,7 @@ class Scope:
     def __init__(self) -> None:
         self.version = 0
         self.trained = False
+        self.habit = Habit()
         self.tries = 0
         self.hoisted = 0
         self.fused = 0
