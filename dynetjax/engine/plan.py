@@ -75,6 +75,7 @@ class Plan:
         tiling: what it was made for, without the nodes themselves.
         layout: blocks, lanes and rows.
         steps: the blocks in order, with their programs.
+        work: of each of them, what `note_work` is told of a run.
         fusion: all components of the scope as one program.
         pools: the pool that each macro's rows are in.
         differentiable: macros whose results depend on a parameter.
@@ -89,6 +90,7 @@ class Plan:
     tiling: Tiling
     layout: Schedule
     steps: list[Step]
+    work: list[tuple[str, int, int, int]]
     fusion: Fusion
     pools: dict[int, int]
     differentiable: set[int]
@@ -264,6 +266,7 @@ def _lay_out(
         tiling.of([]),
         layout,
         steps,
+        [step.work for step in steps],
         _fusion(scope, layout, steps, full),
         scope.pools,
         scope.differentiable,

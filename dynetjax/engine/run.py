@@ -106,7 +106,7 @@ class Run:
 
     def _note(self) -> None:
         """Tell the counters what was done."""
-        note_work([s.work for s in self.plan.steps])
+        note_work(self.plan.work)
         note_pools(self.plan.fusion.pool_bytes)
 
     def _write(self) -> None:

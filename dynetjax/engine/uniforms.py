@@ -50,16 +50,20 @@ class Uniforms:
 
     def __init__(self) -> None:
         self._values: dict[Kind, Array] = {}
-        self._several: dict[tuple[int, ...], list[Array]] = {}
+        self._several: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
 
     def several(self, kinds: tuple[int, ...]) -> list[Array]:
         """The arrays of uniforms that are known by their ids."""
-        found = self._several.get(kinds)
-        if found is None:
+        known = self._several.get(kinds)
+        if known is None:
             self._compute([KINDS[k] for k in kinds])
             found = [self.value(KINDS[k]) for k in kinds]
-            if all(KINDS[k] in self._values for k in kinds):  # a table may change
-                self._several[kinds] = found
+            tables = [n for n, k in enumerate(kinds) if KINDS[k] not in self._values]
+            self._several[kinds] = found, tables
+            return found
+        found, tables = known
+        for n in tables:  # which may have changed
+            found[n] = self.value(KINDS[kinds[n]])
         return found
 
     def value(self, kind: Kind) -> Array:
