@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.run import Run
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import LOOKUP
 
@@ -53,6 +54,20 @@ class TestReading:
         x = dy.inputVector([1.0, 2.0])
         x.npvalue()[:] = 9
         assert x.value() == [1, 2]
+
+    def test_another_row_of_what_was_read(self, monkeypatch):
+        """It is there already, until the graph is computed anew."""
+        xs = [dy.inputVector([k, 2, 1, 0, -1]) for k in range(4)]
+        ys = [dy.cube(x) for x in xs]
+        assert ys[3].value() == [27, 8, 1, 0, -1]
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "rows", None)
+            for k, y in enumerate(ys):
+                assert y.value() == [k**3, 8, 1, 0, -1]
+        dy.sum_elems(ys[1]).backward()
+        xs[2].set([5, 0, 0, 0, 0])
+        assert ys[2].value() == [125, 0, 0, 0, 0]
+        assert ys[0].value() == [0, 8, 1, 0, -1]
 
     def test_many_at_once(self):
         x = dy.inputVector([1.0, 2.0])

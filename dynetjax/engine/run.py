@@ -78,6 +78,7 @@ class Run:
         self._tape: np.ndarray | None = None
         self._given: dict[int, Array] = {}
         self._kept: dict[int, list[Array]] = {}
+        self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
         """Buffers that were lent can be lent again: nobody reads this run any more."""
@@ -92,6 +93,7 @@ class Run:
             with phase("tape"):
                 self._write()
         self.keeping = keeping
+        self._seen.clear()
         fusion = self.plan.fusion
         fusion.runs += 1
         self.fused = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
@@ -226,7 +228,15 @@ class Run:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
+        if _host_sees_device():
+            self._seen[pool] = np.asarray(self.pools[pool])
         return read_rows(self.pools[pool], row, batch)
+
+    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
+        """The same, where another row of the pool was read before; else None."""
+        pool, row = self.place(number)
+        seen = self._seen.get(pool)
+        return None if seen is None else seen[row : row + batch]
 
 
 class Backward:

@@ -141,7 +141,7 @@ class Trainer(OnFile):
             self._lagging.before_update(members.tables, dense)
         with Uninterrupted():
             self._send(members, dense, decay)
-            _unread.add(self)
+            _unread[id(self)] = weakref.ref(self)
         if self._averages is not None:
             self.check()
             self._averages.update(self._storages(), self._updates - 1)
@@ -216,7 +216,7 @@ class Trainer(OnFile):
         norm, threshold, gradients = self._sent
         length = float(np.asarray(norm))  # float(norm) takes four times as long
         self._sent = None
-        _unread.discard(self)
+        _unread.pop(id(self), None)
         if threshold > 0 and not math.isfinite(length):
             self._updates -= 1
             if self._lagging is not None:
@@ -277,7 +277,8 @@ def _take_gradients(members: Members) -> dict[Any, Any]:
     return {owner: owner.take_gradient() for owner in owners}
 
 
-_unread: weakref.WeakSet[Trainer] = weakref.WeakSet()
+# Those with an update that was not looked at, by id; a weak set is slow to ask.
+_unread: dict[int, weakref.ref[Trainer]] = {}
 _asynchronous = True
 _trace: Callable[[], str] = str  # which is ""
 
@@ -288,9 +289,12 @@ def check_pending() -> None:
     Raises:
         RuntimeError: see `Trainer.update`.
     """
-    if _unread:  # to go through a weak set takes long, even if it is empty
-        for trainer in list(_unread):
+    for number, known in [*_unread.items()]:
+        trainer = known()
+        if trainer is not None:
             trainer.check()
+        else:
+            _unread.pop(number, None)
 
 
 def trace_by(trace: Callable[[], str]) -> None:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import dynetjax as dy
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers import base
 from dynetjax.trainers.adadelta import AdadeltaTrainer
@@ -270,6 +271,20 @@ class TestRefusedUpdate:
         self.trainer.update()
         with pytest.raises(RuntimeError, match=r"got: +1e\+30 in the gradient of /_1"):
             self.trainer.check()
+
+    def test_it_is_told_when_something_is_read_that_was_read_before(self):
+        x = dy.inputVector([1.0, 2.0])
+        x.npvalue()
+        self.trainer.update()
+        with pytest.raises(RuntimeError, match="Magnitude of gradient is bad: nan"):
+            x.npvalue()
+        np.testing.assert_array_equal(x.npvalue(), [1, 2])
+
+    def test_a_trainer_that_is_gone(self):
+        self.trainer.update()
+        self.trainer = None
+        gc.collect()
+        base.check_pending()
 
     def test_check_pending(self):
         self.trainer.update()
