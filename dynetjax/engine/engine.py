@@ -3,13 +3,12 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache
-from typing import Any
 
 import numpy as np
 
 from dynetjax.engine.archive import Archive, archive
 from dynetjax.engine.draws import Draws, SeededDraws, undrawn
+from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.memory import memory_of
@@ -21,7 +20,7 @@ from dynetjax.engine.uniforms import Uniforms, add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import IMPORT, KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
+from dynetjax.ops.registry import IMPORT
 from dynetjax.ops.rules import CHANGED
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
@@ -169,7 +168,7 @@ class Engine:
         # While the device is at work:
         if len(asked) == 1 and _is_number(asked[0]) and plan.scope.habit.read():
             with suppress(Exception):  # which is raised when backward is asked for
-                state.early = _send_back(graph, run, asked[0], full=False)
+                state.early = _send_back(run, asked[0], full=False)
         tidy_plans()
 
     def _compute_more(
@@ -212,13 +211,13 @@ class Engine:
         if not node.lanes:
             kind = node.rule.kind
             one = np.ones(kind.shape, np.float32)
-            _accumulate({kind.id: [one]}, (), _parameters_of(kind))
+            accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
         with memory_of(graph):
             last = self._differentiate(graph, state, node, full)
             last.weights = state.uniforms.pull_back(last.weights)
         state.last = last
-        _accumulate(last.weights, last.touched, last.reached)
+        accumulate(last.weights, last.touched, last.reached)
 
     def _differentiate(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
@@ -242,7 +241,7 @@ class Engine:
         early, state.early = state.early, None
         if early is not None and early.run is run and early.node is node:
             return early
-        return _send_back(graph, run, node, full)
+        return _send_back(run, node, full)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -345,63 +344,6 @@ def _is_number(node: Expression) -> bool:
     return node.full_dim.size * node.lanes == 1
 
 
-def _send_back(
-    graph: ComputationGraph, run: Run, node: Expression, full: bool
-) -> Backward:
+def _send_back(run: Run, node: Expression, full: bool) -> Backward:
     with phase("run"):
-        return Backward(run, node, full, _reached(graph, node, run.tiling))
-
-
-def _accumulate(
-    found: dict[int, list[Any]],
-    tables: Iterable[tuple[int, np.ndarray, Any]],
-    reached: Iterable[Kind],
-) -> None:
-    """Add gradients to their parameters, and note which parameters were reached."""
-    several = []
-    for number, gradients in found.items():
-        kind = KINDS[number]
-        storage = OWNERS.get(kind.source) if kind.is_parameter else None
-        if storage is None or kind.constant:
-            continue
-        if storage.gradient is None and len(gradients) == 1:
-            storage.gradient = gradients[0]
-        else:
-            earlier = [] if storage.gradient is None else [storage.gradient]
-            several.append((storage, earlier + gradients))
-    if several:
-        sums = add_up([gradients for _, gradients in several])
-        for (storage, _), total in zip(several, sums, strict=True):
-            storage.gradient = total
-    for number, rows, values in tables:
-        OWNERS[KINDS[number].source].add_row_gradients(rows, values)
-    for kind in reached:
-        OWNERS[kind.source].has_gradient = True
-
-
-def _reached(graph: ComputationGraph, node: Expression, tiling: Tiling) -> set[Kind]:
-    """The parameters that nodes up to this one read, but for constant ones."""
-    root = node.index
-    rules = {node.rule for node in graph.uniforms if node.index <= root}
-    uniforms = {view.kind for rule in rules for view in rule.operands}
-    for macro, nodes in tiling.nodes.items():
-        if tiling.cells[nodes[0]].index <= root:
-            uniforms.update(_uniforms_of(macro))
-    return {kind for uniform in uniforms for kind in _parameters_of(uniform)}
-
-
-@cache
-def _uniforms_of(macro: int) -> tuple[Kind, ...]:
-    """The uniforms that a macro reads; a table of which rows are read is none."""
-    found = MACROS[macro]
-    return () if found.form == LOOKUP else tuple(found.kinds)
-
-
-@cache
-def _parameters_of(uniform: Kind) -> tuple[Kind, ...]:
-    """The parameters that a uniform is made of, but for constant ones."""
-    if uniform.is_parameter:
-        return () if uniform.constant else (uniform,)
-    assert uniform.source is not None
-    operands = SIGNATURES[uniform.source].operands
-    return tuple(kind for k in operands for kind in _parameters_of(k))
+        return Backward(run, node, full)

@@ -16,6 +16,7 @@ from dynetjax.engine.archive import Archive, copied
 from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion
+from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.program import empty, forward
@@ -25,7 +26,7 @@ from dynetjax.engine.tape import Column, TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP, Kind
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 Array = Any
 
@@ -248,8 +249,8 @@ class Backward:
         touched: of every lookup up to it: kind id of the table, row ids, gradients.
     """
 
-    def __init__(self, run: Run, node: Expression, full: bool, reached: set[Kind]):
-        self.run, self.node, self.full, self.reached = run, node, full, reached
+    def __init__(self, run: Run, node: Expression, full: bool):
+        self.run, self.node, self.full = run, node, full
         self.gradients: dict[int, Array] = {}
         self.weights: dict[int, list[Array]] = {}
         self.number: int = node.args[0]
@@ -260,6 +261,7 @@ class Backward:
             self._fused(*place)
         else:
             self._step_by_step(*place)
+        self.reached = reached_from(node, run.tiling)
         self.touched = [*self._touched()]
 
     def _fused(self, pool: int, row: int) -> None:

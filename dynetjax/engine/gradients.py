@@ -1,0 +1,68 @@
+"""Gradients of parameters: whose they are, and how they are added to them."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.uniforms import add_up
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
+
+
+def accumulate(
+    found: dict[int, list[Any]],
+    tables: Iterable[tuple[int, np.ndarray, Any]],
+    reached: Iterable[Kind],
+) -> None:
+    """Add gradients to their parameters, and note which parameters were reached."""
+    several = []
+    for number, gradients in found.items():
+        kind = KINDS[number]
+        storage = OWNERS.get(kind.source) if kind.is_parameter else None
+        if storage is None or kind.constant:
+            continue
+        if storage.gradient is None and len(gradients) == 1:
+            storage.gradient = gradients[0]
+        else:
+            earlier = [] if storage.gradient is None else [storage.gradient]
+            several.append((storage, earlier + gradients))
+    if several:
+        sums = add_up([gradients for _, gradients in several])
+        for (storage, _), total in zip(several, sums, strict=True):
+            storage.gradient = total
+    for number, rows, values in tables:
+        OWNERS[KINDS[number].source].add_row_gradients(rows, values)
+    for kind in reached:
+        OWNERS[kind.source].has_gradient = True
+
+
+def reached_from(root: Expression, tiling: Tiling) -> set[Kind]:
+    """The parameters that nodes up to this one read, but for constant ones."""
+    graph, last = root.graph, root.index
+    rules = {node.rule for node in graph.uniforms if node.index <= last}
+    uniforms = {view.kind for rule in rules for view in rule.operands}
+    for macro, nodes in tiling.nodes.items():
+        if tiling.cells[nodes[0]].index <= last:
+            uniforms.update(_uniforms_of(macro))
+    return {kind for uniform in uniforms for kind in parameters_of(uniform)}
+
+
+@cache
+def _uniforms_of(macro: int) -> tuple[Kind, ...]:
+    """The uniforms that a macro reads; a table of which rows are read is none."""
+    found = MACROS[macro]
+    return () if found.form == LOOKUP else tuple(found.kinds)
+
+
+@cache
+def parameters_of(uniform: Kind) -> tuple[Kind, ...]:
+    """The parameters that a uniform is made of, but for constant ones."""
+    if uniform.is_parameter:
+        return () if uniform.constant else (uniform,)
+    assert uniform.source is not None
+    operands = SIGNATURES[uniform.source].operands
+    return tuple(kind for k in operands for kind in parameters_of(k))
