@@ -229,9 +229,10 @@ class Run:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
+        array = self.pools[pool]
         if _host_sees_device():
-            self._seen[pool] = np.asarray(self.pools[pool])
-        return read_rows(self.pools[pool], row, batch)
+            array = self._seen[pool] = np.asarray(array)
+        return read_rows(array, row, batch)
 
     def at_hand(self, number: int, batch: int) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
