@@ -50,8 +50,9 @@ class Kept(Generic[T]):
 
     def __init__(self) -> None:
         self._ready: dict[bytes, T] = {}  # the latest last
+        # By digests of the keys:
         self._waiting: dict[bytes, T] = {}  # to be packed
-        self._entries: dict[bytes, _Entry[T]] = {}  # by digests of the keys
+        self._entries: dict[bytes, _Entry[T]] = {}
         self._digests: list[bytes] = []  # of the entries
         self._bytes = 0
 
@@ -70,10 +71,11 @@ class Kept(Generic[T]):
 
     def put(self, key: bytes, what: T) -> None:
         """Keep something, in the place of what was there."""
+        digest = _digest(key)
         with Uninterrupted():
-            self._forget(_digest(key))
+            self._forget(digest)
             self._keep(key, what)
-            self._waiting[key] = what
+            self._waiting[digest] = what
         if len(self._waiting) > WAITING:
             self.tidy()
 
@@ -87,8 +89,7 @@ class Kept(Generic[T]):
         """Pack what is new: for a moment when there is time, and it is in the cache."""
         while self._waiting:
             with Uninterrupted():
-                key, what = self._waiting.popitem()
-                self._pack(_digest(key), what)
+                self._pack(*self._waiting.popitem())
 
     def _pack(self, digest: bytes, what: T) -> None:
         """Keep it packed, in the place of any others where there is no room."""

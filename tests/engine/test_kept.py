@@ -1,5 +1,7 @@
 """Plans of structures met before, packed and unpacked."""
 
+import marshal
+
 import numpy as np
 import pytest
 
@@ -48,6 +50,22 @@ def test_what_is_put_again_takes_the_place_of_the_old(monkeypatch):
         store.put(key(1), Thing("other"))
         store.tidy()
     assert store.get(key(0)).name == "new"
+
+
+def test_one_key_is_not_taken_for_another(monkeypatch):
+    one, other = marshal.dumps((-1,), 2), marshal.dumps((-2,), 2)
+    assert hash((-1,)) == hash((-2,))
+    for ready in 0, 2:
+        monkeypatch.setattr(kept, "READY", ready)
+        store = Kept()
+        store.put(one, Thing("a"))
+        store.tidy()
+        assert store.get(other) is None
+        assert store.get(one).name == "a"
+        store.put(other, Thing("b"))
+        store.tidy()
+        assert store.get(one).name == "a"
+        assert store.get(other).name == "b"
 
 
 def test_there_is_room_for_so_many_bytes(monkeypatch):
