@@ -353,7 +353,7 @@ def test_interrupted_at_any_moment(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             further.value()
     expected = np.square(net.W @ np.tanh(net.W @ net.x))
-    np.testing.assert_allclose(further.npvalue(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(further.npvalue(), expected, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(h.npvalue(), np.tanh(net.W @ net.x), rtol=1e-5)
 
 
