@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from dynetjax.dims import Shape, pad
 from dynetjax.engine.macros import MACROS, Macro
+from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.ops.registry import (
     FAN_IN,
@@ -111,7 +112,7 @@ class Wiring:
         columns: per macro, what each of its columns holds, as ``(what, detail)``:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
-        programs: that run it, by width, lanes and capacities.
+        programs: that run it, by the id of sizes of arrays, and width; with the sizes.
     """
 
     body: Body
@@ -119,7 +120,7 @@ class Wiring:
     uniforms: list[int]
     pools: list[int]
     columns: list[list[tuple]]
-    programs: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    programs: dict[tuple[int, int], tuple[Sizes, Any]] = field(default_factory=dict)
 
 
 class _Names:

@@ -72,7 +72,8 @@ class Group:
         """Write its part of the tape, but for runtime data; where that is."""
         step, writer = self.step, self.writer([])
         places = places_of([(step.wires, step.program.lanes, self.start)])
-        writer.write([(step, self.start)], places, tape)
+        at, written = writer.written([(step, self.start)], places)
+        tape[at] = written
         return writer.data(places)
 
     def writer(self, cells: list[Expression], draws: Draws = undrawn) -> TapeWriter:

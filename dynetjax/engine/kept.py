@@ -6,6 +6,7 @@ memory, so that those of a whole corpus can be kept.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Generic, Protocol, TypeVar
 
@@ -113,6 +114,7 @@ class Kept(Generic[T]):
                 self._entries[last].place = entry.place
 
 
+@lru_cache(maxsize=1)
 def _digest(key: bytes) -> bytes:
     """Another for every other key, as far as anybody knows."""
     return blake2b(key, digest_size=16).digest()

@@ -5,8 +5,8 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,30 @@ class Step:
         return self.label, self.block.trips, self.rows, self.room
 
 
+class Template(NamedTuple):
+    """A tape without runtime data.
+
+    Attributes:
+        tape: the numbers.
+        at, written: where they are not 0, and what they are there.
+        columns: the runtime data, and where it belongs.
+    """
+
+    tape: np.ndarray
+    at: np.ndarray
+    written: np.ndarray
+    columns: list[Any]
+
+    @classmethod
+    def of(
+        cls, size: int, at: np.ndarray, written: np.ndarray, columns: list[Any]
+    ) -> "Template":
+        """The template of `size` numbers with these parts."""
+        tape = np.zeros(size, np.int32)
+        tape[at] = written
+        return cls(tape, at, written, columns)
+
+
 @dataclass(slots=True)
 class Plan:
     """A structure of graphs, and everything decided about it.
@@ -81,8 +105,7 @@ class Plan:
         differentiable: macros whose results depend on a parameter.
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
-        template: the tape of an earlier graph of this structure, if there was one, and
-            what of it is runtime data.
+        template: what tapes of this structure have in common, once it was needed.
         ends: nodes that no other reads.
     """
 
@@ -97,21 +120,15 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: tuple[np.ndarray, list[Any]] | None = None
+    template: Template | None = None
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
         arrays = [getattr(self.tiling, name) for name in _OF_TILING]
         arrays += [self.layout.lane, self.layout.row, self.ends]
         arrays += self.tiling.nodes.values()
-        columns = None
         if self.template is not None:
-            template, columns = self.template
-            tape = template.copy()
-            for column in columns:
-                tape[column.at] = 0
-            at = np.flatnonzero(tape)
-            arrays += np.diff(at, prepend=0), tape[at]  # differences are small
+            arrays += self.template.at, self.template.written
         flat = np.concatenate(arrays)
         small = flat.astype(np.int16)
         if (small != flat).any():
@@ -127,6 +144,7 @@ class Plan:
             ends=nothing,
             template=None,
         )
+        columns = self.template.columns if self.template else None
         return PackedPlan(rest, columns, small, list(accumulate(map(len, arrays))))
 
 
@@ -156,16 +174,15 @@ class PackedPlan:
 
     def unpacked(self) -> Plan:
         """The plan."""
-        arrays = iter(np.split(self.flat.astype(np.int64), self.stops[:-1]))
+        flat = self.flat.astype(np.int64)
+        arrays = iter([flat[a:b] for a, b in pairwise([0, *self.stops])])
         of_tiling: dict[str, Any] = {name: next(arrays) for name in _OF_TILING}
         lane, row, ends = (next(arrays) for _ in range(3))
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
         template = None
         if self.columns is not None:
-            at, written = next(arrays).cumsum(), next(arrays)
-            tape = np.zeros(self.rest.fusion.size, np.int32)
-            tape[at] = written
-            template = tape, self.columns
+            size = self.rest.fusion.size
+            template = Template.of(size, next(arrays), next(arrays), self.columns)
         return replace(
             self.rest,
             tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
@@ -257,7 +274,7 @@ def _lay_out(
     layout = schedule(scope, tiling, reads)
     while layout is None:
         layout = schedule(scope, tiling, reads)
-    steps = [_step(scope, tiling, layout, block, full) for block in layout.blocks]
+    steps = _steps(scope, tiling, layout, full)
     variants = variants_of(MACROS[m].steps[-1].signature.op for m in roots)
     for step in steps:
         variants.watch(step.wires.body)
@@ -272,7 +289,7 @@ def _lay_out(
         scope.differentiable,
         scope.version,
         {},
-        np.flatnonzero(np.bincount(reads[2], minlength=len(tiling)) == 0),
+        (np.bincount(reads[2], minlength=len(tiling)) == 0).nonzero()[0],
     )
 
 
@@ -304,33 +321,33 @@ def _hoist(scope: Scope) -> bool:
     return found
 
 
-def _step(
-    scope: Scope, tiling: Tiling, layout: Schedule, block: Block, full: bool
-) -> Step:
-    wires = wiring(scope, block.component, full)
-    made = _program_for(scope, wires, block.component, block.width, layout)
-    part = scope.component_of[block.component.macros[0]]
-    present = [tiling.nodes[m] for m in wires.macros if m in tiling.nodes]
-    if tiling.single:
-        rows = sum(map(len, present))
-    else:
-        rows = sum(int(tiling.batch[nodes].sum()) for nodes in present)
-    return Step(block, wires, made, part, rows)
+def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[Step]:
+    component = scope.component_of_group[scope.group_of[tiling.macro_of]]
+    weights = None if tiling.single else tiling.batch[: len(tiling)]
+    rows = np.bincount(component, weights).tolist()
+    steps = []
+    for block in layout.blocks:
+        wires = wiring(scope, block.component, full)
+        made = _program_for(scope, wires, block.component, block.width, layout.room)
+        part = scope.component_of[wires.macros[0]]
+        steps.append(Step(block, wires, made, part, int(rows[part])))
+    return steps
 
 
 def _program_for(
-    scope: Scope, wires: Wiring, component: Component, width: int, layout: Schedule
+    scope: Scope, wires: Wiring, component: Component, width: int, room: Sizes
 ) -> Program:
-    """The program that runs a component at the sizes of `layout`."""
-    rows = [layout.room.get(p, LEAST) for p in wires.pools]
-    written = [rows[cell.pool] for cell in wires.body.cells]  # a row for every lane
-    lanes = min(layout.room[lanes_key(component)], *written)
-    lanes = max(lanes, width)  # all are powers of two
-    sizes = width, lanes, *rows
-    known = wires.programs.get(sizes)
+    """The program that runs a component in that much room."""
+    key = id(room), width
+    known = wires.programs.get(key)
     if known is None:
-        known = wires.programs[sizes] = program(wires.body, width, lanes, tuple(rows))
-    return known
+        rows = [room.get(p, LEAST) for p in wires.pools]
+        written = [rows[cell.pool] for cell in wires.body.cells]  # one for every lane
+        lanes = min(room[lanes_key(component)], *written)
+        lanes = max(lanes, width)  # all are powers of two
+        made = program(wires.body, width, lanes, tuple(rows))
+        known = wires.programs[key] = room, made  # no other has its id while it is here
+    return known[1]
 
 
 def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fusion:
@@ -344,7 +361,7 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
             width = settled_width(scope, component)
             written = {wires.pools[cell.pool] for cell in wires.body.cells}
             width = min([width, *[layout.room.get(p, LEAST) for p in written]])
-            programs[k] = _program_for(scope, wires, component, width, layout)
+            programs[k] = _program_for(scope, wires, component, width, layout.room)
     key = *programs, full
     found = scope.fusions.get(key)
     if found is None:

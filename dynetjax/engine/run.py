@@ -18,11 +18,11 @@ from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS, pool_of
-from dynetjax.engine.plan import Plan, Step
+from dynetjax.engine.plan import Plan, Step, Template
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
-from dynetjax.engine.tape import Column, TapeWriter
+from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -116,23 +116,20 @@ class Run:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
         if plan.template is None:
-            tape, columns = plan.template = self._template()
-        else:
-            template, columns = plan.template
-            tape = template.copy()
-        self.tapes.fill(columns, tape)
+            plan.template = self._template()
+        tape = plan.template.tape.copy()
+        self.tapes.fill(plan.template.columns, tape)
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
         self._tape = tape
 
-    def _template(self) -> tuple[np.ndarray, list[Column]]:
+    def _template(self) -> Template:
         """The tape without runtime data, and what there is of that."""
         plan, places = self.plan, self.plan.fusion.places
-        tape = np.zeros(plan.fusion.size, np.int32)
         starts = [plan.fusion.parts[step.part].start for step in plan.steps]
-        self.tapes.write(zip(plan.steps, starts, strict=True), places, tape)
-        return tape, self.tapes.data(places)
+        at, written = self.tapes.written(zip(plan.steps, starts, strict=True), places)
+        return Template.of(plan.fusion.size, at, written, self.tapes.data(places))
 
     def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""

@@ -66,31 +66,51 @@ class Schedule:
 
 def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
     """Place every node; None if the scope had to be widened to make it possible."""
-    iteration, misplaced = _iterations(scope, tiling, reads)
     leader, unaligned = _leaders(scope, tiling, reads)
-    slots = sorted(misplaced | unaligned)
-    if slots:
-        scope.widen(slots)
-        return None
+    iteration = None if unaligned else _iterations(scope, tiling, reads, leader)
+    if iteration is None:
+        iteration, misplaced = _iterations_one_by_one(scope, tiling, reads)
+        slots = sorted(misplaced | unaligned)
+        if slots:
+            scope.widen(slots)
+            return None
     return _place(scope, tiling, iteration, leader)
 
 
-def _iterations(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]:
+def _iterations(
+    scope: Scope, tiling: Tiling, reads, leader: np.ndarray
+) -> np.ndarray | None:
+    """The iteration of each node, if it is its leader's; else None."""
+    reader, slot, read = reads
+    loop = scope.loop_of[tiling.macro_of]
+    inside = (loop[reader] >= 0) & (loop[reader] == loop[read])
+    inside &= ~scope.in_register[slot]
+    reader, read = reader[inside], leader[read[inside]]
+    heads = leader[reader]
+    found = [0] * len(tiling)
+    own = heads == reader
+    for r, s in zip(reader[own].tolist(), read[own].tolist(), strict=True):
+        if found[s] >= found[r]:
+            found[r] = found[s] + 1
+    iteration = np.array(found)
+    if (iteration[heads] <= iteration[read]).any():
+        return None
+    return iteration[leader]
+
+
+def _iterations_one_by_one(
+    scope: Scope, tiling: Tiling, reads
+) -> tuple[np.ndarray, set[int]]:
     """The iteration of each node, and register leaves that would need two."""
     reader, slot, read = reads
-    iteration = np.zeros(len(tiling), np.int64)
     of_reader = scope.loop_of[tiling.macro_of[reader]]
     inside = (of_reader >= 0) & (of_reader == scope.loop_of[tiling.macro_of[read]])
-    if not inside.any():
-        return iteration, set()
     reader, slot, read = reader[inside], slot[inside], read[inside]
     register = scope.in_register[slot]
-    found = [0] * len(iteration)
+    found = [0] * len(tiling)
     steps = (~register).tolist()
     for r, s, step in zip(reader.tolist(), read.tolist(), steps, strict=True):
-        at = found[s] + step
-        if at > found[r]:
-            found[r] = at
+        found[r] = max(found[r], found[s] + step)
     iteration = np.array(found)
     late = register & (iteration[reader] != iteration[read])
     return iteration, set(slot[late].tolist())
@@ -135,25 +155,25 @@ def _place(
     scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
     """Give every node its lane and its row."""
-    heads = np.flatnonzero(leader == np.arange(len(leader)))
-    component, group = scope.place_of[:, tiling.macro_of[heads]]
+    (heads,) = (leader == np.arange(len(leader))).nonzero()
     when, size = iteration[heads], tiling.batch[heads]
     span = int(when.max(initial=0)) + 1
-    order = np.lexsort((when, group, component))
-    heads, group, size = heads[order], group[order], size[order]
-    cell = component[order] * span + when[order]  # iterations of all components
-    begins = first_of_each(cell) | first_of_each(group)
-    first = np.flatnonzero(begins)
+    key = scope.group_of[tiling.macro_of[heads]] * span + when
+    order = key.argsort(kind="stable")
+    heads, key, size = heads[order], key[order], size[order]
+    begins = first_of_each(key)
+    (first,) = begins.nonzero()
     before = size.cumsum() - size
-    offset = before - before[first][begins.cumsum() - 1]
+    group, when = np.divmod(key[first], span)
+    cell = scope.component_of_group[group] * span + when  # iterations of components
     counts = np.zeros((len(scope.components), span), np.int64)
-    np.maximum.at(counts.ravel(), cell[first], np.add.reduceat(size, first))
+    np.maximum.at(counts.ravel(), cell, np.add.reduceat(size, first))
     present = np.flatnonzero(counts.any(axis=1)).tolist()
     width = _widths(scope, counts, present)
     chunks = -(-counts // width[:, None])
     starts = (chunks.cumsum(axis=1) - chunks) * width[:, None]
     lane = np.zeros(len(leader), np.int64)
-    lane[heads] = starts.ravel()[cell] + offset
+    lane[heads] = (starts.ravel()[cell] - before[first])[begins.cumsum() - 1] + before
     lane = lane[leader]
     trips = chunks.sum(axis=1).tolist()
     blocks = [Block(scope.components[k], int(width[k]), trips[k]) for k in present]
@@ -216,22 +236,28 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
     width is kept if it is near to what costs least.
     """
-    bodies = [wiring(scope, scope.components[k]).body for k in present]
-    width = np.ones(len(counts), np.int64)
-    trip, patience = np.zeros((2, len(counts)), np.int64)
-    fresh = {body for body in bodies if body not in _settled}
-    for k, body in zip(present, bodies, strict=True):
-        width[k] = _settled.get(body, 1)
-        if body.largest <= LARGE:
-            trip[k], patience[k] = TRIP_COST, PATIENCE
-    cost = (-(-counts // width[:, None])).sum(axis=1) * (trip + width)
+    if not scope.costs:
+        scope.costs = _costs(scope)
+    bodies, trip, patience = scope.costs
+    settled = [1] * len(counts)
+    for k in present:
+        settled[k] = _settled.get(bodies[k], 0)
+    width = np.array(settled)
+    chunks = -(-counts // np.maximum(width, 1)[:, None])
+    cost = chunks.sum(axis=1) * (trip + width)
     least = counts.sum(axis=1) + trip * (counts > 0).sum(axis=1)  # of all widths
-    dear = cost > 2 * least + patience
-    for k, body in zip(present, bodies, strict=True):
-        if dear[k] or body in fresh:
-            lanes = counts[k][counts[k] > 0].tolist()
-            width[k] = _width(body, scope.components[k].cyclic, lanes)
+    unsettled = (cost > 2 * least + patience) | (width == 0)
+    for k in unsettled.nonzero()[0].tolist():
+        lanes = counts[k][counts[k] > 0].tolist()
+        width[k] = _width(bodies[k], scope.components[k].cyclic, lanes)
     return width
+
+
+def _costs(scope: Scope) -> tuple[list[Body], np.ndarray, np.ndarray]:
+    """Of each component, the body, what a trip costs, and how long a width is kept."""
+    bodies = [wiring(scope, component).body for component in scope.components]
+    narrow = np.array([body.largest <= LARGE for body in bodies])
+    return bodies, TRIP_COST * narrow, PATIENCE * narrow
 
 
 def _width(body: Body, cyclic: bool, counts: list[int]) -> int:

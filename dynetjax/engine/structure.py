@@ -51,7 +51,8 @@ class Scope:
         trained: a backward has followed a forward.
         habit: whether it follows where a value was read.
         fused: how often all components were made into one program.
-        rooms: the sizes in use; `row_bytes` is what a row of each array takes.
+        rooms: the sizes in use; `row_bytes` is what a row of each array takes, `costs`
+            what a trip of each component does.
         tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
         components: in topological order; `component_of` tells each macro's index.
@@ -60,7 +61,8 @@ class Scope:
         pools: macro -> representative of the macros whose rows share its pool.
         differentiable: macros whose results depend on a parameter.
         loop_of: per macro, the index of its component if that is cyclic, else -1.
-        place_of: per macro, the index of its component, and its group there.
+        group_of: per macro, the number of its group; `component_of_group` tells the
+            index of the component that it is in.
         in_register: per leaf slot, whether it is read from a register.
     """
 
@@ -73,6 +75,7 @@ class Scope:
         self.fused = 0
         self.rooms = Rooms()
         self.row_bytes: Sizes = {}
+        self.costs: tuple[Any, ...] = ()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
         self._ranks: dict[int, int] = {}
@@ -85,7 +88,7 @@ class Scope:
         self.pools: dict[int, int] = {}
         self.differentiable: set[int] = set()
         self.loop_of = np.zeros(0, np.int64)
-        self.place_of = np.zeros((2, 0), np.int64)
+        self.group_of = self.component_of_group = np.zeros(0, np.int64)
         self.in_register = np.zeros(0, bool)
         self._number([])
 
@@ -187,6 +190,7 @@ class Scope:
         self.wirings = {}
         self.fusions = {}
         self.row_bytes = {}
+        self.costs = ()
         order = list(self._ranks)
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():
@@ -225,13 +229,18 @@ class Scope:
             row = self._known[self._slot_number[slot]]
             row[self._macro_number[list(sources)]] = True
         self.loop_of = np.full(len(MACROS), -1)
-        self.place_of = np.zeros((2, len(MACROS)), np.int64)
+        self.group_of = np.zeros(len(MACROS), np.int64)
+        of_group: list[int] = []
         for k, component in enumerate(self.components):
             macros = list(component.macros)
             if component.cyclic:
                 self.loop_of[macros] = k
-            self.place_of[0, macros] = k
-            self.place_of[1, macros] = [component.group[m] for m in macros]
+            numbers: dict[int, int] = {}
+            for macro, group in component.group.items():
+                number = numbers.setdefault(group, len(of_group) + len(numbers))
+                self.group_of[macro] = number
+            of_group += [k] * len(numbers)
+        self.component_of_group = np.array(of_group)
         self.in_register = np.zeros(len(SLOT_OWNERS), bool)
         self.in_register[list(self.registers)] = True
         self._note_twins()

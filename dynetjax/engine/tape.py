@@ -82,23 +82,30 @@ class TapeWriter:
             found = self._lanes[macro] = Lanes(self.tiling, self.plan, nodes)
         return found
 
-    def write(
-        self, steps: Iterable[tuple[Step, int]], places: Places, tape: np.ndarray
-    ) -> None:
-        """Write all but runtime data over zeros; `steps` come with where they begin."""
+    def written(
+        self, steps: Iterable[tuple[Step, int]], places: Places
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All but runtime data: where a tape is not 0, and what stands there.
+
+        `steps` come with where they begin.
+        """
+        heads: list[int] = []
+        numbers: list[int] = []
         for step, start in steps:
             macros = step.wires.macros
-            tape[start] = step.block.trips
-            bases = [self.plan.base[m] for m in macros]
-            tape[start + 1 : start + 1 + len(macros)] = bases
-        nodes = np.concatenate([*self.tiling.nodes.values()])
-        tape[self._valid(nodes, places)] = 1
+            heads += range(start, start + 1 + len(macros))
+            numbers.append(step.block.trips)
+            numbers += [self.plan.base[m] for m in macros]
+        valid = self._valid(np.concatenate([*self.tiling.nodes.values()]), places)
         at, rows = self._reads(places)
-        tape[at] = rows
+        where: list[Any] = [heads, valid, at]
+        what: list[Any] = [numbers, np.ones(len(valid), np.int64), rows]
         for macro, start in places.copied.items():
             if macro in self.tiling.nodes:
                 lanes = self.lanes(macro)
-                tape[start + lanes.at] = self._gathered(macro, lanes.nodes)
+                where.append(start + lanes.at)
+                what.append(self._gathered(macro, lanes.nodes))
+        return np.concatenate(where), np.concatenate(what)
 
     def clear(self, nodes: np.ndarray, places: Places, tape: np.ndarray) -> None:
         """Let the lanes of `nodes` be empty."""
@@ -141,7 +148,7 @@ class TapeWriter:
         standing = places.leaf[tiling.slot] >= 0
         if chosen is not None:
             standing &= chosen
-        which = np.flatnonzero(standing)
+        (which,) = standing.nonzero()
         reader, read = tiling.reader[which], tiling.read[which]
         place, slot = tiling.place[which], tiling.slot[which]
         at = places.leaf[slot] + places.apart[slot] * place + plan.lane[reader]
@@ -223,7 +230,7 @@ class TapeWriter:
 
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:
     """Runtime data, one value a node or a list of them, for every lane."""
-    if any(type(v) is list for v in found):
+    if list in map(type, found):
         flat: list = []
         for value, count in zip(found, lanes.count.tolist(), strict=True):
             flat += value if isinstance(value, list) else [value] * count

@@ -46,8 +46,9 @@ def structure_of(cells: list[Expression]) -> Structure:
     while len(_leaves_of) < len(MACROS):
         _leaves_of.append(_leaves(MACROS[len(_leaves_of)]))
     elements = []
-    for k in [k for k, m in enumerate(macros) if _leaves_of[m] is not None]:
-        leaves = _leaves_of[macros[k]] or _all
+    for k, leaves in enumerate(map(_leaves_of.__getitem__, macros)):
+        if leaves is None:
+            continue
         if leaves is not _all:
             read[k] = leaves(read[k])
         elif cells[k].data is not None:
@@ -184,13 +185,14 @@ def tile(
     if as_if is not None:
         macros = [as_if(m) for m in macros]
     macro_of = np.array(macros, np.int64)
-    counts = np.array([len(r) for r in structure.read], np.int64)
+    counts = np.fromiter(map(len, structure.read), np.int64, len(macros))
     ends = counts.cumsum()
     total = int(ends[-1]) if len(ends) else 0
     read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
-    place = np.arange(total) - (ends - counts).repeat(counts)
-    first, step = _slots()
-    slot = first[macro_of].repeat(counts) + step[macro_of].repeat(counts) * place
+    reader = np.arange(len(macros)).repeat(counts)
+    place = np.arange(total) - (ends - counts)[reader]
+    first, step = _slots()[:, macro_of[reader]]
+    slot = first + step * place
     single = structure.lanes.count(1) == len(macros)
     lanes = np.ones(len(macros), np.int64) if single else np.array(structure.lanes)
     tiling = Tiling(
@@ -200,7 +202,7 @@ def tile(
         lanes,
         macro_of,
         _by_macro(macro_of, 0),
-        np.arange(len(macros)).repeat(counts),
+        reader,
         place,
         slot,
         read,
@@ -233,7 +235,7 @@ def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:
     """The nodes of each macro present, in order; the first has the number `first`."""
     order = macro_of.argsort(kind="stable")
     macros = macro_of[order]
-    starts = np.flatnonzero(first_of_each(macros)).tolist()
+    starts = first_of_each(macros).nonzero()[0].tolist()
     order += first
     ends = [*starts, len(order)][1:]
     several = zip(macros[starts].tolist(), starts, ends, strict=True)

@@ -106,7 +106,7 @@ def test_a_parameter_keeps_its_value_until_recalculated():
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"), [(TapeWriter, "write"), (Scope, "_rebuild")], ids=str
+    ("owner", "method"), [(TapeWriter, "written"), (Scope, "_rebuild")], ids=str
 )
 def test_an_interrupted_run_leaves_nothing_behind(monkeypatch, owner, method):
     """What was cut off half way is not taken for the next graph of the structure."""
