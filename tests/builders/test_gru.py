@@ -76,10 +76,13 @@ class TestDropout:
         assert set(np.round(ratios, 4)) == {0, 2}
 
     def test_transduce_drops(self, builder):
-        """How many numbers are zero is binomial; the bound is five deviations."""
-        wide = dy.GRUBuilder(1, 3, 100, dy.ParameterCollection())
+        """How many numbers are zero is binomial; the bound is five deviations.
+
+        The input is wide, for where all of it is dropped, the first output is zero.
+        """
+        wide = dy.GRUBuilder(1, 50, 100, dy.ParameterCollection())
         wide.set_dropout(0.3)
-        outputs = wide.initial_state().transduce([x(0)] * 10)
+        outputs = wide.initial_state().transduce([dy.ones(50)] * 10)
         dropped = np.mean([e.npvalue() == 0 for e in outputs])
         assert abs(dropped - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 1000)
 
