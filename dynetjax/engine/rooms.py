@@ -7,14 +7,23 @@ that are filling up grow with it; and what is small beside the others has room t
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
-LEAST, MOST_AT_FIRST = 64, 1024  # rows
+LEAST, MOST_AT_FIRST = 128, 1024  # rows
+LEAST_OF_LOOP = 256  # one sentence fills every other lane
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
 FILLING_UP = 3  # times what is needed is more than there is room for
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 
 Sizes = dict[int, int]
+
+
+class Row(NamedTuple):
+    """What a row of an array takes, and how many there is room for at least."""
+
+    bytes: int
+    least: int = LEAST
 
 
 def first_room(
@@ -34,11 +43,11 @@ def first_room(
 
 
 @lru_cache(maxsize=1 << 14)
-def rounded(rows: int, row_bytes: int) -> int:
+def rounded(rows: int, row: Row) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
-    room = first_room(row_bytes)
+    room = first_room(row.bytes, least=row.least)
     while room < rows:
-        small = room * row_bytes < SMALL_BYTES
+        small = room * row.bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE
     return room
 
@@ -49,30 +58,30 @@ class Rooms:
     def __init__(self) -> None:
         self._known: list[Sizes] = []
         self._answers: dict[tuple[int, ...], Sizes] = {}
-        self._row_bytes: Sizes = {}
+        self._rows: dict[int, Row] = {}
 
-    def settle(self, needed: Sizes, row_bytes: Sizes) -> Sizes:
-        """Sizes that fit `needed`, for every key of `row_bytes`: known ones, or new."""
-        if row_bytes is not self._row_bytes:
-            self._row_bytes, self._answers = row_bytes, {}
-        rooms = [rounded(needed.get(k, 1), each) for k, each in row_bytes.items()]
+    def settle(self, needed: Sizes, rows: dict[int, Row]) -> Sizes:
+        """Sizes that fit `needed`, for every key of `rows`: known ones, or new."""
+        if rows is not self._rows:
+            self._rows, self._answers = rows, {}
+        rooms = [rounded(needed.get(k, 1), row) for k, row in rows.items()]
         found = self._answers.get(tuple(rooms))
         if found is None or any(found[k] < n for k, n in needed.items()):
-            fresh = dict(zip(row_bytes, rooms, strict=True))
-            found = self._answers[tuple(rooms)] = self._choose(needed, row_bytes, fresh)
+            fresh = dict(zip(rows, rooms, strict=True))
+            found = self._answers[tuple(rooms)] = self._choose(needed, rows, fresh)
         return found
 
-    def _choose(self, needed: Sizes, row_bytes: Sizes, fresh: Sizes) -> Sizes:
+    def _choose(self, needed: Sizes, rows: dict[int, Row], fresh: Sizes) -> Sizes:
         def cost(sizes: Sizes) -> int:
-            return sum(rows * row_bytes[key] for key, rows in sizes.items())
+            return sum(room * rows[key].bytes for key, room in sizes.items())
 
         least = cost(fresh)
         limit = 2 * least + (GROWTH - 2) * min(least, SMALL_BYTES)
         known = [
-            {k: sizes.get(k, first_room(each)) for k, each in row_bytes.items()}
+            {k: sizes.get(k) or rounded(1, row) for k, row in rows.items()}
             for sizes in self._known
         ]
-        grown = [_grown(sizes, needed, row_bytes) for sizes in known]
+        grown = [_grown(sizes, needed, rows) for sizes in known]
         for some in known, grown:
             fitting = [
                 sizes
@@ -86,27 +95,27 @@ class Rooms:
         else:
             most = max(fresh.values())
             best = {
-                k: _spare(rows, row_bytes[k], most, least // CHEAP)
-                for k, rows in fresh.items()
+                k: _spare(room, rows[k].bytes, most, least // CHEAP)
+                for k, room in fresh.items()
             }
         if best not in known:
             self._known.append(best)
         return best
 
 
-def _grown(sizes: Sizes, needed: Sizes, row_bytes: Sizes) -> Sizes:
+def _grown(sizes: Sizes, needed: Sizes, rows: dict[int, Row]) -> Sizes:
     """More room for what needs it, and for what is filling up."""
     found = {}
-    for key, rows in sizes.items():
+    for key, room in sizes.items():
         need = needed.get(key, 1)
-        if need <= rows < FILLING_UP * need:
-            need = rows + 1
-        found[key] = max(rows, rounded(need, row_bytes[key]))
+        if need <= room < FILLING_UP * need:
+            need = room + 1
+        found[key] = max(room, rounded(need, rows[key]))
     return found
 
 
-def _spare(rows: int, row_bytes: int, most: int, limit: int) -> int:
+def _spare(room: int, row_bytes: int, most: int, limit: int) -> int:
     """More rows, as long as they are no more than `most` and take few bytes."""
-    while GROWTH * rows <= most and GROWTH * rows * row_bytes <= limit:
-        rows *= GROWTH
-    return rows
+    while GROWTH * room <= most and GROWTH * room * row_bytes <= limit:
+        room *= GROWTH
+    return room

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.rooms import Sizes
+from dynetjax.engine.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
@@ -192,7 +192,7 @@ def _with_rows(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
             used[pool] = plan.base[macro] + size
         used[lanes_key(block.component)] = size
     plan.row = np.append(base[tiling.macro_of] + plan.lane, 0)
-    plan.room = scope.rooms.settle(used, _row_bytes(scope))
+    plan.room = scope.rooms.settle(used, _rows(scope))
     return plan
 
 
@@ -201,14 +201,17 @@ def lanes_key(component: Component) -> int:
     return -1 - component.macros[0]
 
 
-def _row_bytes(scope: Scope) -> Sizes:
-    """Bytes of a row of each pool, and of a component's lanes.
+def _rows(scope: Scope) -> dict[int, Row]:
+    """What a row of each pool takes, and of a component's lanes.
 
     What is kept of large results lies in scratch buffers, and costs little but memory.
     """
-    if not scope.row_bytes:
-        for pool in scope.pools.values():
-            scope.row_bytes[pool] = 4 * math.prod(MACROS[pool].shape)
+    if not scope.rows:
+        for macro, pool in scope.pools.items():
+            looped = scope.loop_of[macro] >= 0
+            least = LEAST_OF_LOOP if looped else LEAST
+            least = max(least, scope.rows[pool].least if pool in scope.rows else 0)
+            scope.rows[pool] = Row(4 * math.prod(MACROS[pool].shape), least)
         for component in scope.components:
             steps = [s.signature for m in component.macros for s in MACROS[m].steps]
             sizes = [math.prod(s.shape) for s in steps if s.op.contraction]
@@ -216,8 +219,9 @@ def _row_bytes(scope: Scope) -> Sizes:
             kept = max(sizes, default=0) // CHEAPER
             given = [math.prod(MACROS[m].shape) for m in component.macros if _given(m)]
             each = 4 * max(columns, kept, *given)
-            scope.row_bytes[lanes_key(component)] = each
-    return scope.row_bytes
+            least = LEAST_OF_LOOP if component.cyclic else LEAST
+            scope.rows[lanes_key(component)] = Row(each, least)
+    return scope.rows
 
 
 def _given(macro: int) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynetjax.engine.habits import Habit
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
-from dynetjax.engine.rooms import Rooms, Sizes
+from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import MAP, REDUCE
 from dynetjax.ops.rules import Rule
@@ -51,7 +51,7 @@ class Scope:
         trained: a backward has followed a forward.
         habit: whether it follows where a value was read.
         fused: how often all components were made into one program.
-        rooms: the sizes in use; `row_bytes` is what a row of each array takes, `costs`
+        rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
         tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions: what the layer above derived from this version of the facts.
@@ -74,7 +74,7 @@ class Scope:
         self.hoisted = 0
         self.fused = 0
         self.rooms = Rooms()
-        self.row_bytes: Sizes = {}
+        self.rows: dict[int, Row] = {}
         self.costs: tuple[Any, ...] = ()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
@@ -189,7 +189,7 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
-        self.row_bytes = {}
+        self.rows = {}
         self.costs = ()
         order = list(self._ranks)
         feeds: dict[int, set[int]] = {m: set() for m in order}

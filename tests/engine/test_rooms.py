@@ -4,63 +4,76 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.rooms import LEAST, Rooms, rounded
+from dynetjax.engine.rooms import (
+    LEAST,
+    LEAST_OF_LOOP,
+    SMALL_BYTES,
+    Rooms,
+    Row,
+    rounded,
+)
 from dynetjax.graph import current_graph
 
 
 @pytest.mark.parametrize("row_bytes", [4, 512, 40_000])
 def test_a_size_fits_and_is_not_much_too_large(row_bytes):
-    least = rounded(1, row_bytes)
+    row = Row(row_bytes)
+    least = rounded(1, row)
     for rows in [1, LEAST, LEAST + 1, 300, 5000, 70_000]:
-        room = rounded(rows, row_bytes)
-        large = rows * row_bytes > 4 << 20
+        room = rounded(rows, row)
+        large = rows * row_bytes > SMALL_BYTES
         assert rows <= room
         assert room <= (2 if large else 4) * rows or room == least
 
 
 def test_chunks_of_lanes_divide_every_size():
-    assert all(rounded(n, 4) % LEAST == 0 for n in range(1, 5000, 7))
+    assert all(rounded(n, Row(4)) % LEAST == 0 for n in range(1, 5000, 7))
 
 
 def test_known_sizes_are_taken_again():
-    rooms, row_bytes = Rooms(), {0: 400, 1: 4}
-    large = rooms.settle({0: 200, 1: 70}, row_bytes)
-    assert large == {0: 256, 1: 1024}
-    assert rooms.settle({0: 90, 1: 20}, row_bytes) == large
-    assert rooms.settle({0: 20}, row_bytes) == large
+    rooms, rows = Rooms(), {0: Row(400), 1: Row(4)}
+    large = rooms.settle({0: 400, 1: 70}, rows)
+    assert large == {0: 512, 1: 1024}
+    assert rooms.settle({0: 190, 1: 20}, rows) == large
+    assert rooms.settle({0: 20}, rows) == large
 
 
 def test_what_is_small_has_room_to_spare():
-    rooms, row_bytes = Rooms(), {0: 40_000, 1: 8}
-    rooms.settle({0: 5000, 1: 100}, row_bytes)
-    sizes = rooms.settle({0: 5000, 1: 100}, row_bytes)
+    rooms, rows = Rooms(), {0: Row(40_000), 1: Row(8)}
+    rooms.settle({0: 5000, 1: 100}, rows)
+    sizes = rooms.settle({0: 5000, 1: 100}, rows)
     assert sizes[0] == 8192
-    assert rooms.settle({0: 5000, 1: 4000}, row_bytes) == sizes
+    assert rooms.settle({0: 5000, 1: 4000}, rows) == sizes
 
 
 def test_a_small_graph_does_not_pay_for_one_that_was_large():
-    rooms, row_bytes = Rooms(), {0: 40_000}
-    assert rooms.settle({0: 5000}, row_bytes) == {0: 8192}
-    assert rooms.settle({0: 100}, row_bytes)[0] <= 256
+    rooms, rows = Rooms(), {0: Row(40_000)}
+    assert rooms.settle({0: 5000}, rows) == {0: 8192}
+    assert rooms.settle({0: 100}, rows)[0] <= 256
 
 
 def test_arrays_grow_together():
-    rooms, row_bytes = Rooms(), {0: 40_000, 1: 30_000}
-    assert rooms.settle({0: 1000, 1: 1010}, row_bytes) == {0: 1024, 1: 1024}
-    assert rooms.settle({0: 1000, 1: 1030}, row_bytes) == {0: 2048, 1: 2048}
-    assert rooms.settle({0: 1030, 1: 1000}, row_bytes) == {0: 2048, 1: 2048}
+    rooms, rows = Rooms(), {0: Row(40_000), 1: Row(30_000)}
+    assert rooms.settle({0: 1000, 1: 1010}, rows) == {0: 1024, 1: 1024}
+    assert rooms.settle({0: 1000, 1: 1030}, rows) == {0: 2048, 1: 2048}
+    assert rooms.settle({0: 1030, 1: 1000}, rows) == {0: 2048, 1: 2048}
 
 
 def test_only_what_is_filling_up_grows_with_another():
-    rooms, row_bytes = Rooms(), {0: 400, 1: 400, 2: 400}
-    assert rooms.settle({0: 60, 1: 40, 2: 20}, row_bytes) == {0: 64, 1: 64, 2: 64}
-    assert rooms.settle({0: 70, 1: 40, 2: 20}, row_bytes) == {0: 256, 1: 256, 2: 64}
+    rooms, rows = Rooms(), dict.fromkeys(range(3), Row(400))
+    assert rooms.settle({0: 120, 1: 80, 2: 40}, rows) == {0: 128, 1: 128, 2: 128}
+    assert rooms.settle({0: 140, 1: 80, 2: 40}, rows) == {0: 512, 1: 512, 2: 128}
+
+
+def test_loops_have_more_room_at_first():
+    rooms, rows = Rooms(), {0: Row(400, LEAST_OF_LOOP), 1: Row(400)}
+    assert rooms.settle({0: 120, 1: 60}, rows) == {0: 256, 1: 128}
 
 
 @pytest.mark.parametrize("row_bytes", [512, 40_000])
 def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
     rooms, rng = Rooms(), np.random.default_rng(1)
-    each = {0: row_bytes, 1: row_bytes, 2: 4, -1: 800}
+    each = {0: Row(row_bytes), 1: Row(row_bytes), 2: Row(4), -1: Row(800)}
     seen = set()
     for _ in range(2000):
         length = int(rng.integers(1, 3000))
