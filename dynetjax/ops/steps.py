@@ -90,32 +90,37 @@ def lstm_step(
     of_product, of_total, of_gates, of_cell, of_output, _ = rules
     nodes, cells = graph.open, graph.cells
     number, at = len(nodes), len(cells)
-    product = Expression()
-    product.graph, product.index = graph, number
-    product.rule, product.view = of_product, of_product.view
-    product.lanes, product.operands = lanes, ()
-    product.inner, product.args = x.args, (at,)
+    made: tuple[Expression, ...] = ()
+    read = x.args
+    if of_product.stored:
+        product = Expression()
+        product.graph, product.index = graph, number
+        product.rule, product.view = of_product, of_product.view
+        product.lanes, product.operands = lanes, ()
+        product.inner, product.args = read, (at,)
+        made, read = (product,), (at,)
+        at += 1
     total = Expression()
     total.graph, total.index = graph, number
     total.rule, total.view = of_total, None
     total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
-    read = total.args = (at, *h.args)
+    read = total.args = read + h.args
     gates = Expression()
     gates.graph, gates.index = graph, number + 1
     gates.rule, gates.view = of_gates, of_gates.view
     gates.lanes, gates.operands = lanes, (total,)
-    gates.inner, gates.args = read, (at + 1,)
+    gates.inner, gates.args = read, (at,)
     cell = Expression()
     cell.graph, cell.index = graph, number + 2
     cell.rule, cell.view = of_cell, of_cell.view
     cell.lanes, cell.operands = lanes, (gates, c)
-    cell.inner, cell.args = (at + 1, *c.args), (at + 2,)
+    cell.inner, cell.args = (at, *c.args), (at + 1,)
     output = Expression()
     output.graph, output.index = graph, number + 3
     output.rule, output.view = of_output, of_output.view
     output.lanes, output.operands = lanes, (gates, cell)
-    output.inner, output.args = (at + 1, at + 2), (at + 3,)
-    cells += product, gates, cell, output
+    output.inner, output.args = (at, at + 1), (at + 2,)
+    cells += (*made, gates, cell, output)
     nodes += total, gates, cell, output
     return cell, output
 
@@ -135,7 +140,7 @@ def _carefully(
     usual = usual and x.lanes == h.lanes == c.lanes  # none of them is stretched
     if usual and products and stored == [False, True, True, True]:
         product, recurrent = products
-        if product.stored and not recurrent.stored:
+        if not recurrent.stored:
             rules = total.rule, gates.rule, cell.rule, output.rule
             _known[key] = _Rules(product, *rules, len(CHANGED))
     return cell, output

@@ -54,6 +54,28 @@ def test_the_same_graph(build, batch, monkeypatch):
     assert shown(build(batch).graph) == quick
 
 
+def test_the_same_graph_step_by_step(monkeypatch):
+    """Where values are read, there is no loop, and products are parts of sums."""
+    builder = dy.VanillaLSTMBuilder(1, 7, 7, dy.ParameterCollection())
+
+    def build():
+        dy.renew_cg()
+        state = builder.initial_state().add_input(dy.inputVector(range(7)))
+        for _ in range(3):
+            state.output().value()
+            state = state.add_input(state.output())
+        return state.output()
+
+    for _ in range(3):
+        expected = build().npvalue()
+    quick = shown(build().graph)
+    assert any(not rules.product.stored for rules in steps._known.values())
+    monkeypatch.setattr(steps, "_known", Nothing())
+    y = build()
+    assert shown(y.graph) == quick
+    np.testing.assert_allclose(y.npvalue(), expected, rtol=1e-6)
+
+
 def test_a_rule_that_changed_is_not_followed(build):
     """The sum of a step is a part of its gates, until somebody reads it."""
     for _ in range(3):
