@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import hosted
 
 START = np.array([0.5, -1.0, 2.0])
 
@@ -164,8 +165,9 @@ def test_renew_cg_drops_marks(w):
     assert x.npvalue() == pytest.approx(START)
 
 
-def test_many_trials_take_no_more_room(w):
+def test_many_trials_take_no_more_room(w, monkeypatch):
     """Rows of what was cut are used again."""
+    monkeypatch.setattr(hosted, "MOST_NODES", 0)
     x = grown(w, dy.inputVector(START), 1)
     x.value()
     used = []
@@ -175,3 +177,17 @@ def test_many_trials_take_no_more_room(w):
         dy.cg_revert()
         used.append(dict(x.graph.state.archive.used))
     assert used[1:] == used[:-1]
+
+
+def test_the_host_forgets_what_was_cut(w):
+    x = grown(w, dy.inputVector(START), 1)
+    x.value()
+    host = x.graph.state.host
+    dy.cg_checkpoint()
+    grown(w, x, 5).value()
+    assert len(host) > 5
+    dy.cg_revert()
+    assert max(host) < len(x.graph.cells)
+    assert grown(w, x, 2).npvalue() == pytest.approx(
+        grown(w, dy.inputVector(START), 3).npvalue()
+    )

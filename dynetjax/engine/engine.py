@@ -9,11 +9,12 @@ import numpy as np
 from dynetjax.engine.archive import Archive, archive
 from dynetjax.engine.draws import Draws, SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of
+from dynetjax.engine.hosted import Host, Hosted, compute_here
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan, tidy_plans
-from dynetjax.engine.run import Backward, Run
+from dynetjax.engine.run import Backward, Run, host_sees_device
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms, add_up
@@ -22,6 +23,8 @@ from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.registry import IMPORT
 from dynetjax.ops.rules import CHANGED
+
+Part = Run | Increment | Hosted
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -32,7 +35,9 @@ class State:
     Attributes:
         draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
-        archive: rows that a part after the first reads or has; None if there is none.
+        archive: rows that a part after the first reads or has on the device; None if
+            there is none.
+        host: values that such a part reads or has on the host.
         last: the last backward.
         early: one that was sent before it was asked for.
     """
@@ -40,8 +45,9 @@ class State:
     def __init__(self, draws: Draws):
         self.uniforms = Uniforms()
         self.draws = draws
-        self.parts: list[Run | Increment] = []
+        self.parts: list[Part] = []
         self.archive: Archive | None = None
+        self.host = Host(self.uniforms)
         self.last: Backward | None = None
         self.early: Backward | None = None
 
@@ -54,6 +60,7 @@ class State:
         """Drop what was computed; the draws of random nodes stay as they are."""
         old = self.archive
         self.parts, self.archive, self.early = [], None, None
+        self.host.clear()
         if old is not None:
             old.close()
 
@@ -62,6 +69,7 @@ class State:
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
         self.early = None
+        self.host.forget(cells, self.done)
         while self.parts and self.parts[-1].start >= cells:
             part = self.parts.pop()
             if isinstance(part, Increment):
@@ -80,11 +88,12 @@ class State:
         if not (self.parts and node.lanes) or _has_no_rows(node):
             return None
         first, number = self.parts[0], node.args[0]
-        if not isinstance(first, Run) or number >= first.stop:
-            return None
+        if number >= first.stop or not isinstance(first, Run):
+            value = self.host.get(number)
+            return None if value is None else value[None]
         return first.at_hand(number, node.lanes)
 
-    def _part_of(self, number: int) -> Run | Increment:
+    def _part_of(self, number: int) -> "Part":
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
@@ -96,9 +105,12 @@ class State:
         row += [0] * (self.done - len(row))
         for number in numbers:
             if not row[number]:
-                run = self._part_of(number)
-                assert isinstance(run, Run)
-                self._bring(run, run.place(number)[0])
+                part = self._part_of(number)
+                if isinstance(part, Run):
+                    self._bring(part, part.place(number)[0])
+                    continue
+                value = part.rows(number, 1)
+                row[number] = self.archive.bring(value, pool_of(value.shape[1:]))
 
     def _bring(self, run: Run, pool: int) -> None:
         """Copy the rows of a pool to the archive."""
@@ -175,6 +187,11 @@ class Engine:
         self, graph: ComputationGraph, state: State, asked: list[Expression]
     ) -> None:
         """Run what was added since the last time."""
+        if host_sees_device():
+            here = compute_here(graph, state.done, state.host, state.rows)
+            if here is not None:
+                state.parts.append(here)
+                return
         if state.archive is None:
             state.archive = archive()
         about = state.archive, state.uniforms, state.draws, state.bring
@@ -308,11 +325,13 @@ def _plan(
         _settle(graph, state, asked)
 
 
-def _start(part: Run | Increment) -> int:
+def _start(part: Part) -> int:
     return part.start
 
 
-def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | Increment]:
+def planned(
+    graph: ComputationGraph,
+) -> list[tuple[Tiling, Plan] | Increment | Hosted]:
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:

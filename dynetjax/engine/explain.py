@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from dynetjax.dims import Dim
 from dynetjax.engine.engine import planned
+from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
-from dynetjax.engine.macros import MACROS, Macro
+from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.plan import Plan, Step
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
@@ -42,6 +43,9 @@ def describe(graph: ComputationGraph) -> str:
         if isinstance(part, Increment):
             lines += _increment(graph, part)
             continue
+        if isinstance(part, Hosted):
+            lines += _hosted(graph, part)
+            continue
         tiling, plan = part
         lines.append(_head(tiling, plan))
         for number, step in enumerate(plan.steps, 1):
@@ -65,7 +69,7 @@ def components(graph: ComputationGraph) -> list[Component]:
     """The components of a graph in the order in which they run."""
     found = []
     for part in planned(graph):
-        if isinstance(part, Increment):
+        if isinstance(part, Increment | Hosted):
             cells = graph.cells[part.start : part.stop]
             found.append(Component("one step", cells))
             continue
@@ -97,6 +101,13 @@ def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
         first = graph.cells[part.start + int(nodes[0])]
         lines.append(_line(graph, group.macro, group.step.rows, first))
     return lines
+
+
+def _hosted(graph: ComputationGraph, part: Hosted) -> list[str]:
+    """A part that was computed on the host, node by node."""
+    cells = graph.cells[part.start : part.stop]
+    lines = [f"nodes {part.start} to {part.stop - 1}: one by one, on the host"]
+    return lines + [_line(graph, macro_of_rule(c.rule), 1, c) for c in cells]
 
 
 def _head(tiling: Tiling, plan: Plan) -> str:

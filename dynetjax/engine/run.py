@@ -227,7 +227,7 @@ class Run:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
         array = self.pools[pool]
-        if _host_sees_device():
+        if host_sees_device():
             array = self._seen[pool] = np.asarray(array)
         return read_rows(array, row, batch)
 
@@ -366,7 +366,8 @@ def _seed(row: int, capacity: int, shape: Shape) -> Array:
 
 
 @cache
-def _host_sees_device() -> bool:
+def host_sees_device() -> bool:
+    """Whether arrays of the device lie in the host's memory."""
     return jax.default_backend() == "cpu"
 
 
@@ -375,6 +376,6 @@ def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
 
     Where the host sees the device's memory, they are a view of the pool.
     """
-    if _host_sees_device():
+    if host_sees_device():
         return np.asarray(pool)[row : row + count]
     return copied(pool, row, count)

@@ -8,10 +8,21 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import hosted
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.graph import current_graph
+
+
+@pytest.fixture(autouse=True, params=["host", "device"])
+def place(request, monkeypatch):
+    """Where increments are computed, if they can be."""
+    if request.param == "device":
+        monkeypatch.setattr(hosted, "MOST_NODES", 0)
+
+
+on_device = pytest.mark.parametrize("place", ["device"], indirect=True)
 
 
 @pytest.fixture
@@ -105,6 +116,7 @@ def test_a_parameter_keeps_its_value_until_recalculated():
     assert y.value(recalculate=True) == [10, 12]
 
 
+@on_device
 @pytest.mark.parametrize(
     ("owner", "method"), [(TapeWriter, "written"), (Scope, "_rebuild")], ids=str
 )
@@ -333,6 +345,7 @@ def test_masks_are_those_that_were_read():
     assert loss.value() == pytest.approx(seen.sum(), rel=1e-5)
 
 
+@on_device
 def test_interrupted_at_any_moment(monkeypatch):
     """A program that lost the rows it was given: all is computed again."""
     net = Stepper()

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
+from dynetjax.engine import hosted
 
 SIZE, ROWS = 3, 5
 RNG = np.random.default_rng(9)
@@ -156,7 +157,7 @@ def build(world, program, batch_of, peek):
     return nodes
 
 
-@pytest.mark.parametrize("peek", [False, True], ids=["at the end", "on the way"])
+@pytest.mark.parametrize("peek", ["at the end", "here on the way", "on the device"])
 @settings(
     max_examples=15,
     deadline=None,
@@ -175,7 +176,10 @@ def test_values_and_gradients(peek, program):
     (loss, values), gradients = jax.value_and_grad(direct, has_aux=True)(arrays)
     dy.renew_cg()
     world = Dynet()
-    nodes = build(world, program, lambda x: x.dim()[1], peek)
+    with pytest.MonkeyPatch.context() as patch:
+        if peek == "on the device":
+            patch.setattr(hosted, "MOST_NODES", 0)
+        nodes = build(world, program, lambda x: x.dim()[1], peek != "at the end")
     total = world.loss(nodes[chosen])
     assert total.value() == pytest.approx(float(loss), rel=1e-4, abs=1e-4)
     total.backward()

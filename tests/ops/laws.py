@@ -323,6 +323,15 @@ class Laws:
         wanted = central_differences(lambda xs: np.sum(expected(xs) * r), arrays)
         close(given[first].grad_as_array(), wanted[first], rtol=1e-3, atol=1e-4)
 
+    def test_increment(self, case):
+        """A value is the same where those of the operands were read before."""
+        dy.renew_cg()
+        arrays = case.arrays()
+        given = case.inputs(arrays)
+        for x in given[:1]:
+            x.npvalue()
+        close(case.call(case.op, given).npvalue(), case.expected(arrays))
+
     def test_autobatch(self, case):
         """Computing a node together with others changes speed and nothing else."""
         dy.renew_cg()

@@ -1,0 +1,238 @@
+"""Small increments on the host: which they are, and that nothing else is different.
+
+That every operation has the same value there is a law of `tests/ops/laws.py`.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import engine, hosted
+from dynetjax.engine.explain import describe
+from dynetjax.engine.hosted import Hosted
+from dynetjax.engine.increments import Increment
+from dynetjax.engine.run import Run
+from dynetjax.engine.translate import NotTranslatedError, translated
+from dynetjax.graph import current_graph
+
+X = np.array([0.5, -1.0, 2.0])
+
+
+@pytest.fixture
+def pc():
+    return dy.ParameterCollection()
+
+
+@pytest.fixture
+def W(pc):
+    dy.renew_cg()
+    matrix = np.random.default_rng(1).uniform(-1, 1, (3, 3))
+    return pc.parameters_from_numpy(matrix)
+
+
+@pytest.fixture
+def x(W):
+    found = dy.inputVector(X)
+    found.value()
+    return found
+
+
+def parts():
+    return [type(part) for part in current_graph().state.parts]
+
+
+def test_a_small_increment(W, x):
+    y = dy.tanh(W * x + x)
+    expected = np.tanh(W.as_array() @ X + X)
+    assert y.npvalue() == pytest.approx(expected, rel=1e-6)
+    assert parts() == [Run, Hosted]
+    compilations = dy.stats().compilations
+    assert dy.square(W * y).npvalue() == pytest.approx((W.as_array() @ expected) ** 2)
+    assert parts() == [Run, Hosted, Hosted]
+    assert dy.stats().compilations == compilations
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        dy.log_softmax,
+        lambda x: dy.pickneglogsoftmax(x, 2),
+        lambda x: dy.pick(x, 1) * 0.37,
+        lambda x: dy.concatenate([x, dy.logistic(x)]),
+        lambda x: dy.esum([x * float(k) for k in range(20)]),
+        lambda x: dy.cdiv(dy.dot_product(x, x), dy.l2_norm(x)),
+        lambda x: dy.hinge(x, 0),
+        lambda x: dy.concatenate_cols([x, x, x]) * x,
+    ],
+)
+def test_on_either_side(x, function, monkeypatch):
+    here = function(x).npvalue()
+    assert parts()[-1] is Hosted
+    monkeypatch.setattr(engine, "host_sees_device", lambda: False)
+    there = function(x).npvalue()
+    assert parts()[-1] is Increment
+    assert here == pytest.approx(there, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: dy.dropout(x, 0.5), dy.erf, lambda x: dy.noise(x, 1.0)]
+)
+def test_what_is_left_to_the_device(x, function):
+    y = function(x)
+    y.value()
+    assert parts()[-1] is Increment
+    assert dy.square(y).npvalue() == pytest.approx(y.npvalue() ** 2, rel=1e-6)
+    assert parts()[-1] is Hosted
+    assert function(dy.square(y)).npvalue().shape == (3,)  # of what the host has
+    assert parts()[-1] is Increment
+
+
+def test_a_batch_is_left_to_the_device(W):
+    x = dy.inputTensor(np.ones((3, 2)), batched=True)
+    x.value()
+    (W * x).value()
+    assert parts()[-1] is Increment
+
+
+def test_much_is_left_to_the_device(W, x, monkeypatch):
+    several = [dy.tanh(W * x) for _ in range(hosted.MOST_NODES + 1)]
+    several[-1].value()
+    assert parts()[-1] is not Hosted
+    monkeypatch.setattr(hosted, "MOST_WORK", 10)
+    dy.tanh(W * x).value()
+    assert parts()[-1] is not Hosted
+
+
+def test_zeros_that_are_no_nodes(pc):
+    lstm = dy.VanillaLSTMBuilder(1, 3, 4, pc)
+
+    def states(read):
+        dy.renew_cg()
+        x = dy.inputVector(X)
+        if read:
+            x.value()
+        return lstm.initial_state().add_input(x).add_input(x).s()
+
+    expected = [s.npvalue() for s in states(read=False)]
+    found = [s.npvalue() for s in states(read=True)]
+    assert parts()[1] is Hosted
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_rows_of_a_table_are_those_of_now(pc):
+    E = pc.lookup_parameters_from_numpy(np.arange(12.0).reshape(4, 3) / 10)
+    trainer = dy.SimpleSGDTrainer(pc, 0.1)
+    dy.renew_cg()
+    first = E[1]
+    loss = dy.squared_norm(first)
+    loss.value()
+    loss.backward()
+    before = E.storage.values.unsafe_buffer_pointer()
+    assert E[2].npvalue() == pytest.approx([0.6, 0.7, 0.8])
+    trainer.update()
+    assert E[1].npvalue() == pytest.approx(np.array([0.24, 0.32, 0.4]), rel=1e-5)
+    assert first.npvalue() == pytest.approx([0.3, 0.4, 0.5])
+    assert parts()[1:] == [Hosted, Hosted]
+    assert E.storage.values.unsafe_buffer_pointer() == before  # it was donated
+
+
+def test_a_parameter_is_as_it_was_when_first_read(pc, W, x):
+    y = dy.sum_elems(W * x)
+    seen = y.value()
+    y.backward()
+    dy.SimpleSGDTrainer(pc, 0.1).update()
+    assert dy.sum_elems(W * x).value() == pytest.approx(seen, rel=1e-6)
+
+
+def test_gradients_do_not_depend_on_what_was_read(W):
+    def gradient(read):
+        dy.renew_cg()
+        h = dy.inputVector(X)
+        for _ in range(5):
+            h = dy.tanh(W * h)
+            if read:
+                h.value()
+        loss = dy.squared_norm(h)
+        value = loss.value()
+        loss.backward()
+        found = W.grad_as_array()
+        W.scale_gradient(0)
+        return value, found
+
+    (value, found), (seen, other) = gradient(read=False), gradient(read=True)
+    assert seen == pytest.approx(value, rel=1e-5)
+    np.testing.assert_allclose(other, found, rtol=1e-4, atol=1e-7)
+
+
+def test_values_are_not_the_users_to_change(W, x):
+    y = dy.tanh(W * x)
+    seen = y.npvalue()
+    y.npvalue()[:] = 7
+    assert y.npvalue() == pytest.approx(seen)
+    assert dy.square(y).npvalue() == pytest.approx(seen**2)
+
+
+def test_interrupted(W, x, monkeypatch):
+    y = dy.tanh(W * x)
+    z = dy.square(y)
+
+    def interrupt(self, cell, kernel):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hosted.Host, "_value", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            z.value()
+    assert parts() == [Run]
+    assert z.npvalue() == pytest.approx(np.tanh(W.as_array() @ X) ** 2, rel=1e-5)
+
+
+def test_numbers_that_are_not_finite_are_no_warning(x, recwarn):
+    assert dy.log(x * 0.0).npvalue() == pytest.approx([-np.inf] * 3)
+    assert np.isnan(dy.log(x - 5.0).npvalue()).all()
+    assert parts()[-1] is Hosted
+    assert not recwarn.list
+
+
+def test_explain(W, x):
+    dy.tanh(W * x).value()
+    told = describe(current_graph())
+    assert "one by one, on the host" in told
+    assert "tanh" in told
+
+
+class TestTranslated:
+    def check(self, function, *arrays):
+        arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
+        found = translated(function, *arguments)(*arrays)
+        expected = np.asarray(function(*arrays))
+        assert isinstance(found, np.ndarray)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda a, b: a.T @ b,
+            lambda a, b: jnp.tensordot(a, b, ((0,), (1,))),
+            lambda a, b: jnp.einsum("ij,ik->kj", a, b),
+            lambda a, b: jnp.where(a > 0, a, b).sum(),
+            lambda a, b: jnp.split(a, 2)[1] + b[1:, :1] ** 3,
+            lambda a, b: jnp.cumsum(a, 1) + jnp.arange(2.0)[:, None],
+            lambda a, b: jax.nn.logsumexp(a, 0) - jnp.clip(b[0], 0.1, 0.5),
+            lambda a, b: a.argmax(0).astype(jnp.float32) * b,
+            lambda a, b: jax.lax.dynamic_slice(a, (jnp.int32(b[0, 0]) + 5, 0), (1, 2)),
+        ],
+    )
+    def test_functions_of_two_matrices(self, function):
+        rng = np.random.default_rng(2)
+        self.check(function, *rng.uniform(-1, 1, (2, 2, 2)).astype(np.float32))
+
+    def test_what_has_no_line(self):
+        with pytest.raises(NotTranslatedError, match="erf"):
+            translated(jax.lax.erf, jax.ShapeDtypeStruct((2,), np.float32))
+        shape = jax.ShapeDtypeStruct((2, 2, 2), np.float32)
+        with pytest.raises(NotTranslatedError, match="batch"):
+            translated(lambda x: x @ x, shape)
