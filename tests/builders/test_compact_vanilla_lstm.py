@@ -48,7 +48,7 @@ class TestWeightNoise:
         builder.set_weightnoise(0.5)
         builder.set_weightnoise(0)
         found = flat(builder.initial_state().add_input(x(0)).s())
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
     def test_little(self, builder):
         """The weights count: DyNet 2.1 leaves them out as soon as there is noise."""
