@@ -93,7 +93,7 @@ class State:
             return None if value is None else value[None]
         return first.at_hand(number, node.lanes)
 
-    def _part_of(self, number: int) -> "Part":
+    def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]

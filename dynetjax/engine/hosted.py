@@ -26,12 +26,10 @@ from dynetjax.ops.registry import (
     FAN_IN,
     INPUT,
     JOIN,
-    KINDS,
     LOOKUP,
     MAP,
     OWNERS,
     REDUCE,
-    Scaled,
 )
 
 MOST_NODES = 48
@@ -78,7 +76,7 @@ class Host(dict[int, np.ndarray]):
         """The arrays of uniforms that are known by their ids."""
         found = self._arrays.get(kinds)
         if found is None:
-            several = [self._uniforms.value(KINDS[kind]) for kind in kinds]
+            several = self._uniforms.several(kinds)
             found = self._arrays[kinds] = [np.asarray(array) for array in several]
         return found
 
@@ -247,11 +245,7 @@ def _row(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
     table = OWNERS.get(macro.kinds[0].source)
     if table is None:
         return np.zeros(macro.shape, np.float32)
-    table.will_read(np.array([row], np.int32))
-    stored = table.stored
-    if isinstance(stored, Scaled):
-        return np.asarray(stored.array)[row] * np.asarray(stored.factor)
-    return np.asarray(stored)[row].copy()  # a view would keep it from being donated
+    return table.host_rows([row])[0]  # a copy: a view would keep it from being donated
 
 
 def _given(macro: Macro, cell: Expression, read: list, host: Host) -> Array:

@@ -82,9 +82,7 @@ def _iterations(
 ) -> np.ndarray | None:
     """The iteration of each node, if it is its leader's; else None."""
     reader, slot, read = reads
-    loop = scope.loop_of[tiling.macro_of]
-    inside = (loop[reader] >= 0) & (loop[reader] == loop[read])
-    inside &= ~scope.in_register[slot]
+    inside = _in_one_loop(scope, tiling, reads) & ~scope.in_register[slot]
     reader, read = reader[inside], leader[read[inside]]
     heads = leader[reader]
     found = [0] * len(tiling)
@@ -103,8 +101,7 @@ def _iterations_one_by_one(
 ) -> tuple[np.ndarray, set[int]]:
     """The iteration of each node, and register leaves that would need two."""
     reader, slot, read = reads
-    of_reader = scope.loop_of[tiling.macro_of[reader]]
-    inside = (of_reader >= 0) & (of_reader == scope.loop_of[tiling.macro_of[read]])
+    inside = _in_one_loop(scope, tiling, reads)
     reader, slot, read = reader[inside], slot[inside], read[inside]
     register = scope.in_register[slot]
     found = [0] * len(tiling)
@@ -114,6 +111,13 @@ def _iterations_one_by_one(
     iteration = np.array(found)
     late = register & (iteration[reader] != iteration[read])
     return iteration, set(slot[late].tolist())
+
+
+def _in_one_loop(scope: Scope, tiling: Tiling, reads) -> np.ndarray:
+    """Which reads are of nodes of the reader's own loop."""
+    reader, _, read = reads
+    loop = scope.loop_of[tiling.macro_of]
+    return (loop[reader] >= 0) & (loop[reader] == loop[read])
 
 
 def _leaders(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]:
@@ -207,10 +211,9 @@ def _rows(scope: Scope) -> dict[int, Row]:
     What is kept of large results lies in scratch buffers, and costs little but memory.
     """
     if not scope.rows:
-        for macro, pool in scope.pools.items():
-            looped = scope.loop_of[macro] >= 0
-            least = LEAST_OF_LOOP if looped else LEAST
-            least = max(least, scope.rows[pool].least if pool in scope.rows else 0)
+        looped = {p for macro, p in scope.pools.items() if scope.loop_of[macro] >= 0}
+        for pool in scope.pools.values():
+            least = LEAST_OF_LOOP if pool in looped else LEAST
             scope.rows[pool] = Row(4 * math.prod(MACROS[pool].shape), least)
         for component in scope.components:
             steps = [s.signature for m in component.macros for s in MACROS[m].steps]
@@ -260,16 +263,20 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
 def _costs(scope: Scope) -> tuple[list[Body], np.ndarray, np.ndarray]:
     """Of each component, the body, what a trip costs, and how long a width is kept."""
     bodies = [wiring(scope, component).body for component in scope.components]
-    narrow = np.array([body.largest <= LARGE for body in bodies])
-    return bodies, TRIP_COST * narrow, PATIENCE * narrow
+    trip, patience = np.array([_prices(body) for body in bodies]).T
+    return bodies, trip, patience
+
+
+def _prices(body: Body) -> tuple[int, int]:
+    """What a trip costs, and how long a settled width is kept."""
+    return (0, 0) if body.largest > LARGE else (TRIP_COST, PATIENCE)
 
 
 def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
-    large = body.largest > LARGE
-    trip, patience = (0, 0) if large else (TRIP_COST, PATIENCE)
+    trip, patience = _prices(body)
     widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
-    if large:
+    if body.largest > LARGE:
         widths = LARGE_WIDTHS
     cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}
     best = max(w for w in cost if cost[w] == min(cost.values()))

@@ -144,10 +144,11 @@ class _Writer:
                 self._line(f"{operands[0]}[{_along(about['axis'], a, b)}]")
                 for a, b in pieces
             ]
-        shapes = [atom.aval for atom in equation.invars]
+        if kind == "iota":
+            return [self.constant(_iota(about))]
         if kind == "broadcast_in_dim" and operands[0] in self.constants:
             return [self.constant(_broadcast(self.constants[operands[0]], about))]
-        return [self._line(_expression(kind, about, operands, shapes, equation))]
+        return [self._line(_expression(equation, operands))]
 
     def _line(self, expression: str) -> str:
         name = f"v{len(self.lines)}"
@@ -155,8 +156,10 @@ class _Writer:
         return name
 
 
-def _expression(kind: str, about: dict, operands: list[str], avals, equation) -> str:
+def _expression(equation, operands: list[str]) -> str:
     """What computes the result of a primitive, which has one."""
+    kind, about = equation.primitive.name, equation.params
+    avals = [atom.aval for atom in equation.invars]
     result, *others = [var.aval for var in equation.outvars]
     if others:
         raise NotTranslatedError(kind)
@@ -246,11 +249,10 @@ def _cumsum(about, operands, avals, result) -> str:
     return f"np.cumsum({operands[0]}, {about['axis']}, '{result.dtype}')"
 
 
-def _iota(about, operands, avals, result) -> str:
-    shape = [1] * result.ndim
-    shape[about["dimension"]] = result.shape[about["dimension"]]
-    count = f"np.arange({result.shape[about['dimension']]}, dtype='{result.dtype}')"
-    return f"np.broadcast_to({count}.reshape({tuple(shape)}), {result.shape})"
+def _iota(about) -> np.ndarray:
+    shape, axis = about["shape"], about["dimension"]
+    numbers = np.arange(shape[axis], dtype=about["dtype"])
+    return _broadcast(numbers, {"shape": shape, "broadcast_dimensions": (axis,)})
 
 
 def _position(method: str, about, operands, avals, result) -> str:
@@ -274,7 +276,6 @@ _WRITERS: dict[str, Callable[..., str]] = {
     ),
     "expand_dims": _reshape,
     "integer_pow": lambda about, xs, *_: f"{xs[0]} ** {about['y']}",
-    "iota": _iota,
     "reshape": _reshape,
     "select_n": _select,
     "slice": _slice,

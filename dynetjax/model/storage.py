@@ -134,6 +134,9 @@ class DenseStorage:
         gradient = None if self.gradient is None else np.array(self.gradient)
         return _dense, (self.name, np.array(self.values), gradient, *about)
 
+    def host_rows(self, rows: Any) -> np.ndarray:
+        raise AssertionError(f"{self.name} is no table: it has no rows")
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         raise AssertionError(f"{self.name} is no table: it has no rows")
 

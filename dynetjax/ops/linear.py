@@ -164,7 +164,7 @@ def _one_product(b: Expression, W: Expression, x: Expression) -> Expression | No
     if changes != len(CHANGED):
         return None
     if product.stored:
-        part = _stored_part(graph, number, product, x)
+        part = stored_part(graph, number, product, x)
         cells.append(part)
         args = part.args
     node = Expression()
@@ -193,7 +193,7 @@ def _several_products(exprs: list[Expression]) -> Expression | None:
             return None
     for x, product in zip(exprs[2::2], products, strict=True):
         if product.stored:
-            part = _stored_part(graph, number, product, x)
+            part = stored_part(graph, number, product, x)
             cells.append(part)
             args += part.args
         else:
@@ -211,7 +211,7 @@ def _several_products(exprs: list[Expression]) -> Expression | None:
     return node
 
 
-def _stored_part(
+def stored_part(
     graph: ComputationGraph, number: int, product: Rule, x: Expression
 ) -> Expression:
     """A product with `x` that has rows, which is to be the next of the cells."""

@@ -65,6 +65,9 @@ class Storage(Protocol):
     def will_read(self, rows: np.ndarray | None) -> None:
         """Have these rows of a table ready to be read; None stands for all."""
 
+    def host_rows(self, rows: Any) -> np.ndarray:
+        """The values of a row of a table, or of several, on the host."""
+
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients for rows of a table; row ids past the end are padding."""
 

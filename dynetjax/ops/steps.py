@@ -18,7 +18,7 @@ from dynetjax.ops.gates import (
     gated_output,
     lstm_cell,
 )
-from dynetjax.ops.linear import affine_transform, product_rules
+from dynetjax.ops.linear import affine_transform, product_rules, stored_part
 from dynetjax.ops.rules import CHANGED, Rule
 
 Two = Callable[[Expression, Expression], Expression]
@@ -93,12 +93,8 @@ def lstm_step(
     made: tuple[Expression, ...] = ()
     read = x.args
     if of_product.stored:
-        product = Expression()
-        product.graph, product.index = graph, number
-        product.rule, product.view = of_product, of_product.view
-        product.lanes, product.operands = lanes, ()
-        product.inner, product.args = read, (at,)
-        made, read = (product,), (at,)
+        product = stored_part(graph, number, of_product, x)
+        made, read = (product,), product.args
         at += 1
     total = Expression()
     total.graph, total.index = graph, number
