@@ -5,7 +5,7 @@ were read, and then makes each weight's gradient of all lanes at once, in chunks
 outside the loop.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Read
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
@@ -26,7 +27,7 @@ from dynetjax.engine.cells import (
     weights,
 )
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.program import KEPT, Program, buffer, put, zeros
+from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -39,6 +40,13 @@ LAST_CHUNKS = (32, 64, 128)  # and at the end
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
     """`pool` with values added to some rows, which are within it."""
     return pool.at[rows].add(values, mode="promise_in_bounds")
+
+
+def only(real: Array | None, rows: Array) -> Array:
+    """`rows` where they are real; zeros elsewhere."""
+    if real is None:
+        return rows
+    return jnp.where(real.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
 
 
 def back_pools(body: Body) -> list[int]:
@@ -133,10 +141,17 @@ class _Loop:
         """Gradients scattered so far, of cheap weights, and of contractions."""
         cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
         wide = [
-            buffer((self.room, *step.shape), lent) if weights(self.body, step) else None
+            self._wide((self.room, *step.shape), lent)
+            if weights(self.body, step)
+            else None
             for _, step in self.contractions
         ]
         return back, cheap, wide
+
+    def _wide(self, shape: Shape, lent: Iterator[Array]) -> Array:
+        """For the cotangents of a contraction: zeros, or a large array that is lent."""
+        found = next(lent, None) if is_large(shape) else None
+        return jnp.zeros(shape, jnp.float32) if found is None else found
 
     def reverse(self, t, base, state):
         """One trip backwards."""
@@ -260,11 +275,11 @@ class _Loop:
             if w is None:
                 continue
             d = lax.dynamic_slice_in_dim(w, at, size)
-            if real is not None and is_large(w.shape):
-                d = jnp.where(real.reshape(-1, *[1] * (d.ndim - 1)), d, 0)
+            if is_large(w.shape):
+                d = only(real, d)
             if d.ndim == 2:
                 d = lax.optimization_barrier(d.T).T
-            found += self._weight(c, step, part, base, at, d)
+            found += self._weight(c, step, part, base, at, d, real)
             sums[k] = jnp.tensordot(jnp.ones(size), d, 1)  # faster than jnp.sum
         found += [(n, sums[k]) for (_, n), ks in added(self.body).items() for k in ks]
         total: dict[int, Array] = {}
@@ -272,7 +287,7 @@ class _Loop:
             total[n] = total[n] + g if n in total else g
         return total
 
-    def _weight(self, c: int, step, part, base, at, d):
+    def _weight(self, c: int, step, part, base, at, d, real):
         """Gradients of a contraction's weights from one chunk of lanes."""
         reads = self.body.cells[c].reads
         spread = [what == "uniform" for what, _ in step.operands]
@@ -280,7 +295,7 @@ class _Loop:
         lanes = []
         for what, n in step.operands:
             if what == "leaf":
-                lanes.append(self._operand(reads[n], part, base, at))
+                lanes.append(only(real, self._operand(reads[n], part, base, at)))
         trip = Trip(self.body, len(d), part, self.uniforms, None)
         lanes += trip.runtime(step)
 

@@ -249,7 +249,9 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
-        if not run.keeping:
+            run.forward(keeping=True)
+        elif not run.keeping:
+            run = run.again()
             run.forward(keeping=True)
         run.plan.scope.trained = True
         run.plan.scope.habit.followed()

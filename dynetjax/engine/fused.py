@@ -7,24 +7,24 @@ runs its components one by one, until it has settled.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, partial
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from dynetjax.engine import scratch
+from dynetjax.dims import Shape
 from dynetjax.engine.backward import back_pools, backward_rows, room
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.places import Places
-from dynetjax.engine.program import Program, forward_rows, zeros
-from dynetjax.engine.scratch import is_large
+from dynetjax.engine.program import Program, forward_rows
+from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
-Shapes = list[list[tuple[int, ...]]]
 
 # A program takes some sixty memory maps, of which Linux grants a process 65,530: past
 # that, XLA crashes. So those that were not used for long are dropped.
@@ -106,24 +106,39 @@ class Fusion:
             _parts.append(self.parts)
         self.number = known
 
-    @property
-    def lending(self) -> list[int]:
-        """The parts that keep large results."""
-        return _lending(self.number)
-
-    def forward(self, keeping: bool, *args: Any) -> tuple[list[Array], Any]:
+    def forward(self, keeping: bool, *args: Any) -> "Pools":
         """Run `fused_forward` of its parts."""
         keeping = keeping and _keeps(self.number)
-        lent = _lend(_large(self.number, backward=False)) if keeping else []
-        return fused_forward(self.number, keeping)(*args, lent)
+        use = self.number, keeping
+        scratch = scratch_for(use, partial(_written, *use))
+        pools, kept = fused_forward(*use)(*args, scratch.lend())
+        return Pools(pools, kept, scratch)
 
     def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts."""
-        lent = _lend(_large(self.number, backward=True))
-        *found, lent = fused_backward(self.number, root)(*args, lent)
-        for buffers in lent:
-            scratch.take_back(buffers)
+        use = partial(_large, self.number)
+        scratch = scratch_for(self.number, use)
+        *found, lent = fused_backward(self.number, root)(*args, scratch.lend())
+        scratch.take_back(lent)
         return tuple(found)
+
+
+class Pools(NamedTuple):
+    """What a run forward has written.
+
+    Attributes:
+        pools: by number.
+        kept: per part, the results of contractions that backward reads.
+        scratch: what all of them are lent from.
+    """
+
+    pools: list[Array]
+    kept: list[list[Array]]
+    scratch: Scratch
+
+    def give_back(self) -> None:
+        """Nobody reads them any more."""
+        self.scratch.take_back([*self.pools, *chain.from_iterable(self.kept)])
 
 
 _parts: list[tuple[Part, ...]] = []
@@ -136,79 +151,78 @@ def _keeps(number: int) -> bool:
     return any(any(needed(part.program.body)) for part in _parts[number])
 
 
-@cache
-def _large(number: int, backward: bool) -> Shapes:
-    """The shapes of each part's large buffers.
-
-    Forward keeps results of contractions in them, backward their cotangents.
-    """
-    found = []
-    for part in _parts[number]:
+def _written(number: int, keeping: bool) -> list[Shape]:
+    """The shapes of the pools by number, and of each part's kept results if any."""
+    parts = _parts[number]
+    pools: dict[int, Shape] = {}
+    for part in parts:
         program = part.program
-        which = weighted(program.body) if backward else needed(program.body)
-        buffers = [
-            (room(rows) if backward else rows, *shape)
-            for rows, *shape in program.kept(which)
-        ]
-        found.append([shape for shape in buffers if is_large(shape)])
+        sizes = zip(program.capacities, program.body.pools, strict=True)
+        several = [(rows, *shape) for rows, shape in sizes]
+        pools |= zip(part.pools, several, strict=True)
+    return [*pools.values(), *chain.from_iterable(_kept(parts, keeping))]
+
+
+def _kept(parts: tuple[Part, ...], keeping: bool) -> list[list[Shape]]:
+    """Per part, the shapes of the results of contractions that are kept."""
+    if not keeping:
+        return [[] for _ in parts]
+    return [part.program.kept(needed(part.program.body)) for part in parts]
+
+
+def _large(number: int) -> list[Shape]:
+    """The shapes of large arrays for cotangents of contractions."""
+    return [*chain.from_iterable(_cotangents(_parts[number]))]
+
+
+def _cotangents(parts: tuple[Part, ...]) -> list[list[Shape]]:
+    """The same, per part."""
+    found = []
+    for part in parts:
+        shapes = part.program.kept(weighted(part.program.body))
+        several = [(room(rows), *shape) for rows, *shape in shapes]
+        found.append([*filter(is_large, several)])
     return found
 
 
-@cache
-def _lending(number: int) -> list[int]:
-    large = _large(number, backward=False)
-    return [k for k, shapes in enumerate(large) if shapes]
-
-
-def _lend(shapes: Shapes) -> list[list[Array]]:
-    return [scratch.lend(of_part) for of_part in shapes]
+def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
+    """Arrays in as many as there are shapes."""
+    rest = iter(arrays)
+    return [[*islice(rest, len(several))] for several in shapes]
 
 
 @lru_cache(maxsize=KEPT)
 def fused_forward(number: int, keeping: bool) -> Callable:
     """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
 
-    `given` has an array for each part whose rows are given; `kept` is a list per part,
-    and so is `lent`, donated.
+    `given` has an array for each part whose rows are given; `kept` is a list per part;
+    `lent`, donated, are the arrays for both.
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
 
     def run(uniforms, given, tape, lent):
-        pools: dict[int, Array] = {}
-        kept, rows = [], iter(given)
+        shapes = _kept(parts, keeping)
+        count = len(lent) - sum(map(len, shapes))
+        pools, kept = lent[:count], _dealt(lent[count:], shapes)
+        rows = iter(given)
         for k, part in enumerate(parts):
-            program = part.program
-            written = program.written
-            fresh = tuple(p for p in written if part.pools[p] not in pools)
-            read = [
-                _pool(pools, part, p)
-                for p in range(len(part.pools))
-                if p not in written
-            ]
-            shared = [pools[part.pools[p]] for p in written if p not in fresh]
-            component = forward_rows(program, fresh, keeping, part.start)
-            arrays, results = component(
+            written = part.program.written
+            mine = [pools[n] for n in part.pools]
+            component = forward_rows(part.program, (), keeping, part.start)
+            arrays, kept[k] = component(
                 [uniforms[n] for n in part.uniforms],
-                read,
-                shared,
+                [pool for p, pool in enumerate(mine) if p not in written],
+                [mine[p] for p in written],
                 next(rows) if part.given else None,
                 tape,
-                lent[k] if lent else (),
+                kept[k],
             )
-            kept.append(results)
-            pools |= {part.pools[p]: a for p, a in zip(written, arrays, strict=True)}
-        return [pools[p] for p in range(len(pools))], kept
+            for p, array in zip(written, arrays, strict=True):
+                pools[part.pools[p]] = array
+        return pools, kept
 
     return Compiled(run, "lent")
-
-
-def _pool(pools: dict[int, Array], part: Part, p: int) -> Array:
-    """A pool; it starts as zeros if nothing has written it."""
-    number = part.pools[p]
-    if number not in pools:
-        pools[number] = zeros(part.program.capacities[p], part.program.body.pools[p])
-    return pools[number]
 
 
 @lru_cache(maxsize=KEPT)
@@ -217,7 +231,7 @@ def fused_backward(number: int, root: int) -> Callable:
 
     The results are gradients of the number at `row` of the pool `root`: of pools by
     number, of uniforms by number, and of the rows of each part that looks rows up; and
-    the buffers that were `lent`, donated.
+    the arrays that were `lent`, donated.
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
@@ -227,14 +241,14 @@ def fused_backward(number: int, root: int) -> Callable:
         gradients: dict[int, Array] = {root: seed}
         weights: dict[int, Array] = {}
         tables: dict[int, Array] = {}
-        used = list(lent)
+        used = _dealt(lent, _cotangents(parts))
         for k in reversed(range(len(parts))):
             part = parts[k]
             reached = any(part.pools[p] in gradients for p in part.program.written)
             if part.learns and reached:
-                inside = uniforms, pools, kept[k], tape, lent[k]
+                inside = uniforms, pools, kept[k], tape, used[k]
                 used[k] = _step_back(k, part, *inside, gradients, weights, tables)
-        return gradients, weights, tables, used
+        return gradients, weights, tables, [*chain.from_iterable(used)]
 
     return Compiled(run, "lent")
 

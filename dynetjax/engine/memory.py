@@ -1,4 +1,4 @@
-"""What users are told when memory runs out."""
+"""What is done where a program fails, and what users are told when memory runs out."""
 
 import re
 from collections import Counter
@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from dynetjax.engine.scratch import forget
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph
 
@@ -18,6 +19,8 @@ _FIX = (
 
 class memory_of:
     """A context in which the error, where memory runs out, tells what takes most.
+
+    Where a program fails for any reason, no array that it had is used again.
 
     Raises:
         MemoryError: it did.
@@ -32,7 +35,10 @@ class memory_of:
         pass
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if error is not None and _is_about_memory(error):
+        if error is None:
+            return
+        forget()
+        if _is_about_memory(error):
             raise _explained(str(error), self._graph) from error
 
 

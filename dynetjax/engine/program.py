@@ -4,7 +4,7 @@
 `engine/backward.py` has the other direction.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress
@@ -20,7 +20,6 @@ from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.scratch import is_large
 
 Array = Any
 
@@ -111,12 +110,6 @@ def empty(capacity: int, shape: Shape) -> Array:
     return jax.device_put(np.zeros((capacity, *shape), np.float32))
 
 
-def buffer(shape: Shape, lent: Iterator[Array]) -> Array:
-    """What is written before it is read: if it is large, one that was lent."""
-    found = next(lent, None) if is_large(shape) else None
-    return jnp.zeros(shape, jnp.float32) if found is None else found
-
-
 @lru_cache(maxsize=KEPT)
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
@@ -130,10 +123,10 @@ def forward_rows(
 ) -> Callable:
     """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
 
-    `read` are the pools the component only reads, `shared` those it writes that other
-    components have written before; `fresh` ones start as zeros. `kept` are the
-    results of contractions that backward needs, if `keeping`; the large ones lie in
-    buffers that are `lent`. The component's tape begins at `at`.
+    `read` are the pools the component only reads, `shared` those it writes that were
+    there before; `fresh` ones start as zeros. `kept` are the results of contractions
+    that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
+    component's tape begins at `at`.
     """
     body = program.body
     written = program.written
@@ -142,13 +135,14 @@ def forward_rows(
     turn = worth_turning(program)
     keep = needed(body) if keeping else (False,) * len(contractions(body))
 
-    def component(uniforms, read_pools, shared_pools, given, tape, lent=()):
+    def component(uniforms, read_pools, shared_pools, given, tape, lent=None):
         trips, base = program.unpack(tape, at)
         pools = dict(zip(only_read, read_pools, strict=True))
         start = dict(zip(shared, shared_pools, strict=True))
         start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
-        rest = iter(lent)
-        kept = [buffer(shape, rest) for shape in program.kept(keep)]
+        kept = lent
+        if kept is None:
+            kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
         turned = {n: turn_over(uniforms[n]) for n in turn}
 
         def step(t, state):

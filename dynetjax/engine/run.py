@@ -11,16 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.engine import scratch
 from dynetjax.engine.archive import Archive, copied
 from dynetjax.engine.backward import back_pools, backward
 from dynetjax.engine.draws import Draws
-from dynetjax.engine.fused import HOT, Fusion
+from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan, Step, Template
 from dynetjax.engine.program import empty, forward
-from dynetjax.engine.scratch import is_large
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
@@ -56,7 +54,7 @@ class Run:
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
-        fused: whether all components ran as one program.
+        lent: the same arrays, where all components ran as one program; else None.
         stop: one more than the number of the last node.
     """
 
@@ -75,35 +73,35 @@ class Run:
         self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = False
-        self.fused = False
+        self.lent: Pools | None = None
         self._tape: np.ndarray | None = None
         self._given: dict[int, Array] = {}
         self._kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
-        """Buffers that were lent can be lent again: nobody reads this run any more."""
-        if self.fused and self.keeping:
-            for k in self.plan.fusion.lending:
-                kept = self._kept.get(k, ())
-                scratch.take_back([a for a in kept if is_large(a.shape)])
+        """Arrays that were lent can be lent again: nobody reads this run any more."""
+        if self.lent is not None:
+            self.lent.give_back()
+
+    def again(self) -> "Run":
+        """The same, not yet run."""
+        found = Run(self.tiling, self.plan, self.uniforms, self.tapes.draws)
+        found.stop = self.stop
+        return found
 
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
-        if self._tape is None:
-            with phase("tape"):
-                self._write()
+        with phase("tape"):
+            self._write()
         self.keeping = keeping
-        self._seen.clear()
         fusion = self.plan.fusion
         fusion.runs += 1
-        self.fused = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
-        self.fused = self.fused and not timing()
+        hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
         with phase("run"):
-            if self.fused:
+            if hot and not timing():
                 self._forward_fused(fusion)
             else:
-                self.pools = {}
                 self._kept = {s.part: self._forward(s) for s in self.plan.steps}
         self._note()
 
@@ -159,9 +157,8 @@ class Run:
             for k, part in enumerate(fusion.parts)
             if part.given
         ]
-        pools, kept = fusion.forward(self.keeping, uniforms, given, self._tape)
-        self.pools = dict(zip(fusion.pools, pools, strict=True))
-        self._kept = dict(enumerate(kept))
+        lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
+        self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed
     def _forward(self, step: Step) -> list[Array]:
@@ -255,23 +252,22 @@ class Backward:
         self._tape = run.tape_back(self.number)
         place = run.place(self.number)
         self.tables: list[tuple[Step, Array]] = []
-        if run.fused:
-            self._fused(*place)
+        if run.lent is not None:
+            self._fused(run.lent, *place)
         else:
             self._step_by_step(*place)
         self.reached = reached_from(node, run.tiling)
         self.touched = [*self._touched()]
 
-    def _fused(self, pool: int, row: int) -> None:
+    def _fused(self, lent: Pools, pool: int, row: int) -> None:
         run = self.run
         fusion = run.plan.fusion
-        parts = len(fusion.parts)
         gradients, weights, tables = fusion.backward(
             fusion.pools.index(pool),
             np.int32(row),
             run.uniforms.several(fusion.uniforms),
-            [run.pools[p] for p in fusion.pools],
-            [run._kept[k] for k in range(parts)],
+            lent.pools,
+            lent.kept,
             self._tape,
         )
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}

@@ -1,11 +1,14 @@
-"""Scratch: large buffers that programs write before they read, used again and again.
+"""Scratch: arrays that programs write before they read, used again and again.
 
-A new buffer starts as zeros, page by page, in every run. These start as they were left:
-a program takes them as arguments, donated, and gives them back as results.
+A new array starts as zeros, in every run. These start as they were left: a program
+takes them as arguments, donated, and gives them back as results. Only row 0 of a pool
+is read without having been written; as nobody ever writes it, it stays zero.
 """
 
 import math
 import threading
+from collections.abc import Callable, Hashable
+from itertools import count
 from typing import Any
 
 import jax
@@ -15,40 +18,81 @@ from dynetjax.dims import Shape
 
 Array = Any
 
-LARGE = 1 << 20  # numbers in a buffer
-OF_A_SHAPE, HELD = 2, 1 << 26  # buffers that are held, and numbers in all of them
+LARGE = 1 << 20  # numbers in an array
+OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
 
-_free: dict[Shape, list[Array]] = {}
+_clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
 
 
 def is_large(shape: Shape) -> bool:
-    """Whether a buffer of this shape is worth holding."""
+    """Whether an array of this shape is worth holding where it would do with zeros."""
     return math.prod(shape) >= LARGE
 
 
-def lend(shapes: list[Shape]) -> list[Array]:
-    """Buffers of these shapes, with anything in them, to be donated."""
-    return [_lend(shape) for shape in shapes]
+class Scratch:
+    """Sets of arrays for one use, all sets of the same shapes."""
+
+    __slots__ = ("_free", "_most", "_numbers", "_shapes", "used")
+
+    def __init__(self, shapes: list[Shape]):
+        self._shapes = shapes
+        self._numbers = sum(map(math.prod, shapes))
+        self._free: list[list[Array]] = []
+        self._most = 0  # sets that were ever held
+        self.used = 0  # when one was last lent
+
+    def lend(self) -> list[Array]:
+        """A set with anything in it but in row 0, which is zeros; to be donated."""
+        self.used = next(_clock)
+        try:
+            return self._free.pop()
+        except IndexError:
+            return [jax.device_put(np.zeros(s, np.float32)) for s in self._shapes]
+
+    def take_back(self, arrays: list[Array]) -> None:
+        """Hold a set that nobody reads any more."""
+        if len(self._free) < OF_A_USE:
+            self._free.append(arrays)
+            if len(self._free) > self._most:
+                self._most = len(self._free)
+                _let_go()
+
+    @property
+    def held(self) -> int:
+        """Numbers in the sets that are held."""
+        return len(self._free) * self._numbers
+
+    def drop(self) -> None:
+        """Hold none."""
+        self._free, self._most = [], 0
 
 
-def _lend(shape: Shape) -> Array:
+_of_use: dict[Hashable, Scratch] = {}
+
+
+def scratch_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> Scratch:
+    """The scratch for a use, which takes arrays of these shapes."""
+    found = _of_use.get(use)
+    if found is None:
+        with _lock:
+            found = _of_use.setdefault(use, Scratch(shapes()))
+    return found
+
+
+def _let_go() -> None:
+    """Drop what was not used for longest, if too much is held."""
     with _lock:
-        held = _free.get(shape)
-        if held:
-            return held.pop()
-    return jax.device_put(np.empty(shape, np.float32))
+        several = sorted(_of_use.values(), key=lambda scratch: scratch.used)
+        held = sum(scratch.held for scratch in several)
+        for scratch in several:
+            if held <= HELD:
+                break
+            held -= scratch.held
+            scratch.drop()
 
 
-def take_back(buffers: list[Array]) -> None:
-    """Hold buffers that nobody reads any more; those not used for long are let go."""
-    if not buffers:
-        return
+def forget() -> None:
+    """Hold nothing any more, nor what is lent now: a program failed that had it."""
     with _lock:
-        for buffer in buffers:
-            held = _free.pop(buffer.shape, [])
-            if len(held) < OF_A_SHAPE:
-                held.append(buffer)
-            _free[buffer.shape] = held
-        while sum(b.size for held in _free.values() for b in held) > HELD:
-            del _free[next(iter(_free))]
+        _of_use.clear()

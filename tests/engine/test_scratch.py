@@ -13,11 +13,22 @@ CLASSES, SIZE = 20_000, 3
 
 
 @pytest.fixture
-def free(monkeypatch):
-    """The buffers that are held, none at first."""
-    held = {}
-    monkeypatch.setattr(scratch, "_free", held)
-    return held
+def uses(monkeypatch):
+    """What scratch there is, none at first."""
+    found = {}
+    monkeypatch.setattr(scratch, "_of_use", found)
+    return found
+
+
+def arrays(uses):
+    """All that are held."""
+    return [a for use in uses.values() for held in use._free for a in held]
+
+
+def spoil(uses):
+    """Leave NaN in whatever is held, but for row 0."""
+    for use in uses.values():
+        use._free = [[a.at[1:].set(np.nan) for a in held] for held in use._free]
 
 
 def gradients(model, count):
@@ -36,37 +47,125 @@ def gradients(model, count):
     return found
 
 
-def test_garbage_is_never_read(free):
+def test_garbage_is_never_read(uses):
     pc = dy.ParameterCollection()
     rng = np.random.default_rng(3)
     shapes = [(CLASSES, SIZE), (SIZE,), (SIZE,)]
     model = [pc.parameters_from_numpy(rng.normal(size=s)) for s in shapes]
     first = gradients(model, 40)
-    large = [b for held in free.values() for b in held]
+    large = [a for a in arrays(uses) if a.size >= scratch.LARGE]
     assert len(large) == 2  # scores, and their cotangents
-    assert all(b.size >= scratch.LARGE for b in large)
-    for held in free.values():
-        held[:] = [b * np.nan for b in held]
+    spoil(uses)
     again = gradients(model, 40)
     for a, b in zip(first, again, strict=True):
         np.testing.assert_array_equal(a, b)
+    spoil(uses)
     few = gradients(model, 7)
     assert all(np.isfinite(g).all() for g in few)
 
 
-def test_buffers_are_held_until_others_are_used_more(free):
+class Sentences:
+    """An LSTM and a GRU on top of it over words of a table, and losses."""
+
+    def __init__(self):
+        self.model = dy.ParameterCollection()
+        self.table = self.model.add_lookup_parameters((20, 5))
+        self.lstm = dy.VanillaLSTMBuilder(1, 5, 6, self.model)
+        self.gru = dy.GRUBuilder(1, 6, 6, self.model)
+        self.hidden = self.model.add_parameters((6, 6))
+        self.out = self.model.add_parameters((4, 6))
+
+    def states(self, words):
+        """Of the GRU."""
+        xs = self.lstm.initial_state().transduce([self.table[w] for w in words])
+        return self.gru.initial_state().transduce(xs)
+
+    def loss(self, words):
+        """Of words, each of which is to be told from the last."""
+        xs = self.states(words)
+        scores = [self.out * dy.rectify(self.hidden * dy.tanh(x)) for x in xs]
+        return dy.esum([dy.pickneglogsoftmax(s, 1) for s in scores])
+
+    def gradients(self, words):
+        """The loss, and gradients of all."""
+        dy.renew_cg()
+        loss = self.loss(words)
+        value = loss.value()
+        loss.backward()
+        every = [*self.model.parameters_list(), *self.model.lookup_parameters_list()]
+        found = [value, *[p.grad_as_array() for p in every]]
+        for p in every:
+            p.scale_gradient(0)
+        return found
+
+
+def test_no_graph_reads_what_another_left(uses):
+    program = Sentences()
+    sentences = [[3] * n for n in (2, 30, 7, 90, 1)]
+    expected = []
+    for words in sentences:
+        uses.clear()
+        expected.append(program.gradients(words))
+    for words, found in zip(sentences, expected, strict=True):
+        dy.renew_cg()
+        spoil(uses)
+        for a, b in zip(program.gradients(words), found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_values_that_a_user_has_stay_as_they_are(uses):
+    program = Sentences()
+    for words in ([1, 2, 3], [4, 5], [6]):
+        dy.renew_cg()
+        states = program.states(words)
+        first, _ = dy.npvalues([states[-1], program.loss(words)])
+        copy = first.copy()
+        program.gradients([7, 8, 9])
+        np.testing.assert_array_equal(first, copy)
+
+
+def test_arrays_are_lent_again(uses):
+    program = Sentences()
+    for _ in range(3):
+        program.gradients([1, 2, 3])
+    dy.renew_cg()
+    places = {a.unsafe_buffer_pointer() for a in arrays(uses)}
+    program.gradients([5, 4, 1])
+    dy.renew_cg()
+    assert {a.unsafe_buffer_pointer() for a in arrays(uses)} == places
+
+
+def test_a_program_that_failed_leaves_nothing_behind(uses, monkeypatch):
+    program = Sentences()
+    expected = program.gradients([1, 2, 3])
+    dy.renew_cg()
+    loss = program.loss([1, 2, 3])
+
+    def fail(*args):
+        raise RuntimeError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dynetjax.engine.run.Run.rows", fail)
+        with pytest.raises(RuntimeError, match="no answer"):
+            loss.value()
+    dy.renew_cg()
+    assert not arrays(uses)
+    for a, b in zip(program.gradients([1, 2, 3]), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_arrays_are_held_until_others_are_used_more(uses):
     size = scratch.HELD // 8
     for n in range(6):
-        shape = (size - n,)
-        scratch.take_back([np.empty(shape, np.float32)] * (scratch.OF_A_SHAPE + 1))
-        assert len(free[shape]) == scratch.OF_A_SHAPE
-    assert sorted(free, reverse=True) == [(size - n,) for n in (2, 3, 4, 5)]
-    kept = scratch.lend([(size - 5,)])[0]
-    assert kept.shape == (size - 5,)
-    assert len(free[kept.shape]) == scratch.OF_A_SHAPE - 1
+        use = scratch.scratch_for(n, lambda n=n: [(size - n, 1)])
+        lent = [use.lend() for _ in range(scratch.OF_A_USE + 1)]
+        for several in lent:
+            use.take_back(several)
+        assert len(use._free) == scratch.OF_A_USE
+    assert [n for n, use in uses.items() if use.held] == [2, 3, 4, 5]
 
 
-def test_a_dropped_graph_is_freed_at_once(free):
+def test_a_dropped_graph_is_freed_at_once(uses):
     """And not when the garbage collector comes by: what it holds may be large."""
     pc = dy.ParameterCollection()
     model = [pc.add_parameters(s) for s in [(CLASSES, SIZE), (SIZE,), (SIZE,)]]
