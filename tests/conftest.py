@@ -8,15 +8,45 @@ of memory that Linux allows a process; where there are no more, the process ends
 """
 
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 
 from dynetjax.engine import compiling
 
 TESTS = 100  # between
+QUICKLY = [  # those that may go first come first
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+    "--xla_llvm_disable_expensive_passes=true",
+    "--xla_backend_optimization_level=0",
+]
 
-compiling._QUICKLY["xla_backend_optimization_level"] = 0
 _ended = itertools.count(1)
+
+
+def _compile_quickly():
+    """Have XLA do so with whatever is compiled in this process.
+
+    It reads the flags once, and ends a process that has one that it does not know; so
+    another process tries first.
+    """
+    for k in range(len(QUICKLY)):
+        flags = {"XLA_FLAGS": " ".join(QUICKLY[k:])}
+        command = [sys.executable, "-c", "import jax; jax.devices()"]
+        tried = subprocess.run(command, env=os.environ | flags, capture_output=True)
+        if tried.returncode == 0:
+            os.environ.update(flags)
+            jax.devices()
+            del os.environ["XLA_FLAGS"]
+            return
+
+
+if "XLA_FLAGS" not in os.environ:
+    _compile_quickly()
+compiling._QUICKLY["xla_backend_optimization_level"] = 0
 
 
 def pytest_runtest_teardown():
