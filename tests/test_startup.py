@@ -89,7 +89,7 @@ def test_shared_parameters():
 
 def test_a_forked_process_computes_nothing(monkeypatch):
     """It raises, where JAX would wait for ever."""
-    engine = dy._Engine(dy._mask_seed, dy._check_pending)
+    engine = dy._Engine(dy._mask_seed, dy._check_pending, bool)
     dy.renew_cg()
     x = dy.zeros(2)
     try:

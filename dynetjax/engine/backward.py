@@ -252,11 +252,12 @@ class _Loop:
             found = part(i, GRADIENT_CHUNK, last=False)
             return {n: total[n] + g for n, g in found.items()}
 
-        names = jax.eval_shape(partial(part, 0, 1))
+        several = [n for _, step in self.contractions for n in weights(self.body, step)]
+        several += [n for _, n in added(self.body)]
         sizes = [n for n in LAST_CHUNKS if n <= self.room]
         total = lax.switch(
             sum(jnp.int32(rest > n) for n in (0, *sizes[:-1])),
-            [lambda: {n: jnp.zeros(s.shape) for n, s in names.items()}]
+            [lambda: {n: jnp.zeros(self.body.uniforms[n][0]) for n in several}]
             + [partial(part, whole, n) for n in sizes],
         )
         if self.room <= GRADIENT_CHUNK:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -74,10 +74,11 @@ class Compiled:
         donated: names of its arguments that are donated.
     """
 
-    __slots__ = ("_best", "_born", "_good", "_left")
+    __slots__ = ("_best", "_born", "_good", "_left", "_preparing")
 
     def __init__(self, run: Callable, donated: str):
         self._best = self._good = jax.jit(run, donate_argnames=donated)
+        self._preparing: threading.Thread | None = None
         options = {} if _at_once else _quick_options(jax.default_backend())
         self._born = 0.0  # when it was first run
         self._left = HOT if options else 0  # runs until it is hot
@@ -94,16 +95,32 @@ class Compiled:
                     _improve_soon(self, args)
         if not self._born:
             with _telling():
+                if self._preparing is not None:
+                    self._preparing.join()
                 found = self._best(*args)
+            self._preparing = None
             stand_back()
             self._born = time.monotonic()
             return found
         return self._best(*args)
 
+    def prepare(self, *shapes: Any) -> None:
+        """Compile it in a thread, for arguments of these shapes, if nobody has yet."""
+        if not self._born and self._preparing is None:
+            self._preparing = threading.Thread(
+                target=_prepare, args=(self._best, shapes), name="dynetjax-preparing"
+            )
+            self._preparing.start()
+
     def improve(self, shapes: Any) -> None:
         """Compile it well for arguments of these shapes, and use that from now on."""
         self._good.lower(*shapes).compile()  # which is kept with the function
         self._best = self._good
+
+
+def _prepare(run: Any, shapes: Any) -> None:
+    with suppress(Exception):  # which is raised when it is run
+        run.lower(*shapes).compile()  # what comes of it is kept with the function
 
 
 @contextmanager
@@ -139,13 +156,14 @@ def _improve_soon(compiled: Compiled, args: Any) -> None:
     """Hand a program to the thread, which is started if there is none."""
     global _thread
     with _lock:
-        _waiting.append((compiled, jax.tree.map(_shape, args)))
+        _waiting.append((compiled, jax.tree.map(shape_of, args)))
         if _thread is None:
             _thread = threading.Thread(target=_improve_all, name="dynetjax-compiling")
             _thread.start()
 
 
-def _shape(x: Any) -> jax.ShapeDtypeStruct:
+def shape_of(x: Any) -> jax.ShapeDtypeStruct:
+    """What a function is compiled for of an argument."""
     found = jax.typeof(x)
     return jax.ShapeDtypeStruct(found.shape, found.dtype, weak_type=found.weak_type)
 

@@ -132,11 +132,18 @@ class Engine:
     Args:
         draw_seed: gives the seed of the random nodes of one evaluation of a graph.
         before_read: called before numbers are handed to the user; may raise.
+        is_training: whether backward is to be expected of a program that is new.
     """
 
-    def __init__(self, draw_seed: Callable[[], int], before_read: Callable[[], None]):
+    def __init__(
+        self,
+        draw_seed: Callable[[], int],
+        before_read: Callable[[], None],
+        is_training: Callable[[], bool],
+    ):
         self._draw_seed = draw_seed
         self._before_read = before_read
+        self._is_training = is_training
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -175,12 +182,15 @@ class Engine:
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
         run = Run(tiling, plan, state.uniforms, state.draws)
-        run.forward(keeping=_will_train(plan, asked))
+        loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
+        habitual = loss is not None and plan.scope.habit.read()
+        keeping = _will_train(plan, asked)
+        trains = keeping and (habitual or self._is_training())
+        run.forward(keeping, ahead=loss if trains else None)
         state.parts.append(run)
-        # While the device is at work:
-        if len(asked) == 1 and _is_number(asked[0]) and plan.scope.habit.read():
+        if loss is not None and habitual:  # while the device is at work
             with suppress(Exception):  # which is raised when backward is asked for
-                state.early = _send_back(run, asked[0], full=False)
+                state.early = _send_back(run, loss, full=False)
         tidy_plans()
 
     def _compute_more(

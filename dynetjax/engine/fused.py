@@ -5,20 +5,22 @@ program serves every graph of the scope and size class. Only a scope that keeps 
 runs its components one by one, until it has settled.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.backward import back_pools, backward_rows, room
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
-from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
@@ -114,6 +116,20 @@ class Fusion:
         pools, kept = fused_forward(*use)(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
+    def prepare_backward(self, root: int, uniforms: Any, tape: Any) -> None:
+        """Compile `fused_backward` of its parts beside other work, if it is new."""
+        keeping = _keeps(self.number)
+        shapes = [*map(_of_floats, _written(self.number, keeping))]
+        count = len(self.pools)
+        fused_backward(self.number, root).prepare(
+            shape_of(np.int32(0)),
+            jax.tree.map(shape_of, uniforms),
+            shapes[:count],
+            _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
+            shape_of(tape),
+            [*map(_of_floats, _large(self.number))],
+        )
+
     def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts."""
         use = partial(_large, self.number)
@@ -185,6 +201,10 @@ def _cotangents(parts: tuple[Part, ...]) -> list[list[Shape]]:
     return found
 
 
+def _of_floats(shape: Shape) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
 def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
     """Arrays in as many as there are shapes."""
     rest = iter(arrays)
@@ -192,7 +212,7 @@ def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
 
 
 @lru_cache(maxsize=KEPT)
-def fused_forward(number: int, keeping: bool) -> Callable:
+def fused_forward(number: int, keeping: bool) -> Compiled:
     """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
 
     `given` has an array for each part whose rows are given; `kept` is a list per part;
@@ -226,7 +246,7 @@ def fused_forward(number: int, keeping: bool) -> Callable:
 
 
 @lru_cache(maxsize=KEPT)
-def fused_backward(number: int, root: int) -> Callable:
+def fused_backward(number: int, root: int) -> Compiled:
     """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are gradients of the number at `row` of the pool `root`: of pools by

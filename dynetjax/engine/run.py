@@ -90,8 +90,11 @@ class Run:
         found.stop = self.stop
         return found
 
-    def forward(self, keeping: bool) -> None:
-        """Compute every node of the plan, and keep what backward needs if asked."""
+    def forward(self, keeping: bool, ahead: Expression | None = None) -> None:
+        """Compute every node of the plan, and keep what backward needs if asked.
+
+        Where programs are new, that of a backward from `ahead` is compiled meanwhile.
+        """
         with phase("tape"):
             self._write()
         self.keeping = keeping
@@ -100,6 +103,8 @@ class Run:
         hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
         with phase("run"):
             if hot and not timing():
+                if ahead is not None and fusion.runs == HOT + 1:
+                    self._prepare_backward(fusion, ahead)
                 self._forward_fused(fusion)
             else:
                 self._kept = {s.part: self._forward(s) for s in self.plan.steps}
@@ -147,6 +152,11 @@ class Run:
         tape = self._tape.copy()
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
+
+    def _prepare_backward(self, fusion: Fusion, node: Expression) -> None:
+        pool, _ = self.place(node.args[0])
+        uniforms = self.uniforms.several(fusion.uniforms)
+        fusion.prepare_backward(fusion.pools.index(pool), uniforms, self._tape)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)

@@ -99,6 +99,7 @@ class Trainer(OnFile):
         self._lagging = missed and Lagging(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
         self._still = still or self._states.is_empty
+        _trainers.add(self)
 
     def update(self) -> None:
         """Change every parameter by its gradient, and clear the gradients.
@@ -275,6 +276,14 @@ def _take_gradients(members: Members) -> dict[Any, Any]:
     """The gradients of all that is updated, by whose they are; cleared there."""
     owners: Iterable[Any] = itertools.chain(members.tables, *members.blocks)
     return {owner: owner.take_gradient() for owner in owners}
+
+
+_trainers: weakref.WeakSet[Trainer] = weakref.WeakSet()
+
+
+def is_there_a_trainer() -> bool:
+    """Whether somebody has one."""
+    return bool(_trainers)
 
 
 # Those with an update that was not looked at, by id; a weak set is slow to ask.

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -98,6 +99,59 @@ class TestAHotProgram:
         compiling._waiting.clear()
 
 
+def made():
+    """Programs that XLA made or read."""
+    found = dy.stats()
+    return found.compilations + found.loads
+
+
+class TestAPreparedProgram:
+    @staticmethod
+    def shapes(of=3):
+        return [*map(compiling.shape_of, (np.zeros(of, np.float32), 2, jnp.zeros(4)))]
+
+    def test_is_compiled_once(self):
+        def unknown(x, factor, held):
+            return scaled(x, factor, held)
+
+        program, shapes = Compiled(unknown, "held"), self.shapes()
+        before = made()
+        program.prepare(*shapes)
+        program.prepare(*shapes)
+        run(program)
+        assert made() == before + 1
+        program.prepare(*shapes)
+        run(program)
+        assert made() == before + 1
+
+    def test_runs_all_the_same_if_that_failed(self, compiled):
+        for of in (7, "nonsense"):
+            program = compiled()
+            program.prepare(*(self.shapes(of) if of == 7 else [of]))
+            run(program)
+
+    @pytest.mark.parametrize("trained", [True, False])
+    def test_is_that_of_a_backward_to_come(self, trained, monkeypatch):
+        """Where there is a trainer, and the first time only."""
+        prepared, prepare = [], Compiled.prepare
+
+        def note(program, *shapes):
+            prepared.append(program)
+            prepare(program, *shapes)
+
+        monkeypatch.setattr(Compiled, "prepare", note)
+        monkeypatch.setattr("dynetjax.trainers.base._trainers", weakref.WeakSet())
+        model = dy.ParameterCollection()
+        W = model.add_parameters((3, 4 + trained))
+        trainer = dy.SimpleSGDTrainer(model) if trained else None
+        for _ in range(3):
+            dy.renew_cg()
+            loss = dy.squared_norm(W * dy.inputVector(range(4 + trained)))
+            loss.value()
+            loss.backward()
+            assert len(prepared) == (trainer is not None)
+
+
 class TestOptions:
     def test_xla_knows_them(self):
         """Those that help, at least; JAX 0.11 has no other fusion emitters."""
@@ -131,7 +185,7 @@ class TestOptions:
 def test_arguments_of_every_kind():
     """What the thread compiles fits the calls: numbers, NumPy's and JAX's arrays."""
     for x in (1, 2.0, np.int32(3), np.zeros(2, np.int32), jnp.ones((2, 3))):
-        shape = compiling._shape(x)
+        shape = compiling.shape_of(x)
         found = jax.typeof(x)
         assert (shape.shape, shape.dtype) == (found.shape, found.dtype)
         assert shape.weak_type == found.weak_type
