@@ -20,6 +20,7 @@ Array = Any
 
 LARGE = 1 << 20  # numbers in an array
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
+RECENT = 4  # uses that keep their sets in any case, for they are wanted again
 
 _clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
@@ -85,7 +86,7 @@ def _let_go() -> None:
     with _lock:
         several = sorted(_of_use.values(), key=lambda scratch: scratch.used)
         held = sum(scratch.held for scratch in several)
-        for scratch in several:
+        for scratch in several[:-RECENT]:
             if held <= HELD:
                 break
             held -= scratch.held

@@ -165,6 +165,16 @@ def test_arrays_are_held_until_others_are_used_more(uses):
     assert [n for n, use in uses.items() if use.held] == [2, 3, 4, 5]
 
 
+def test_what_is_in_use_is_held_however_large_it_is(uses, monkeypatch):
+    """Else all its arrays would be made anew in every run."""
+    monkeypatch.setattr(scratch, "HELD", 100)
+    recent = range(scratch.RECENT)
+    for n in [-1, *recent, *recent]:
+        use = scratch.scratch_for(n, lambda: [(200, 1)])
+        use.take_back(use.lend())
+    assert [n for n, use in uses.items() if use.held] == [*recent]
+
+
 def test_a_dropped_graph_is_freed_at_once(uses):
     """And not when the garbage collector comes by: what it holds may be large."""
     pc = dy.ParameterCollection()
