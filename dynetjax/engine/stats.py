@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,8 @@ from dynetjax.ops.ragged import exact_uses
 
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _CACHE_HIT = "/jax/compilation_cache/cache_hits"
+MOST_SPANS = 64  # that are remembered; what is compiled is over soon
+
 _lock = threading.RLock()  # an interrupt may leave it held
 _thread = threading.local()
 
@@ -42,7 +45,8 @@ class Stats:
         causes: why each of them was made, in order.
         compilations: XLA compilations, of this process as a whole.
         loads: programs that XLA read from its persistent cache instead.
-        compile_seconds: spent in compilations, loads and tracing included.
+        compile_seconds: of wall-clock time in which programs were compiled, loads and
+            tracing included; what is compiled side by side counts once.
         improved: programs that were compiled once more, better, beside the runs.
         seconds: wall-clock time by phase: plan, tape, run, wait.
         work: by component.
@@ -215,10 +219,33 @@ def _is_beside() -> bool:
     return getattr(_thread, "is_beside", False)
 
 
+class Spans:
+    """Spans of time, of which some are within others or overlap."""
+
+    def __init__(self) -> None:
+        self._apart: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
+
+    def add(self, start: float, end: float) -> float:
+        """Take a span in; returns how much of it is in none of those before."""
+        met = [(a, b) for a, b in self._apart if a <= end and start <= b]
+        for span in met:
+            self._apart.remove(span)
+        start, end = (
+            min([start, *[a for a, _ in met]]),
+            max([end, *[b for _, b in met]]),
+        )
+        self._apart.append((start, end))
+        return end - start - sum(b - a for a, b in met)
+
+
+_compiling = Spans()
+
+
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/") and not _is_beside():
+        end = time.perf_counter()
         with _lock:
-            _stats.compile_seconds += duration_secs
+            _stats.compile_seconds += _compiling.add(end - duration_secs, end)
             _stats.compilations += event == _COMPILE
 
 

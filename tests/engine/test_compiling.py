@@ -13,6 +13,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import compiling
 from dynetjax.engine.compiling import Compiled, compile_well_at_once
+from dynetjax.engine.stats import Spans
 
 
 def scaled(x, factor, held):
@@ -216,3 +217,16 @@ class TestALongWait:
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
         run(compiled())
         assert not capsys.readouterr().err
+
+
+def test_time_that_is_spent_side_by_side_counts_once():
+    """Spans come as they end, some within others; seconds of a ruler are the check."""
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        spans, ruler, counted = Spans(), np.zeros(40, bool), 0.0
+        several = rng.integers(0, 40, (12, 2))
+        several.sort(axis=1)
+        for start, end in several[several[:, 1].argsort()].tolist():
+            ruler[start:end] = True
+            counted += spans.add(start, end)
+        assert counted == ruler.sum()
