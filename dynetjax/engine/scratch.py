@@ -82,7 +82,7 @@ def scratch_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> Scratch:
 
 
 def _let_go() -> None:
-    """Drop what was not used for longest, if too much is held."""
+    """Drop what was not used for longest, and not lately, if too much is held."""
     with _lock:
         several = sorted(_of_use.values(), key=lambda scratch: scratch.used)
         held = sum(scratch.held for scratch in several)

@@ -226,16 +226,17 @@ class Spans:
         self._apart: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
 
     def add(self, start: float, end: float) -> float:
-        """Take a span in; returns how much of it is in none of those before."""
-        met = [(a, b) for a, b in self._apart if a <= end and start <= b]
-        for span in met:
-            self._apart.remove(span)
-        start, end = (
-            min([start, *[a for a, _ in met]]),
-            max([end, *[b for _, b in met]]),
-        )
+        """Take a span in; returns how much of it is in none of those before.
+
+        They come in the order of their ends.
+        """
+        known = 0.0
+        while self._apart and self._apart[-1][1] >= start:
+            first, last = self._apart.pop()
+            known += last - first
+            start = min(start, first)
         self._apart.append((start, end))
-        return end - start - sum(b - a for a, b in met)
+        return end - start - known
 
 
 _compiling = Spans()
@@ -243,8 +244,8 @@ _compiling = Spans()
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event.startswith("/jax/core/compile/") and not _is_beside():
-        end = time.perf_counter()
         with _lock:
+            end = time.perf_counter()
             _stats.compile_seconds += _compiling.add(end - duration_secs, end)
             _stats.compilations += event == _COMPILE
 
