@@ -54,6 +54,7 @@ class ComputationGraph:
         uniforms: the nodes that have no rows, for they are made of parameters alone.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
+        held: indices of nodes that have rows whenever the graph is entered anew.
         marks: how many nodes there were at each checkpoint.
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
@@ -72,6 +73,7 @@ class ComputationGraph:
         self.open = None if immediate or _noting_lines else self.nodes
         self.cells: list[Expression] = []
         self.changes = len(CHANGED)
+        self.held: set[int] = set()
         self.entering: int | None = None
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
@@ -487,6 +489,8 @@ class ComputationGraph:
                 if x.view is None or not rule.sums:
                     self.store(x)
         self._settle(node, operands)
+        if node.index in self.held:
+            self.store(node)
 
     def _compute_now(self, node: Expression) -> None:
         (rows,) = engine().values(self, [node])

@@ -1,20 +1,21 @@
 """Backward programs: one jitted function per component and size class.
 
-`backward` runs a component's trips in reverse, scatters gradients back to the rows that
-were read, and then makes each weight's gradient of all lanes at once, in chunks,
-outside the loop.
+`backward` runs a component's trips in reverse, leaves gradients for the rows that were
+read or scatters them to these (`dynetjax.engine.pulls`), and then makes each weight's
+gradient of all lanes at once, in chunks, outside the loop.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine.body import Body, Read
+from dynetjax.engine.body import Body, Cell, Read
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
     Trip,
@@ -28,6 +29,7 @@ from dynetjax.engine.cells import (
 )
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.program import KEPT, Program, put, zeros
+from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -49,58 +51,108 @@ def only(real: Array | None, rows: Array) -> Array:
     return jnp.where(real.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
 
 
-def back_pools(body: Body) -> list[int]:
-    """The pools that a component's gradients are scattered to."""
-    return sorted({r.pool for c in body.cells for r in c.reads if _scatters(r)})
+def scattered_pools(body: Body, left: tuple[Left, ...] = ()) -> list[int]:
+    """The pools that a component's gradients are scattered to; some are `left`."""
+    pulled = {column for about in left for block in about.blocks for column in block}
+    reads = [r for cell in body.cells for r in cell.reads if r.differentiable]
+    columns = {r.column: r.pool for r in reads if r.column is not None}
+    return sorted({pool for column, pool in columns.items() if column not in pulled})
 
 
-def _scatters(read: Read) -> bool:
-    return read.differentiable and read.column is not None
+class Source(NamedTuple):
+    """Where gradients of a pool's rows are.
+
+    Attributes:
+        array: with one for each row of the pool; or with what was left for it, if
+            there are `starts`.
+        starts: where the pulls begin on the tape that say which rows of `array` are for
+            each row of the pool.
+    """
+
+    array: Array
+    starts: tuple[int, ...] = ()
+
+    def several(self, tape: Array, first: Array, count: int) -> list[Array]:
+        """The gradients of `count` rows from `first` on, to be added up.
+
+        Gathers, not slices: XLA computes a gather once, but fuses a slice into each
+        reader, some of them not above what is written next, and then copies the array.
+        """
+        if not self.starts:
+            return [take(self.array, first + jnp.arange(count))]
+        return [
+            take(self.array, lax.dynamic_slice_in_dim(tape, start + first, count))
+            for start in self.starts
+        ]
+
+    def of_all(self, tape: Array, rows: Array, capacity: int) -> list[Array]:
+        """The same of any rows, of which some are beyond the pool's `capacity`."""
+        if not self.starts:
+            return [self.array.at[rows].get(mode="fill", fill_value=0)]
+        rows = jnp.minimum(rows, capacity - 1)
+        return [take(self.array, take(tape, start + rows)) for start in self.starts]
+
+
+def added_up(several: Iterable[Array]) -> Array | None:
+    """Their sum; None if there are none."""
+    several = [*several]
+    return sum(several[1:], several[0]) if several else None
 
 
 @lru_cache(maxsize=KEPT)
 def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
     """`backward_rows`, compiled; gradients that it adds to are donated."""
     made("backward", program.size)
-    return Compiled(backward_rows(program, fresh), "given_back")
+    run = backward_rows(program, fresh)
+
+    def rows(uniforms, pools, kept, above, given_back, tape):
+        sources = [[Source(a) for a in arrays] for arrays in above]
+        return run(uniforms, pools, kept, sources, given_back, tape)[:2]
+
+    return Compiled(rows, "given_back")
 
 
-def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:
+def backward_rows(
+    program: Program,
+    fresh: tuple[int, ...],
+    at: int = 0,
+    leaving: tuple[Left, ...] = (),
+) -> Callable:
     """``(uniforms, pools, kept, above, given_back, tape, lent) -> results``.
 
-    The results are ``(back, weights, large)``.
+    The results are ``(back, weights, left, large)``.
 
-    `pools` are the values of all pools; `above` the gradients of the pools it writes
-    and does not scatter to; `given_back` those of the pools it scatters to, but for
-    `fresh` ones, which start as zeros. A component that copies rows of a table returns
-    their gradients as `back`. `large` are buffers with nothing of use to the caller,
-    to be lent again. The component's tape begins at `at`.
+    `pools` are the values of all pools; `above` says where the gradients of the pools
+    it writes are, but for what it scatters to them; `given_back` are those of the pools
+    it scatters to, but for `fresh` ones, which start as zeros. A component that copies
+    rows of a table returns their gradients as `back`. `left` is what it leaves for the
+    rows of pools; `large` are the buffers that were `lent`. The component's tape begins
+    at `at`.
     """
     body = program.body
-    into = back_pools(body)
-    above_only = [p for p in program.written if p not in into]
+    into = scattered_pools(body, leaving)
     started = [p for p in into if p not in fresh]
     source = body.cells[0].form
 
     def component(uniforms, pools, kept, above, given_back, tape, lent=()):
         trips, base = program.unpack(tape, at)
-        gradients = dict(zip(above_only, above, strict=True))
+        sources = dict(zip(program.written, above, strict=True))
         back = dict(zip(started, given_back, strict=True))
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         if source in (LOOKUP, INPUT):
-            return [_source_rows(program, gradients, base)], [], []
-        columns = partial(program.chunk, tape, at)
-        loop = _Loop(program, uniforms, pools, kept, gradients, columns)
+            return [_source_rows(program, sources, tape, base)], [], [], []
+        loop = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
         state = loop.start(back, iter(lent))
 
         def step(k, state):
             return loop.reverse(trips - 1 - k, base, state)
 
-        back, cheap, wide = lax.fori_loop(0, trips, step, state)
+        back, left, cheap, wide = lax.fori_loop(0, trips, step, state)
         total = loop.weights(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
-        large = [w for w in wide if w is not None and is_large(w.shape)]
-        return [back[p] for p in into], learned, large
+        buffers = [*left, *[w for w in wide if w is not None]]
+        large = [a for a in buffers if is_large(a.shape)]
+        return [back[p] for p in into], learned, left, large
 
     return component
 
@@ -118,44 +170,55 @@ def room(lanes: int) -> int:
     return -(-lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
 
 
-def _source_rows(program: Program, gradients, base) -> Array:
+def _source_rows(program: Program, sources, tape, base) -> Array:
     """The gradients of a source's rows, lane by lane."""
-    pool = gradients[program.body.cells[0].pool]
+    pool = program.body.cells[0].pool
     rows = base[0] + jnp.arange(program.lanes)
-    return pool.at[rows].get(mode="fill", fill_value=0)
+    capacity = program.capacities[pool]
+    several = [s.of_all(tape, rows, capacity) for s in sources[pool]]
+    found = added_up(chain.from_iterable(several))
+    return zeros(program.lanes, program.body.pools[pool]) if found is None else found
 
 
 class _Loop:
     """The backward loop of one component while it is traced."""
 
-    def __init__(self, program: Program, uniforms, pools, kept, gradients, columns):
+    def __init__(
+        self, program: Program, uniforms, pools, kept, sources, tape, at, leaving
+    ):
         self.program, self.body = program, program.body
         self.uniforms, self.pools, self.kept = uniforms, pools, kept
-        self.gradients, self.columns = gradients, columns
+        self.sources, self.tape, self.leaving = sources, tape, leaving
+        self.columns = partial(program.chunk, tape, at)
         self.contractions = contractions(self.body)
         self.learned = program.learned
         self.room = room(program.lanes)
         self.cheap = cheap(self.body)
 
     def start(self, back, lent):
-        """Gradients scattered so far, of cheap weights, and of contractions."""
+        """Gradients scattered and left so far, of cheap weights, of contractions."""
         cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
+        lanes, pools = self.program.lanes, self.body.pools
+        left = [
+            self._wide(about.shape(pools[about.pool], lanes), lent)
+            for about in self.leaving
+        ]
         wide = [
             self._wide((self.room, *step.shape), lent)
             if weights(self.body, step)
             else None
             for _, step in self.contractions
         ]
-        return back, cheap, wide
+        return back, left, cheap, wide
 
     def _wide(self, shape: Shape, lent: Iterator[Array]) -> Array:
-        """For the cotangents of a contraction: zeros, or a large array that is lent."""
+        """For gradients lane by lane: zeros, or a large array that is lent."""
         found = next(lent, None) if is_large(shape) else None
         return jnp.zeros(shape, jnp.float32) if found is None else found
 
     def reverse(self, t, base, state):
         """One trip backwards."""
-        back, cheap, wide = state
+        back, left, cheap, wide = state
         program, body = self.program, self.body
         at, width = t * program.width, program.width
         trip = Trip(body, width, self.columns(at, width), self.uniforms, None)
@@ -178,16 +241,15 @@ class _Loop:
             for c, cell in enumerate(body.cells)
         ]
 
-        every = self.gradients | back
-        # Gathers, not slices: XLA computes a gather once, but fuses a slice into each
-        # reader, some of them not above the scatter, and then copies the whole pool.
         above = [
-            take(every[cell.pool], base[c] + at + jnp.arange(program.width))
+            self._above(cell, base[c] + at, back, left)
             for c, cell in enumerate(body.cells)
         ]
         pull = trip.pull(moving, still, tiled, kept, stored)
         d_leaves, d_tiled, d_kept = pull(above)
-        back = self._scatter(trip, d_leaves, back)
+        gradients = self._of_columns(d_leaves)
+        left = self._leave(gradients, left, at)
+        back = self._scatter(trip, gradients, back)
         cheap = dict(cheap)
         for (c, n), d in d_tiled.items():
             cheap[n] = cheap[n] + jnp.sum(self._masked(trip, c, d), axis=0)
@@ -195,7 +257,7 @@ class _Loop:
             w if w is None else put(w, self._masked(trip, c, d), at)
             for w, d, (c, _) in zip(wide, d_kept, self.contractions, strict=True)
         ]
-        return back, cheap, wide
+        return back, left, cheap, wide
 
     def _kept(self, at) -> list[Array]:
         """Results of contractions; zeros for those that nothing reads."""
@@ -212,22 +274,49 @@ class _Loop:
     def _masked(self, trip: Trip, c: int, d: Array) -> Array:
         return jnp.where(trip.valid(self.body.cells[c], d.ndim), d, 0)
 
-    def _scatter(self, trip: Trip, d_leaves, back):
-        """Add the leaves' gradients to the rows they were read from."""
-        back = dict(back)
-        seen: dict[tuple[int, int], Array] = {}
+    def _above(self, cell: Cell, first, back, left) -> Array:
+        """The gradients of a cell's rows."""
+        pool, width = cell.pool, self.program.width
+        sources = [*self.sources[pool]]
+        if pool in back:
+            sources.append(Source(back[pool]))
+        for about, array in zip(self.leaving, left, strict=True):
+            if about.pool == pool:
+                sources.append(Source(array, about.starts))
+        several = [s.several(self.tape, first, width) for s in sources]
+        found = added_up(chain.from_iterable(several))
+        return zeros(width, cell.shape) if found is None else found
+
+    def _of_columns(self, d_leaves) -> dict[tuple[int, int], Array]:
+        """The gradients of what was read, by pool and column."""
+        found: dict[tuple[int, int], Array] = {}
         for (c, k), d in d_leaves.items():
             read = self.body.cells[c].reads[k]
             key = read.pool, read.column
-            seen[key] = seen[key] + d if key in seen else d
+            found[key] = found[key] + d if key in found else d
+        return found
+
+    def _leave(self, gradients, left, at) -> list[Array]:
+        """Leave gradients for whoever computed the rows; they are used up."""
+        found = []
+        for about, array in zip(self.leaving, left, strict=True):
+            for number, block in enumerate(about.blocks):
+                several = [gradients.pop((about.pool, column)) for column in block]
+                array = put(array, several[0], 1 + number * self.program.lanes + at)
+            found.append(array)
+        return found
+
+    def _scatter(self, trip: Trip, gradients, back):
+        """Add gradients to the rows they belong to."""
+        back = dict(back)
         for p in back:
-            keys = [key for key in seen if key[0] == p]
-            if len({id(seen[key]) for key in keys}) < len(keys):
+            keys = [key for key in gradients if key[0] == p]
+            if len({id(gradients[key]) for key in keys}) < len(keys):
                 for key in keys:  # side by side, XLA would compute equal ones anew
-                    back[p] = add_rows(back[p], trip.columns[key[1]], seen[key])
+                    back[p] = add_rows(back[p], trip.columns[key[1]], gradients[key])
             elif keys:
                 rows = jnp.concatenate([trip.columns[column] for _, column in keys])
-                values = jnp.concatenate([seen[key] for key in keys])
+                values = jnp.concatenate([gradients[key] for key in keys])
                 back[p] = add_rows(back[p], rows, values)
         return back
 

@@ -292,15 +292,18 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        if _has_no_rows(node) or node.args[0] >= last.run.stop:
+        apart = not node.rule.sums or node.index in graph.held
+        if not apart or _has_no_rows(node) or node.args[0] >= last.run.stop:
+            state.last = last = self._with_rows(graph, state, last, node)
+        if last.run.needs_pool(node.args[0]):
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 
     def _with_rows(
         self, graph: ComputationGraph, state: State, last: Backward, node: Expression
     ) -> Backward:
-        """The last backward again, with rows for a node that had none."""
-        graph.store(node)
+        """The last backward again, with rows for a node and its gradient."""
+        graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
         again = self._differentiate(graph, state, last.node, last.full)

@@ -7,7 +7,8 @@ from dynetjax.engine.engine import planned
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
-from dynetjax.engine.plan import Plan, Step
+from dynetjax.engine.plan import Plan
+from dynetjax.engine.steps import Step
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph

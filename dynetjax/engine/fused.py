@@ -6,7 +6,7 @@ runs its components one by one, until it has settled.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -16,13 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.engine.backward import back_pools, backward_rows, room
+from dynetjax.engine.backward import Source, backward_rows, room, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows
+from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.ops.registry import INPUT, LOOKUP
 
@@ -38,13 +39,15 @@ HOT = 24  # runs after which the components of a scope that kept changing are fu
 class Part:
     """A component in a fused program; its pools and uniforms are numbered in it.
 
-    `start` is where its tape begins.
+    `start` is where its tape begins; `left` what it leaves for whoever computed the
+    rows that it reads.
     """
 
     program: Program
     pools: tuple[int, ...]
     uniforms: tuple[int, ...]
     start: int
+    left: tuple[Left, ...] = ()
 
     @property
     def given(self) -> bool:
@@ -86,34 +89,38 @@ class Fusion:
     Attributes:
         parts: in order.
         pools, uniforms: the scope's pools and the kind ids, by number.
-        size: of the tape; `places` says where on it is what.
+        forth, size: of the tape, as forward reads it and as a whole; `places` says
+            where on it is what.
         runs: how often it was asked for.
-        number: of `parts`, which is quicker to look up.
+        number, number_forth: of `parts`, which are slower to look up; and of these
+            without what they leave in backward.
         pool_bytes: of the rows of all pools.
     """
 
     parts: tuple[Part, ...]
     pools: list[int]
     uniforms: tuple[int, ...]
+    forth: int
     size: int
     places: Places
     pool_bytes: int
     runs: int = field(default=0)
     number: int = field(init=False)
+    number_forth: int = field(init=False)
 
     def __post_init__(self) -> None:
-        known = _numbers.get(self.parts)
-        if known is None:
-            known = _numbers[self.parts] = len(_parts)
-            _parts.append(self.parts)
-        self.number = known
+        self.number = _number(self.parts)
+        self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
 
-    def forward(self, keeping: bool, *args: Any) -> "Pools":
+    def forward(
+        self, keeping: bool, uniforms: list[Array], given: list[Array], tape: np.ndarray
+    ) -> "Pools":
         """Run `fused_forward` of its parts."""
         keeping = keeping and _keeps(self.number)
-        use = self.number, keeping
+        use = self.number_forth, keeping
         scratch = scratch_for(use, partial(_written, *use))
-        pools, kept = fused_forward(*use)(*args, scratch.lend())
+        run = fused_forward(*use)
+        pools, kept = run(uniforms, given, tape[: self.forth], scratch.lend())
         return Pools(pools, kept, scratch)
 
     def prepare_backward(self, root: int, uniforms: Any, tape: Any) -> None:
@@ -132,8 +139,7 @@ class Fusion:
 
     def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts."""
-        use = partial(_large, self.number)
-        scratch = scratch_for(self.number, use)
+        scratch = scratch_for(self.number, partial(_large, self.number))
         *found, lent = fused_backward(self.number, root)(*args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)
@@ -159,6 +165,14 @@ class Pools(NamedTuple):
 
 _parts: list[tuple[Part, ...]] = []
 _numbers: dict[tuple[Part, ...], int] = {}
+
+
+def _number(parts: tuple[Part, ...]) -> int:
+    known = _numbers.get(parts)
+    if known is None:
+        known = _numbers[parts] = len(_parts)
+        _parts.append(parts)
+    return known
 
 
 @cache
@@ -187,18 +201,19 @@ def _kept(parts: tuple[Part, ...], keeping: bool) -> list[list[Shape]]:
 
 
 def _large(number: int) -> list[Shape]:
-    """The shapes of large arrays for cotangents of contractions."""
-    return [*chain.from_iterable(_cotangents(_parts[number]))]
+    """The shapes of large arrays for gradients."""
+    return [*chain.from_iterable(map(_large_of, _parts[number]))]
 
 
-def _cotangents(parts: tuple[Part, ...]) -> list[list[Shape]]:
-    """The same, per part."""
-    found = []
-    for part in parts:
-        shapes = part.program.kept(weighted(part.program.body))
-        several = [(room(rows), *shape) for rows, *shape in shapes]
-        found.append([*filter(is_large, several)])
-    return found
+def _large_of(part: Part) -> list[Shape]:
+    """The same, of one part: for what it leaves, and cotangents of contractions."""
+    program = part.program
+    several = [
+        left.shape(program.body.pools[left.pool], program.lanes) for left in part.left
+    ]
+    shapes = program.kept(weighted(program.body))
+    several += [(room(rows), *shape) for rows, *shape in shapes]
+    return [*filter(is_large, several)]
 
 
 def _of_floats(shape: Shape) -> jax.ShapeDtypeStruct:
@@ -250,62 +265,84 @@ def fused_backward(number: int, root: int) -> Compiled:
     """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are gradients of the number at `row` of the pool `root`: of pools by
-    number, of uniforms by number, and of the rows of each part that looks rows up; and
-    the arrays that were `lent`, donated.
+    number, where they were scattered; of uniforms by number; and of the rows of each
+    part that looks rows up; and the arrays that were `lent`, donated.
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
 
     def run(row, uniforms, pools, kept, tape, lent):
         seed = jnp.zeros_like(pools[root]).at[row].set(1.0)
-        gradients: dict[int, Array] = {root: seed}
-        weights: dict[int, Array] = {}
-        tables: dict[int, Array] = {}
-        used = _dealt(lent, _cotangents(parts))
+        found = _Found({root: seed})
+        used = _dealt(lent, [*map(_large_of, parts)])
         for k in reversed(range(len(parts))):
             part = parts[k]
-            reached = any(part.pools[p] in gradients for p in part.program.written)
+            reached = any(map(found.has, [part.pools[p] for p in part.program.written]))
             if part.learns and reached:
                 inside = uniforms, pools, kept[k], tape, used[k]
-                used[k] = _step_back(k, part, *inside, gradients, weights, tables)
-        return gradients, weights, tables, [*chain.from_iterable(used)]
+                used[k] = _step_back(k, part, *inside, found)
+        several = [*chain.from_iterable(used)]
+        return found.scattered, found.weights, found.tables, several
 
     return Compiled(run, "lent")
 
 
+@dataclass
+class _Found:
+    """Gradients, while a backward is traced.
+
+    Attributes:
+        scattered: of pools, by number.
+        left: for rows of pools: arrays, and where the pulls begin.
+        weights, tables: see `fused_backward`.
+    """
+
+    scattered: dict[int, Array]
+    left: dict[int, list[Source]] = field(default_factory=dict)
+    weights: dict[int, Array] = field(default_factory=dict)
+    tables: dict[int, Array] = field(default_factory=dict)
+
+    def has(self, pool: int) -> bool:
+        """Whether there is anything for the rows of a pool."""
+        return pool in self.scattered or pool in self.left
+
+    def above(self, pool: int, scattered: bool) -> list[Source]:
+        """Where gradients of its rows are; with those `scattered`, if told so."""
+        found = self.left.get(pool, [])
+        if scattered and pool in self.scattered:
+            return [Source(self.scattered[pool]), *found]
+        return [*found]
+
+
 def _step_back(
-    k: int, part: Part, uniforms, pools, kept, tape, lent, gradients, weights, tables
+    k: int, part: Part, uniforms, pools, kept, tape, lent, found: _Found
 ) -> list[Array]:
     """Add a component's gradients; returns the buffers that it was lent."""
     program = part.program
     body = program.body
-    into = back_pools(body)
-    fresh = tuple(p for p in into if part.pools[p] not in gradients)
-    above = [
-        _above(gradients, pools, part.pools[p])
-        for p in program.written
-        if p not in into
-    ]
-    back = [gradients[part.pools[p]] for p in into if p not in fresh]
-    arrays, found, used = backward_rows(program, fresh, part.start)(
+    into = scattered_pools(body, part.left)
+    fresh = tuple(p for p in into if part.pools[p] not in found.scattered)
+    run = backward_rows(program, fresh, part.start, part.left)
+    arrays, learned, left, used = run(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
-        above,
-        back,
+        [found.above(part.pools[p], p not in into) for p in program.written],
+        [found.scattered[part.pools[p]] for p in into if p not in fresh],
         tape,
         lent,
     )
     if body.cells[0].form == LOOKUP:
-        tables[k] = arrays[0]
+        found.tables[k] = arrays[0]
         return used
-    gradients.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
-    for n, gradient in zip(program.learned, found, strict=True):
+    found.scattered.update(
+        {part.pools[p]: a for p, a in zip(into, arrays, strict=True)}
+    )
+    for about, array in zip(part.left, left, strict=True):
+        several = found.left.setdefault(part.pools[about.pool], [])
+        several.append(Source(array, about.starts))
+    weights = found.weights
+    for n, gradient in zip(program.learned, learned, strict=True):
         number = part.uniforms[n]
         weights[number] = weights[number] + gradient if number in weights else gradient
     return used
-
-
-def _above(gradients: dict[int, Array], pools, number: int) -> Array:
-    found = gradients.get(number)
-    return jnp.zeros_like(pools[number]) if found is None else found

@@ -19,11 +19,12 @@ from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import Part
 from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
-from dynetjax.engine.plan import Step
 from dynetjax.engine.program import empty
+from dynetjax.engine.reads import reads_of
 from dynetjax.engine.schedule import Block, Schedule
 from dynetjax.engine.sequences import Sequence, alike, choose
 from dynetjax.engine.stats import note_work, phase
+from dynetjax.engine.steps import Step, heads_of
 from dynetjax.engine.structure import Component
 from dynetjax.engine.tape import Column, Lanes, TapeWriter
 from dynetjax.engine.threads import stay_awake_for
@@ -72,7 +73,9 @@ class Group:
         """Write its part of the tape, but for runtime data; where that is."""
         step, writer = self.step, self.writer([])
         places = places_of([(step.wires, step.program.lanes, self.start)])
-        at, written = writer.written([(step, self.start)], places)
+        heads = heads_of([(step, self.start)], self.layout.base)
+        reads = reads_of(self.tiling, self.layout)
+        at, written = writer.written(heads, places, reads)
         tape[at] = written
         return writer.data(places)
 

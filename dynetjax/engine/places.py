@@ -21,22 +21,32 @@ class Places:
         leaf: per leaf slot, the column with its rows, or -1; if the leaf stands for
             several operands, that of the first one.
         apart: per leaf slot, how far the columns of its operands are apart.
-        copied: for each GATHER macro, the column with the rows it copies.
+        pull: per leaf slot, where its pull begins, or -1.
+        left: per leaf slot, the number on it that stands for the leaf's first lane.
+        beside: per leaf slot, how far the numbers of its operands are apart.
         data: of every column of runtime data: macro, what it is, details, and place.
     """
 
     valid: np.ndarray
     leaf: np.ndarray
     apart: np.ndarray
-    copied: dict[int, int] = field(default_factory=dict)
+    pull: np.ndarray
+    left: np.ndarray
+    beside: np.ndarray
     data: list[tuple[int, str, list, int]] = field(default_factory=list)
 
 
 def places_of(parts: Iterable[tuple[Wiring, int, int]]) -> Places:
     """The places of parts, given as wiring, lanes, and where the part's tape begins."""
     slots = len(SLOT_OWNERS)
+    nowhere, zeros = np.full(slots, -1), np.zeros(slots, np.int64)
     found = Places(
-        np.zeros(len(MACROS), np.int64), np.full(slots, -1), np.zeros(slots, np.int64)
+        np.zeros(len(MACROS), np.int64),
+        nowhere,
+        zeros,
+        nowhere.copy(),
+        zeros.copy(),
+        zeros.copy(),
     )
     for wires, lanes, start in parts:
         at = start + 1 + len(wires.macros)
@@ -58,7 +68,6 @@ def _note(
         found.leaf[kind.slot + where[0]] = at
     elif what not in STRUCTURE:
         found.data.append((macro, what, where, at))
-    elif kind.form == GATHER:
-        found.copied[macro] = at
     elif where[0] == 0:
-        found.leaf[kind.slot], found.apart[kind.slot] = at, lanes
+        found.leaf[kind.slot] = at
+        found.apart[kind.slot] = 0 if kind.form == GATHER else lanes

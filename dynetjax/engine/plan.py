@@ -6,26 +6,30 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
-from dynetjax.engine.causes import label, variants_of
+from dynetjax.engine.causes import variants_of
+from dynetjax.engine.draws import undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
+from dynetjax.engine.pulls import leave
+from dynetjax.engine.reads import crowded, reads_of
 from dynetjax.engine.rooms import LEAST, Sizes
 from dynetjax.engine.schedule import (
-    Block,
     Schedule,
     lanes_key,
     schedule,
     settled_width,
 )
+from dynetjax.engine.steps import Step, heads_of
 from dynetjax.engine.structure import Component, Scope
+from dynetjax.engine.tape import TapeWriter, Template
 from dynetjax.engine.tiling import Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
@@ -38,56 +42,6 @@ AT_ONCE = 4  # times that a scope's components are fused without waiting
 _scopes: dict[frozenset[int], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
 _lock = threading.RLock()
-
-
-@dataclass(slots=True)
-class Step:
-    """A block with what it runs, its part in a fused program, and its nodes' rows."""
-
-    block: Block
-    wires: Wiring
-    program: Program
-    part: int
-    rows: int
-
-    @property
-    def room(self) -> int:
-        """Lanes of all cells, over all trips."""
-        return self.block.trips * self.block.width * len(self.wires.macros)
-
-    @property
-    def label(self) -> str:
-        """The component in a few words."""
-        return label(self.wires.body)
-
-    @property
-    def work(self) -> tuple[str, int, int, int]:
-        """What `note_work` is told of a run."""
-        return self.label, self.block.trips, self.rows, self.room
-
-
-class Template(NamedTuple):
-    """A tape without runtime data.
-
-    Attributes:
-        tape: the numbers.
-        at, written: where they are not 0, and what they are there.
-        columns: the runtime data, and where it belongs.
-    """
-
-    tape: np.ndarray
-    at: np.ndarray
-    written: np.ndarray
-    columns: list[Any]
-
-    @classmethod
-    def of(
-        cls, size: int, at: np.ndarray, written: np.ndarray, columns: list[Any]
-    ) -> "Template":
-        """The template of `size` numbers with these parts."""
-        tape = np.zeros(size, np.int32)
-        tape[at] = written
-        return cls(tape, at, written, columns)
 
 
 @dataclass(slots=True)
@@ -105,8 +59,8 @@ class Plan:
         differentiable: macros whose results depend on a parameter.
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
-        template: what tapes of this structure have in common, once it was needed.
         ends: nodes that no other reads.
+        template: what tapes of this structure have in common.
     """
 
     scope: Scope
@@ -120,15 +74,14 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: Template | None = None
+    template: Template
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
         arrays = [getattr(self.tiling, name) for name in _OF_TILING]
         arrays += [self.layout.lane, self.layout.row, self.ends]
         arrays += self.tiling.nodes.values()
-        if self.template is not None:
-            arrays += self.template.at, self.template.written
+        arrays += self.template.at, self.template.written
         flat = np.concatenate(arrays)
         small = flat.astype(np.int16)
         if (small != flat).any():
@@ -142,10 +95,9 @@ class Plan:
             layout=replace(self.layout, lane=nothing, row=nothing),
             lanes={},
             ends=nothing,
-            template=None,
+            template=self.template._replace(tape=nothing, at=nothing, written=nothing),
         )
-        columns = self.template.columns if self.template else None
-        return PackedPlan(rest, columns, small, list(accumulate(map(len, arrays))))
+        return PackedPlan(rest, small, list(accumulate(map(len, arrays))))
 
 
 _OF_TILING = ("batch", "macro_of", "reader", "place", "slot", "read")
@@ -156,14 +108,12 @@ class PackedPlan:
     """A plan, its arrays all in one.
 
     Attributes:
-        rest: the plan without them, and without a template.
-        columns: the runtime data of the template, if there is one.
+        rest: the plan without them.
         flat: the arrays, one after the other.
         stops: where each of them ends.
     """
 
     rest: Plan
-    columns: list[Any] | None
     flat: np.ndarray
     stops: list[int]
 
@@ -179,10 +129,8 @@ class PackedPlan:
         of_tiling: dict[str, Any] = {name: next(arrays) for name in _OF_TILING}
         lane, row, ends = (next(arrays) for _ in range(3))
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
-        template = None
-        if self.columns is not None:
-            size = self.rest.fusion.size
-            template = Template.of(size, next(arrays), next(arrays), self.columns)
+        at, written, columns = next(arrays), next(arrays), self.rest.template.columns
+        template = Template.of(self.rest.fusion.size, at, written, columns)
         return replace(
             self.rest,
             tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
@@ -274,22 +222,31 @@ def _lay_out(
     layout = schedule(scope, tiling, reads)
     while layout is None:
         layout = schedule(scope, tiling, reads)
+    rows = reads_of(tiling, layout)
+    while pairs := crowded(scope.pull_of, rows):
+        scope.crowd(pairs)
     steps = _steps(scope, tiling, layout, full)
     variants = variants_of(MACROS[m].steps[-1].signature.op for m in roots)
     for step in steps:
         variants.watch(step.wires.body)
+    fusion = _fusion(scope, layout, steps, full)
+    lanes: dict[int, Any] = {}
+    writer = TapeWriter(tiling, layout, lanes, undrawn)
+    starts = [(step, fusion.parts[step.part].start) for step in steps]
+    written = writer.written(heads_of(starts, layout.base), fusion.places, rows)
     return Plan(
         scope,
         tiling.of([]),
         layout,
         steps,
         [step.work for step in steps],
-        _fusion(scope, layout, steps, full),
+        fusion,
         scope.pools,
         scope.differentiable,
         scope.version,
-        {},
+        lanes,
         (np.bincount(reads[2], minlength=len(tiling)) == 0).nonzero()[0],
+        Template.of(fusion.size, *written, writer.data(fusion.places)),
     )
 
 
@@ -385,5 +342,12 @@ def _fuse(
         (wires, part.program.lanes, part.start)
         for (wires, _), part in zip(several, parts, strict=True)
     )
-    size = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    return Fusion(parts, pools, uniforms, tape, places, size)
+    size, leaving = tape, []
+    for (wires, made), part in zip(several, parts, strict=True):
+        if part.learns and not full:
+            about = made.lanes, made.capacities
+            left, size = leave(scope, wires, *about, size, places)
+            part = replace(part, left=left)
+        leaving.append(part)
+    bytes = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
+    return Fusion(tuple(leaving), pools, uniforms, tape, size, places, bytes)

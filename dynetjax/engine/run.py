@@ -12,14 +12,15 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.archive import Archive, copied
-from dynetjax.engine.backward import back_pools, backward
+from dynetjax.engine.backward import backward, scattered_pools
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS, pool_of
-from dynetjax.engine.plan import Plan, Step, Template
+from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
+from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
@@ -118,21 +119,12 @@ class Run:
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
-        if plan.template is None:
-            plan.template = self._template()
         tape = plan.template.tape.copy()
         self.tapes.fill(plan.template.columns, tape)
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
         self._tape = tape
-
-    def _template(self) -> Template:
-        """The tape without runtime data, and what there is of that."""
-        plan, places = self.plan, self.plan.fusion.places
-        starts = [plan.fusion.parts[step.part].start for step in plan.steps]
-        at, written = self.tapes.written(zip(plan.steps, starts, strict=True), places)
-        return Template.of(plan.fusion.size, at, written, self.tapes.data(places))
 
     def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
@@ -167,6 +159,7 @@ class Run:
             for k, part in enumerate(fusion.parts)
             if part.given
         ]
+        assert self._tape is not None
         lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
@@ -224,6 +217,12 @@ class Run:
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
         return int(self.tiling.macro_of[number - self.start])
+
+    def needs_pool(self, number: int) -> bool:
+        """Whether no pool has the gradient at a node; next time one has."""
+        scope = self.plan.scope
+        scope.want_gradients(self.macro(number))
+        return self.plan.version != scope.version
 
     def place(self, number: int) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
@@ -302,15 +301,19 @@ class Backward:
             return
         if all(names[p] not in self.gradients for p in step.program.written):
             return
-        into = back_pools(body)
+        into = scattered_pools(body)
         fresh = tuple(p for p in into if names[p] not in self.gradients)
-        above = [self._above(step, p) for p in step.program.written if p not in into]
+        known = self.gradients
+        above = [
+            [known[names[p]]] if names[p] in known and p not in into else []
+            for p in step.program.written
+        ]
         back = [self.gradients[names[p]] for p in into if p not in fresh]
         pools = [
             run._pool(name, c)
             for name, c in zip(names, step.program.capacities, strict=True)
         ]
-        arrays, weights, _ = backward(step.program, fresh)(
+        arrays, weights = backward(step.program, fresh)(
             run._uniforms(step),
             pools,
             run._kept[step.part],
@@ -325,14 +328,6 @@ class Backward:
             self.gradients[names[p]] = array
         for n, gradient in zip(step.program.learned, weights, strict=True):
             self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
-
-    def _above(self, step: Step, p: int) -> Array:
-        found = self.gradients.get(step.wires.pools[p])
-        return (
-            empty(step.program.capacities[p], step.wires.body.pools[p])
-            if (found is None)
-            else found
-        )
 
     def arrays(self) -> Iterable[Array]:
         """What was computed so far."""

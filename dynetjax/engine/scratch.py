@@ -18,7 +18,7 @@ from dynetjax.dims import Shape
 
 Array = Any
 
-LARGE = 1 << 20  # numbers in an array
+LARGE = 1 << 14  # numbers in an array
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
 RECENT = 4  # uses that keep their sets in any case, for they are wanted again
 

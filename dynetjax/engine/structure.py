@@ -9,9 +9,14 @@ that graphs of one kind settle on one program:
 * a leaf is read from a *register* (the producer's value in the same lane of the same
   iteration) as long as that was always possible, and from a pool ever after;
 * two leaves of a macro are one as long as they always read the same rows;
-* producers that met in one leaf share a pool.
+* producers that met in one leaf share a pool;
+* in backward, leaves of a component that read one pool leave their gradients there by
+  one *pull* for whoever computed the rows (`dynetjax.engine.pulls`) as long as no row
+  had two readers; by one pull each as long as these were different leaves; else they
+  scatter them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -24,6 +29,8 @@ from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import MAP, REDUCE
 from dynetjax.ops.rules import Rule
+
+NONE, APART, CROWD = range(3)  # readers of a row: one; several leaves; several lanes
 
 
 @dataclass(slots=True)
@@ -64,6 +71,7 @@ class Scope:
         group_of: per macro, the number of its group; `component_of_group` tells the
             index of the component that it is in.
         in_register: per leaf slot, whether it is read from a register.
+        pull_of: per leaf slot, the number of its pull, or -1.
     """
 
     def __init__(self) -> None:
@@ -81,6 +89,8 @@ class Scope:
         self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
+        self._crowds: dict[int, int] = {}  # by leaf slot
+        self._adds_up = False  # gradients of pools, as somebody has asked for them
         self.twins: dict[int, int] = {}
         self.components: list[Component] = []
         self.component_of: dict[int, int] = {}
@@ -90,6 +100,7 @@ class Scope:
         self.loop_of = np.zeros(0, np.int64)
         self.group_of = self.component_of_group = np.zeros(0, np.int64)
         self.in_register = np.zeros(0, bool)
+        self.pull_of = np.zeros(0, np.int64)
         self._number([])
 
     def observe(self, tiling: Tiling, reads) -> None:
@@ -128,6 +139,23 @@ class Scope:
         """Read these leaves from pools from now on."""
         self._widened.update(slots)
         self._rebuild()
+
+    def want_gradients(self, macro: int) -> None:
+        """Have gradients of pools added up, and rows of a macro read from its pool."""
+        slots = [slot for slot, source in self.registers.items() if source == macro]
+        if slots or not self._adds_up:
+            self._adds_up = True
+            self.widen(slots)
+
+    def crowd(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Take in pairs of leaves with one pull that read the same row."""
+        for one, other in pairs:
+            found = CROWD if one == other else APART
+            for slot in one, other:
+                self._crowds[slot] = max(found, self._crowds.get(slot, NONE))
+        self.version += 1
+        self.fusions = {}
+        self._note_pulls()
 
     def rank(self, macro: int) -> int:
         """Where a macro stands in the order of the bodies.
@@ -244,12 +272,37 @@ class Scope:
         self.in_register = np.zeros(len(SLOT_OWNERS), bool)
         self.in_register[list(self.registers)] = True
         self._note_twins()
+        self._note_pulls()
 
     def _note_twins(self) -> None:
         """How many leaves before each its twin is; 0 where there is none."""
         self._to_twin = np.zeros(len(SLOT_OWNERS), np.int64)
         for slot, twin in self.twins.items():
             self._to_twin[slot] = slot - twin
+
+    def _note_pulls(self) -> None:
+        """Which leaves leave their gradients, and by which pull."""
+        places: dict[tuple[int, int], list[int]] = {}  # by component and pool
+        for k, component in enumerate(self.components):
+            for macro in component.macros:
+                first = MACROS[macro].slot
+                for slot in range(first, first + len(MACROS[macro].leaves)):
+                    if self._pulls(slot):
+                        places.setdefault((k, self.pool(slot)), []).append(slot)
+        self.pull_of = np.full(len(SLOT_OWNERS), -1)
+        number = 0
+        for slots in places.values():
+            crowd = max([self._crowds.get(slot, NONE) for slot in slots])
+            if crowd != CROWD:
+                apart = np.arange(len(slots)) if crowd == APART else 0
+                self.pull_of[slots] = number + apart
+                number += len(slots)
+
+    def _pulls(self, slot: int) -> bool:
+        """Whether a leaf has rows, of its own, that a gradient goes back to."""
+        if self._adds_up or slot in self.registers or not self.differs(slot):
+            return False
+        return slot not in self.twins or self.twins[slot] in self.registers
 
     def _choose_registers(self) -> None:
         self.registers = {}

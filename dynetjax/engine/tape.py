@@ -13,10 +13,9 @@ import numpy as np
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import Places
-from dynetjax.engine.plan import Step
+from dynetjax.engine.reads import Reads, elements, reads_of
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling
-from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import OWNERS
 
 _NODE = np.uint64(0xD6E8FEB86659FD93)
@@ -44,12 +43,43 @@ class Lanes:
         self.element = None
         self.at = plan.lane[nodes]
         if not tiling.single and (self.count > 1).any():
-            self.element = _elements(self.count)
+            self.element = elements(self.count)
             self.at = self.at.repeat(self.count) + self.element
 
     def spread(self, each: np.ndarray) -> np.ndarray:
         """What holds for each node, on the last axis, for each entry."""
         return each if self.element is None else each.repeat(self.count, axis=-1)
+
+
+class Heads(NamedTuple):
+    """Where the trips and first rows of blocks stand, and what they are."""
+
+    at: list[int]
+    numbers: list[int]
+
+
+class Template(NamedTuple):
+    """A tape without runtime data.
+
+    Attributes:
+        tape: the numbers.
+        at, written: where they are not 0, and what they are there.
+        columns: the runtime data, and where it belongs.
+    """
+
+    tape: np.ndarray
+    at: np.ndarray
+    written: np.ndarray
+    columns: list[Any]
+
+    @classmethod
+    def of(
+        cls, size: int, at: np.ndarray, written: np.ndarray, columns: list[Any]
+    ) -> "Template":
+        """The template of `size` numbers with these parts."""
+        tape = np.zeros(size, np.int32)
+        tape[at] = written
+        return cls(tape, at, written, columns)
 
 
 class Column(NamedTuple):
@@ -83,40 +113,24 @@ class TapeWriter:
         return found
 
     def written(
-        self, steps: Iterable[tuple[Step, int]], places: Places
+        self, heads: Heads, places: Places, reads: Reads
     ) -> tuple[np.ndarray, np.ndarray]:
-        """All but runtime data: where a tape is not 0, and what stands there.
-
-        `steps` come with where they begin.
-        """
-        heads: list[int] = []
-        numbers: list[int] = []
-        for step, start in steps:
-            macros = step.wires.macros
-            heads += range(start, start + 1 + len(macros))
-            numbers.append(step.block.trips)
-            numbers += [self.plan.base[m] for m in macros]
+        """All but runtime data: where a tape is not 0, and what stands there."""
         valid = self._valid(np.concatenate([*self.tiling.nodes.values()]), places)
-        at, rows = self._reads(places)
-        where: list[Any] = [heads, valid, at]
-        what: list[Any] = [numbers, np.ones(len(valid), np.int64), rows]
-        for macro, start in places.copied.items():
-            if macro in self.tiling.nodes:
-                lanes = self.lanes(macro)
-                where.append(start + lanes.at)
-                what.append(self._gathered(macro, lanes.nodes))
+        at, rows = _columns(reads, places)
+        left, lanes = _pulls(reads, places)
+        where: list[Any] = [heads.at, valid, at, left]
+        what: list[Any] = [heads.numbers, np.ones(len(valid), np.int64), rows, lanes]
         return np.concatenate(where), np.concatenate(what)
 
     def clear(self, nodes: np.ndarray, places: Places, tape: np.ndarray) -> None:
         """Let the lanes of `nodes` be empty."""
         tape[self._valid(nodes, places)] = 0
-        at, _ = self._reads(places, np.isin(self.tiling.reader, nodes))
-        tape[at] = 0
-        for macro, start in places.copied.items():
-            if macro in self.tiling.nodes:
-                lanes = self.lanes(macro)
-                cleared = lanes.spread(np.isin(lanes.nodes, nodes))
-                tape[start + lanes.at[cleared]] = 0
+        reads = reads_of(self.tiling, self.plan)
+        chosen = np.isin(reads.reader, nodes)
+        reads = Reads(*[a[chosen] for a in reads])
+        for at, _ in _columns(reads, places), _pulls(reads, places):
+            tape[at] = 0
 
     def data(self, places: Places) -> list[Column]:
         """The runtime data of the nodes, and where it belongs."""
@@ -138,54 +152,7 @@ class TapeWriter:
         if tiling.single:
             return at
         count = tiling.batch[nodes]
-        return at.repeat(count) + _elements(count)
-
-    def _reads(
-        self, places: Places, chosen: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Where rows that are read stand, and which they are; of `chosen` reads."""
-        tiling, plan = self.tiling, self.plan
-        standing = places.leaf[tiling.slot] >= 0
-        if chosen is not None:
-            standing &= chosen
-        (which,) = standing.nonzero()
-        reader, read = tiling.reader[which], tiling.read[which]
-        place, slot = tiling.place[which], tiling.slot[which]
-        at = places.leaf[slot] + places.apart[slot] * place + plan.lane[reader]
-        rows = plan.row[read] + self._chosen(reader, place)
-        if tiling.single:
-            return at, rows
-        count = tiling.batch[reader]
-        element = _elements(count)
-        several = (tiling.batch[read] > 1) & (read != NOTHING)
-        rows = rows.repeat(count) + np.where(several.repeat(count), element, 0)
-        return at.repeat(count) + element, rows
-
-    def _chosen(self, reader: np.ndarray, position: np.ndarray) -> Any:
-        """Which batch element each operand is, for nodes that name theirs."""
-        elements = self.tiling.elements
-        if not elements:
-            return 0
-        entries = zip(reader.tolist(), position.tolist(), strict=True)
-        return np.array([elements[n][p] if n in elements else 0 for n, p in entries])
-
-    def _gathered(self, macro: int, nodes: np.ndarray) -> np.ndarray:
-        """Rows copied by GATHER nodes, lane by lane."""
-        row, batch = self.plan.row, self.tiling.batch
-        reader, read = self.tiling.reader, self.tiling.read
-        first = np.searchsorted(reader, nodes)
-        last = np.searchsorted(reader, nodes, side="right")
-        parts = []
-        for n, start, end in zip(
-            nodes.tolist(), first.tolist(), last.tolist(), strict=True
-        ):
-            operands = read[start:end]
-            chosen = self.tiling.elements.get(n)
-            if chosen is not None:
-                parts.append(row[operands[0]] + np.array(chosen, np.int64))
-            else:
-                parts += [row[x] + np.arange(batch[x]) for x in operands]
-        return np.concatenate(parts)
+        return at.repeat(count) + elements(count)
 
     def _runtime(self, lanes: Lanes, macro: int, what: str, where: list) -> np.ndarray:
         """A column of runtime data: rows of a table, or a field of a step's."""
@@ -238,9 +205,22 @@ def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:
     return lanes.spread(np.array(found, dtype))
 
 
-def _elements(count: np.ndarray) -> np.ndarray:
-    """0, 1, ... as far as each count says, one after the other."""
-    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+def _columns(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
+    """Where rows that are read stand, and which they are."""
+    start = places.leaf[reads.slot]
+    (which,) = (start >= 0).nonzero()
+    slot = reads.slot[which]
+    at = start[which] + places.apart[slot] * reads.place[which] + reads.lane[which]
+    return at, reads.row[which]
+
+
+def _pulls(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
+    """Where it stands for a row where its reader leaves its gradient, and where."""
+    start = places.pull[reads.slot]
+    (which,) = ((start >= 0) & (reads.row > 0)).nonzero()
+    slot = reads.slot[which]
+    left = places.left[slot] + places.beside[slot] * reads.place[which]
+    return start[which] + reads.row[which], left + reads.lane[which]
 
 
 def scramble(x: np.ndarray) -> np.ndarray:

@@ -135,10 +135,13 @@ def programs(draw):
     return lookups, steps, draw(st.integers(1, 3))
 
 
-def build(world, program, batch_of, peek):
-    """The nodes of a program; operands whose batches do not fit are left out."""
+def build(world, program, batch_of, peek, nudge=lambda number, x: x):
+    """The nodes of a program; operands whose batches do not fit are left out.
+
+    Each is made by `nudge`, of its number and itself.
+    """
     lookups, steps, _ = program
-    nodes = [world.lookup(rows) for rows in lookups]
+    nodes = [nudge(k, world.lookup(rows)) for k, rows in enumerate(lookups)]
     for name, picks, look in steps:
         recent = nodes[-6:]
         xs = [recent[p % len(recent)] for p in picks]
@@ -151,7 +154,7 @@ def build(world, program, batch_of, peek):
             xs = [xs[0], xs[-1]]
         if batch_of(xs[0]) + batch_of(xs[-1]) > 12:
             name = "pick"
-        nodes.append(world.apply(name, xs, picks[0]))
+        nodes.append(nudge(len(nodes), world.apply(name, xs, picks[0])))
         if peek and look:
             nodes[-1].value()
     return nodes
@@ -169,11 +172,18 @@ def test_values_and_gradients(peek, program):
     arrays = tuple(jnp.asarray(a, jnp.float32) for a in (W, V, B, E))
     chosen = slice(-program[2], None)
 
-    def direct(arrays):
-        nodes = build(Direct(arrays), program, len, peek=False)
+    def direct(arrays, nudges):
+        def nudge(number, x):
+            return x + nudges.get(number, 0)
+
+        nodes = build(Direct(arrays), program, len, False, nudge)
         return Direct(arrays).loss(nodes[chosen]), nodes
 
-    (loss, values), gradients = jax.value_and_grad(direct, has_aux=True)(arrays)
+    _, values = direct(arrays, {})
+    still = {k: jnp.zeros_like(x) for k, x in enumerate(values)}
+    loss, (gradients, at_nodes) = jax.value_and_grad(
+        lambda *args: direct(*args)[0], (0, 1)
+    )(arrays, still)
     dy.renew_cg()
     world = Dynet()
     with pytest.MonkeyPatch.context() as patch:
@@ -189,3 +199,10 @@ def test_values_and_gradients(peek, program):
     for p, g in zip((world.W, world.V, world.B, world.E), gradients, strict=True):
         scale = max(1.0, float(jnp.abs(g).max()))
         np.testing.assert_allclose(p.grad_as_array() / scale, g / scale, atol=2e-4)
+    numbers = [node.index for node in nodes]  # a sum over a batch of one is no new one
+    alone = [k for k, number in enumerate(numbers) if numbers.count(number) == 1]
+    for k in alone[::4]:
+        node, expected = nodes[k], at_nodes[k]
+        got = np.atleast_2d(node.gradient().T)
+        scale = max(1.0, float(jnp.abs(expected).max()))
+        np.testing.assert_allclose(got / scale, expected / scale, atol=2e-4)
