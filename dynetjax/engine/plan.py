@@ -84,7 +84,7 @@ class Plan:
         arrays += self.template.at, self.template.written
         flat = np.concatenate(arrays)
         small = flat.astype(np.int16)
-        if (small != flat).any():
+        if np.count_nonzero(small != flat):
             small = flat.astype(np.int32)
         nothing = np.zeros(0, np.int64)
         of_tiling: dict[str, Any] = dict.fromkeys(_OF_TILING, nothing)

@@ -91,10 +91,10 @@ def crowded(pull_of: np.ndarray, reads: Reads) -> set[tuple[int, int]]:
     """Leaf slots, in pairs, with one pull though they read the same row."""
     number = pull_of[reads.slot]
     (which,) = ((number >= 0) & (reads.row > 0)).nonzero()
-    row = reads.row[which]
-    key = number[which] * (row.max(initial=0) + 1) + row
-    ordered = np.sort(key)
-    if not (ordered[1:] == ordered[:-1]).any():
+    key = (number[which] << 32) + reads.row[which]
+    ordered = key.copy()
+    ordered.sort()
+    if not np.count_nonzero(ordered[1:] == ordered[:-1]):
         return set()
     order = key.argsort(kind="stable")
     key, slot = key[order], reads.slot[which][order]

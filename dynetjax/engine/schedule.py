@@ -91,7 +91,7 @@ def _iterations(
         if found[s] >= found[r]:
             found[r] = found[s] + 1
     iteration = np.array(found)
-    if (iteration[heads] <= iteration[read]).any():
+    if np.count_nonzero(iteration[heads] <= iteration[read]):
         return None
     return iteration[leader]
 
@@ -130,12 +130,13 @@ def _leaders(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]
     reader, slot, read = reader[linked], slot[linked], read[linked]
     leader[reader[::-1]] = read[::-1]  # what its first such leaf reads
     following = leader[leader]
-    while (following != leader).any():
+    while np.count_nonzero(following != leader):
         leader, following = following, following[following]
     crooked = leader[reader] != leader[read]
     lanes = leader[reader] * len(MACROS) + tiling.macro_of[reader]
-    lanes = np.sort(lanes[first_of_each(reader)])
-    if not crooked.any() and (lanes[1:] != lanes[:-1]).all():
+    lanes = lanes[first_of_each(reader)]
+    lanes.sort()
+    if not np.count_nonzero(crooked) and not np.count_nonzero(lanes[1:] == lanes[:-1]):
         return leader, set()
     return leader, set(slot[crooked].tolist()) | _shared(tiling, leader, reader, slot)
 
@@ -161,7 +162,7 @@ def _place(
     """Give every node its lane and its row."""
     (heads,) = (leader == np.arange(len(leader))).nonzero()
     when, size = iteration[heads], tiling.batch[heads]
-    span = int(when.max(initial=0)) + 1
+    span = int(np.maximum.reduce(when, initial=0)) + 1
     key = scope.group_of[tiling.macro_of[heads]] * span + when
     order = key.argsort(kind="stable")
     heads, key, size = heads[order], key[order], size[order]
@@ -172,14 +173,14 @@ def _place(
     cell = scope.component_of_group[group] * span + when  # iterations of components
     counts = np.zeros((len(scope.components), span), np.int64)
     np.maximum.at(counts.ravel(), cell, np.add.reduceat(size, first))
-    present = np.flatnonzero(counts.any(axis=1)).tolist()
+    present = np.logical_or.reduce(counts, axis=1).nonzero()[0].tolist()
     width = _widths(scope, counts, present)
     chunks = -(-counts // width[:, None])
     starts = (chunks.cumsum(axis=1) - chunks) * width[:, None]
-    lane = np.zeros(len(leader), np.int64)
+    lane = np.empty(len(leader), np.int64)  # those of others are their leader's
     lane[heads] = (starts.ravel()[cell] - before[first])[begins.cumsum() - 1] + before
     lane = lane[leader]
-    trips = chunks.sum(axis=1).tolist()
+    trips = np.add.reduce(chunks, axis=1).tolist()
     blocks = [Block(scope.components[k], int(width[k]), trips[k]) for k in present]
     return _with_rows(scope, tiling, Schedule(blocks, lane, {}, _NO_ROWS, {}))
 
@@ -195,7 +196,8 @@ def _with_rows(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
             base[macro] = plan.base[macro] = used.get(pool, 1)
             used[pool] = plan.base[macro] + size
         used[lanes_key(block.component)] = size
-    plan.row = np.append(base[tiling.macro_of] + plan.lane, 0)
+    plan.row = np.zeros(len(plan.lane) + 1, np.int64)
+    np.add(base[tiling.macro_of], plan.lane, out=plan.row[:-1])
     plan.room = scope.rooms.settle(used, _rows(scope))
     return plan
 
@@ -251,8 +253,9 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
         settled[k] = _settled.get(bodies[k], 0)
     width = np.array(settled)
     chunks = -(-counts // np.maximum(width, 1)[:, None])
-    cost = chunks.sum(axis=1) * (trip + width)
-    least = counts.sum(axis=1) + trip * (counts > 0).sum(axis=1)  # of all widths
+    add = np.add.reduce
+    cost = add(chunks, axis=1) * (trip + width)
+    least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
     unsettled = (cost > 2 * least + patience) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()

@@ -130,7 +130,7 @@ class Scope:
     ) -> list[tuple[int, int]]:
         """The pairs of leaf slot and producing macro not seen before."""
         known = self._known[self._slot_number[slot], self._macro_number[producer]]
-        if known.all():
+        if np.count_nonzero(known) == len(known):
             return []
         pairs = zip(slot[~known].tolist(), producer[~known].tolist(), strict=True)
         return sorted(set(pairs))
@@ -196,7 +196,7 @@ class Scope:
         changed = False
         if self.twins:
             before = self._to_twin[tiling.slot]
-            at = np.flatnonzero(before)
+            (at,) = before.nonzero()
             broken = at[tiling.read[at] != tiling.read[at - before[at]]]
             changed = len(broken) > 0
             for slot in set(tiling.slot[broken].tolist()):

@@ -15,7 +15,7 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import Places
 from dynetjax.engine.reads import Reads, elements, reads_of
 from dynetjax.engine.schedule import Schedule
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.tiling import Tiling, ones
 from dynetjax.ops.registry import OWNERS
 
 _NODE = np.uint64(0xD6E8FEB86659FD93)
@@ -120,7 +120,7 @@ class TapeWriter:
         at, rows = _columns(reads, places)
         left, lanes = _pulls(reads, places)
         where: list[Any] = [heads.at, valid, at, left]
-        what: list[Any] = [heads.numbers, np.ones(len(valid), np.int64), rows, lanes]
+        what: list[Any] = [heads.numbers, ones(len(valid)), rows, lanes]
         return np.concatenate(where), np.concatenate(what)
 
     def clear(self, nodes: np.ndarray, places: Places, tape: np.ndarray) -> None:

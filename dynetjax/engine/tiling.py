@@ -125,7 +125,7 @@ class Tiling:
     def reads(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The rows of this part that are read: (reader, slot, node read)."""
         real = (self.read != NOTHING) & (self.read < len(self))
-        if real.all():
+        if np.count_nonzero(real) == len(real):
             return self.reader, self.slot, self.read
         return self.reader[real], self.slot[real], self.read[real]
 
@@ -190,11 +190,11 @@ def tile(
     total = int(ends[-1]) if len(ends) else 0
     read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
     reader = np.arange(len(macros)).repeat(counts)
-    place = np.arange(total) - (ends - counts)[reader]
+    place = np.arange(total) - (ends - counts).repeat(counts)
     first, step = _slots()[:, macro_of[reader]]
     slot = first + step * place
     single = structure.lanes.count(1) == len(macros)
-    lanes = np.ones(len(macros), np.int64) if single else np.array(structure.lanes)
+    lanes = ones(len(macros)) if single else np.array(structure.lanes)
     tiling = Tiling(
         graph.cells[start:],
         start,
@@ -214,7 +214,7 @@ def tile(
         if importing:
             _import(tiling, graph)
     nothing = read == NOTHING
-    if nothing.any():
+    if np.count_nonzero(nothing):
         tiling.blank = set(slot[nothing].tolist())
     return tiling
 
@@ -244,9 +244,22 @@ def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:
 
 def first_of_each(numbers: np.ndarray) -> np.ndarray:
     """Which of them differ from the one before."""
-    found = np.ones(len(numbers), bool)
-    found[1:] = numbers[1:] != numbers[:-1]
+    found = np.empty(len(numbers), bool)
+    found[:1] = True
+    np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
     return found
+
+
+_ones = np.ones(0, np.int64)
+
+
+def ones(count: int) -> np.ndarray:
+    """As many ones, not to be written to."""
+    global _ones
+    if len(_ones) < count:
+        _ones = np.ones(2 * count, np.int64)
+        _ones.flags.writeable = False
+    return _ones[:count]
 
 
 def _number_older(tiling: Tiling, graph: ComputationGraph) -> None:
