@@ -349,5 +349,5 @@ def _fuse(
             left, size = leave(scope, wires, *about, size, places)
             part = replace(part, left=left)
         leaving.append(part)
-    bytes = sum(4 * room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    return Fusion(tuple(leaving), pools, uniforms, tape, size, places, bytes)
+    numbers = sum(room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
+    return Fusion(tuple(leaving), pools, uniforms, tape, size, places, 4 * numbers)
