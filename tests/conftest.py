@@ -7,7 +7,6 @@ Compiled programs are dropped from time to time. Each takes some of the 65,530 m
 of memory that Linux allows a process; where there are no more, the process ends.
 """
 
-import itertools
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import jax
 
 from dynetjax.engine import compiling
 
-TESTS = 100  # between
+FEW, MANY = 50, 100  # tests between
 QUICKLY = [  # those that may go first come first
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
@@ -24,7 +23,7 @@ QUICKLY = [  # those that may go first come first
     "--xla_backend_optimization_level=0",
 ]
 
-_ended = itertools.count(1)
+_since = 0  # tests
 
 
 def _compile_quickly():
@@ -49,6 +48,11 @@ if "XLA_FLAGS" not in os.environ:
 compiling._QUICKLY["xla_backend_optimization_level"] = 0
 
 
-def pytest_runtest_teardown():
-    if next(_ended) % TESTS == 0:
+def pytest_runtest_teardown(item, nextitem):
+    """Where a module ends if that is soon: its tests may count what is compiled."""
+    global _since
+    _since += 1
+    ends = nextitem is None or nextitem.path != item.path
+    if _since >= (FEW if ends else MANY):
+        _since = 0
         jax.clear_caches()
