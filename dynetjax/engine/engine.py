@@ -295,7 +295,7 @@ class Engine:
         apart = not node.rule.sums or node.index in graph.held
         if not apart or _has_no_rows(node) or node.args[0] >= last.run.stop:
             state.last = last = self._with_rows(graph, state, last, node)
-        if last.run.needs_pool(node.args[0]):
+        while last.run.needs_pool(node.args[0]):
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 

@@ -140,11 +140,14 @@ class Scope:
         self._widened.update(slots)
         self._rebuild()
 
-    def want_gradients(self, macro: int) -> None:
-        """Have gradients of pools added up, and rows of a macro read from its pool."""
+    def want_gradients(self, macro: int, pulled: bool) -> None:
+        """Have rows of a macro read from its pool.
+
+        If gradients are `pulled`, they are added up in pools from now on.
+        """
         slots = [slot for slot, source in self.registers.items() if source == macro]
-        if slots or not self._adds_up:
-            self._adds_up = True
+        if slots or pulled:
+            self._adds_up |= pulled
             self.widen(slots)
 
     def crowd(self, pairs: Iterable[tuple[int, int]]) -> None:

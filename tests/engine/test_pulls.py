@@ -187,6 +187,18 @@ def test_gradients_at_nodes_are_asked_for_again_and_again():
     assert last == 2 < first
 
 
+def test_a_full_backward_has_gradients_at_nodes():
+    """Nothing runs once more for them."""
+    m = Model()
+    dy.renew_cg()
+    x = m.E[1]
+    loss = dy.squared_norm(dy.tanh(m.W * x))
+    loss.backward(full=True)
+    before = dy.stats().graphs
+    assert np.abs(x.gradient()).max() > 0
+    assert dy.stats().graphs == before
+
+
 def test_gradients_at_what_is_read_in_the_same_trip():
     """A step of the loop reads `x`, which it has just computed."""
     m = Model()
