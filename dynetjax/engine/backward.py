@@ -93,10 +93,10 @@ class Source(NamedTuple):
         return [take(self.array, take(tape, start + rows)) for start in self.starts]
 
 
-def added_up(several: Iterable[Array]) -> Array | None:
-    """Their sum; None if there are none."""
-    several = [*several]
-    return sum(several[1:], several[0]) if several else None
+def added_up(several: Iterable[list[Array]], rows: int, shape: Shape) -> Array:
+    """The sum of all of them; zeros if there are none."""
+    found = [*chain.from_iterable(several)]
+    return sum(found[1:], found[0]) if found else zeros(rows, shape)
 
 
 @lru_cache(maxsize=KEPT)
@@ -176,8 +176,7 @@ def _source_rows(program: Program, sources, tape, base) -> Array:
     rows = base[0] + jnp.arange(program.lanes)
     capacity = program.capacities[pool]
     several = [s.of_all(tape, rows, capacity) for s in sources[pool]]
-    found = added_up(chain.from_iterable(several))
-    return zeros(program.lanes, program.body.pools[pool]) if found is None else found
+    return added_up(several, program.lanes, program.body.pools[pool])
 
 
 class _Loop:
@@ -284,8 +283,7 @@ class _Loop:
             if about.pool == pool:
                 sources.append(Source(array, about.starts))
         several = [s.several(self.tape, first, width) for s in sources]
-        found = added_up(chain.from_iterable(several))
-        return zeros(width, cell.shape) if found is None else found
+        return added_up(several, width, cell.shape)
 
     def _of_columns(self, d_leaves) -> dict[tuple[int, int], Array]:
         """The gradients of what was read, by pool and column."""

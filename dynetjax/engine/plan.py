@@ -345,8 +345,7 @@ def _fuse(
     size, leaving = tape, []
     for (wires, made), part in zip(several, parts, strict=True):
         if part.learns and not full:
-            about = made.lanes, made.capacities
-            left, size = leave(scope, wires, *about, size, places)
+            left, size = leave(scope, wires, made, size, places)
             part = replace(part, left=left)
         leaving.append(part)
     numbers = sum(room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)

@@ -13,6 +13,7 @@ from dynetjax.dims import Shape
 from dynetjax.engine.body import Read, Wiring
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import Places
+from dynetjax.engine.program import Program
 from dynetjax.engine.structure import Scope
 from dynetjax.ops.registry import MAP, REDUCE
 
@@ -38,14 +39,10 @@ class Left(NamedTuple):
 
 
 def leave(
-    scope: Scope,
-    wires: Wiring,
-    lanes: int,
-    capacities: tuple[int, ...],
-    size: int,
-    places: Places,
+    scope: Scope, wires: Wiring, program: Program, size: int, places: Places
 ) -> tuple[tuple[Left, ...], int]:
     """What a component leaves, on a tape of this size; and its size with the pulls."""
+    lanes, capacities = program.lanes, program.capacities
     starts: dict[int, int] = {}
     found: dict[int, tuple[list[tuple[int, ...]], list[int]]] = {}
     for slot, alike, reads in _leaves(wires):

@@ -256,10 +256,11 @@ _ones = np.ones(0, np.int64)
 def ones(count: int) -> np.ndarray:
     """As many ones, not to be written to."""
     global _ones
-    if len(_ones) < count:
-        _ones = np.ones(2 * count, np.int64)
-        _ones.flags.writeable = False
-    return _ones[:count]
+    found = _ones  # another thread may replace it
+    if len(found) < count:
+        found = _ones = np.ones(2 * count, np.int64)
+        found.flags.writeable = False
+    return found[:count]
 
 
 def _number_older(tiling: Tiling, graph: ComputationGraph) -> None:
