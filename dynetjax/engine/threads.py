@@ -1,19 +1,20 @@
 """XLA's threads and Python's: who makes way, and who waits awake.
 
-XLA hands the kernels of a program to as many threads as there are cores, whatever
-their size, and a thread that has nothing to do looks for work for a while. On few
-cores such threads take the place of the one that builds the next graph. As batch work
-(``SCHED_BATCH``) they do not when they wake up; large products still have every core.
+XLA has as many threads that begin programs, and that run kernels, as there are cores,
+and one that has nothing to do looks for work for a while. On few cores such threads
+take the place of the one that builds the next graph. As batch work (``SCHED_BATCH``)
+they do not when they wake up; large products still have every core.
 """
 
 import os
 import sys
+import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-WORKERS = "tf_XLAEigen"  # what XLA calls them
+WORKERS = "tf_XLAEigen"  # what XLA calls those that run kernels
 LOOKS = 600  # of a sixth of a microsecond, before it is better to sleep
 
 
@@ -23,9 +24,13 @@ def stand_back() -> None:
     tasks = Path("/proc/self/task")
     if sys.platform != "linux" or not tasks.is_dir():
         return
+    nameless = Path("/proc/self/comm").read_text()  # those that begin programs
+    python = {str(thread.native_id) for thread in threading.enumerate()}
     for task in tasks.iterdir():
         with suppress(OSError):  # the thread is gone, or somebody forbids it
-            if (task / "comm").read_text().startswith(WORKERS):
+            name = (task / "comm").read_text()
+            nobodys = name == nameless and task.name not in python
+            if nobodys or name.startswith(WORKERS):
                 parameters = os.sched_param(0)
                 os.sched_setscheduler(int(task.name), os.SCHED_BATCH, parameters)
 

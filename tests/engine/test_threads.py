@@ -2,25 +2,55 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import threads
-from dynetjax.engine.threads import WORKERS
+from dynetjax.engine import threads as module
+from dynetjax.engine.threads import WORKERS, stand_back
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has batch work")
-def test_the_workers_of_xla_are_batch_work():
-    assert dy.tanh(dy.scalarInput(0)).value() == 0
-    policies = {
-        os.sched_getscheduler(int(task.name))
-        for task in Path("/proc/self/task").iterdir()
-        if (task / "comm").read_text().startswith(WORKERS)
-    }
-    assert policies == {os.SCHED_BATCH}
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+class TestBatchWork:
+    """What XLA's threads do, and not what Python's do."""
+
+    def test_workers(self):
+        assert dy.tanh(dy.scalarInput(0)).value() == 0
+        policies = {
+            os.sched_getscheduler(number)
+            for number, name in self.threads().items()
+            if name.startswith(WORKERS)
+        }
+        assert policies == {os.SCHED_BATCH}
+
+    def test_nameless_threads(self):
+        """Those that begin programs have no name; a thread of Python's has none."""
+        done = threading.Event()
+        python = threading.Thread(target=done.wait)
+        python.start()
+        try:
+            stand_back.__wrapped__()
+            nameless = Path("/proc/self/comm").read_text()
+            policies = {
+                number: os.sched_getscheduler(number)
+                for number, name in self.threads().items()
+                if name == nameless
+            }
+        finally:
+            done.set()
+            python.join()
+        ours = {policies.pop(python.native_id), policies.pop(os.getpid())}
+        assert ours == {os.SCHED_OTHER}
+        for other in threading.enumerate():
+            policies.pop(other.native_id, None)
+        assert set(policies.values()) == {os.SCHED_BATCH}
+
+    def threads(self):
+        """The names of the threads of this process, by number."""
+        tasks = [*Path("/proc/self/task").iterdir()]
+        return {int(task.name): (task / "comm").read_text() for task in tasks}
 
 
 class Late:
@@ -36,13 +66,13 @@ class Late:
 
 @pytest.mark.parametrize(
     ("cores", "at", "looks"),
-    [(2, 1, 1), (2, 7, 7), (2, 10**6, threads.LOOKS), (1, 7, 0)],
+    [(2, 1, 1), (2, 7, 7), (2, 10**6, module.LOOKS), (1, 7, 0)],
 )
 def test_small_arrays_are_waited_for_awake(monkeypatch, cores, at, looks):
     """For a while, and where XLA has a core of its own."""
-    monkeypatch.setattr(threads, "_has_spare_core", lambda: cores > 1)
+    monkeypatch.setattr(module, "_has_spare_core", lambda: cores > 1)
     late = Late(at)
-    threads.stay_awake_for(late)
+    module.stay_awake_for(late)
     assert late.looks == looks
 
 
@@ -50,4 +80,4 @@ def test_a_core_to_spare():
     cores = os.cpu_count()
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
-    assert threads._has_spare_core() == (cores > 1)
+    assert module._has_spare_core() == (cores > 1)
