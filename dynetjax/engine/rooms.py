@@ -9,8 +9,8 @@ that are filling up grow with it; and what is small beside the others has room t
 from functools import lru_cache
 from typing import NamedTuple
 
-LEAST, MOST_AT_FIRST = 128, 1024  # rows
-LEAST_OF_LOOP = 256  # one sentence fills every other lane
+LEAST, MOST_AT_FIRST = 256, 2048  # rows
+LEAST_OF_LOOP = 512  # one sentence fills every other lane
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
 FILLING_UP = 3  # times what is needed is more than there is room for

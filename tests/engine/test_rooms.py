@@ -33,7 +33,7 @@ def test_chunks_of_lanes_divide_every_size():
 def test_known_sizes_are_taken_again():
     rooms, rows = Rooms(), {0: Row(400), 1: Row(4)}
     large = rooms.settle({0: 400, 1: 70}, rows)
-    assert large == {0: 512, 1: 1024}
+    assert large == {0: 1024, 1: 2048}
     assert rooms.settle({0: 190, 1: 20}, rows) == large
     assert rooms.settle({0: 20}, rows) == large
 
@@ -61,13 +61,13 @@ def test_arrays_grow_together():
 
 def test_only_what_is_filling_up_grows_with_another():
     rooms, rows = Rooms(), dict.fromkeys(range(3), Row(400))
-    assert rooms.settle({0: 120, 1: 80, 2: 40}, rows) == {0: 128, 1: 128, 2: 128}
-    assert rooms.settle({0: 140, 1: 80, 2: 40}, rows) == {0: 512, 1: 512, 2: 128}
+    assert rooms.settle({0: 240, 1: 160, 2: 80}, rows) == {0: 256, 1: 256, 2: 256}
+    assert rooms.settle({0: 280, 1: 160, 2: 80}, rows) == {0: 1024, 1: 1024, 2: 256}
 
 
 def test_loops_have_more_room_at_first():
     rooms, rows = Rooms(), {0: Row(400, LEAST_OF_LOOP), 1: Row(400)}
-    assert rooms.settle({0: 120, 1: 60}, rows) == {0: 256, 1: 128}
+    assert rooms.settle({0: 240, 1: 120}, rows) == {0: 512, 1: 256}
 
 
 @pytest.mark.parametrize("row_bytes", [512, 40_000])
