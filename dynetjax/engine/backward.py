@@ -6,9 +6,10 @@ gradient of all lanes at once, in chunks, outside the loop.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +60,11 @@ def scattered_pools(body: Body, left: tuple[Left, ...] = ()) -> list[int]:
     return sorted({pool for column, pool in columns.items() if column not in pulled})
 
 
-class Source(NamedTuple):
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["starts"]
+)
+@dataclass(frozen=True)
+class Source:
     """Where gradients of a pool's rows are.
 
     Attributes:
@@ -109,7 +114,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
         sources = [[Source(a) for a in arrays] for arrays in above]
         return run(uniforms, pools, kept, sources, given_back, tape)[:2]
 
-    return Compiled(rows, "given_back")
+    return Compiled(rows, "given_back", program.small)
 
 
 def backward_rows(

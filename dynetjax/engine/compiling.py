@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -31,6 +31,7 @@ _QUICKLY = {
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
 }
+_UNDIVIDED = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 _waiting: deque[tuple["Compiled", Any]] = deque()
 _lock = threading.Lock()
@@ -44,17 +45,28 @@ def compile_well_at_once(on: bool) -> None:
     _at_once = on
 
 
+def options_for(small: bool) -> dict[str, Any]:
+    """Options for a program; if it is `small`, no kernel is divided among threads."""
+    return _small_options(jax.default_backend()) if small else {}
+
+
+@cache
+def _small_options(backend: str) -> dict[str, Any]:
+    return _known(_UNDIVIDED) if backend == "cpu" else {}
+
+
 @cache
 def _quick_options(backend: str) -> dict[str, Any]:
-    """Options with which XLA compiles quickly, of those that it knows."""
-    if backend != "cpu":
-        return {}
+    """Options with which XLA compiles quickly."""
+    return _known(_QUICKLY) if backend == "cpu" else {}
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """Those options that XLA knows."""
     with beside_the_runs():
-        if _knows(_QUICKLY):
-            return _QUICKLY
-        return {
-            name: value for name, value in _QUICKLY.items() if _knows({name: value})
-        }
+        if _knows(options):
+            return options
+        return {name: value for name, value in options.items() if _knows({name: value})}
 
 
 def _knows(options: dict[str, Any]) -> bool:
@@ -72,18 +84,21 @@ class Compiled:
     Args:
         run: pure.
         donated: names of its arguments that are donated.
+        small: none of its kernels is worth dividing among threads.
     """
 
     __slots__ = ("_best", "_born", "_good", "_left", "_preparing")
 
-    def __init__(self, run: Callable, donated: str):
-        self._best = self._good = jax.jit(run, donate_argnames=donated)
+    def __init__(self, run: Callable, donated: str, small: bool = False):
+        made = partial(jax.jit, run, donate_argnames=donated)
+        always = options_for(small)
+        self._best = self._good = made(compiler_options=always)
         self._preparing: threading.Thread | None = None
-        options = {} if _at_once else _quick_options(jax.default_backend())
+        quickly = {} if _at_once else _quick_options(jax.default_backend())
         self._born = 0.0  # when it was first run
-        self._left = HOT if options else 0  # runs until it is hot
-        if options:
-            self._best = jax.jit(run, donate_argnames=donated, compiler_options=options)
+        self._left = HOT if quickly else 0  # runs until it is hot
+        if quickly:
+            self._best = made(compiler_options=quickly | always)
 
     def __call__(self, *args: Any) -> Any:
         if self._left:

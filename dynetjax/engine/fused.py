@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.engine.apart import caller
 from dynetjax.engine.backward import Source, backward_rows, room, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
@@ -140,7 +141,7 @@ class Fusion:
     def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts."""
         scratch = scratch_for(self.number, partial(_large, self.number))
-        *found, lent = fused_backward(self.number, root)(*args, scratch.lend())
+        lent, *found = fused_backward(self.number, root)(*args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)
 
@@ -226,6 +227,11 @@ def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
     return [[*islice(rest, len(several))] for several in shapes]
 
 
+def are_small(parts: tuple[Part, ...]) -> bool:
+    """Whether a program of these parts is left to one thread."""
+    return all(part.program.small for part in parts)
+
+
 @lru_cache(maxsize=KEPT)
 def fused_forward(number: int, keeping: bool) -> Compiled:
     """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
@@ -235,6 +241,8 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
+    small = are_small(parts)
+    call = caller(small)
 
     def run(uniforms, given, tape, lent):
         shapes = _kept(parts, keeping)
@@ -244,8 +252,8 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
         for k, part in enumerate(parts):
             written = part.program.written
             mine = [pools[n] for n in part.pools]
-            component = forward_rows(part.program, (), keeping, part.start)
-            arrays, kept[k] = component(
+            arrays, kept[k] = call(
+                forward_rows(part.program, (), keeping, part.start),
                 [uniforms[n] for n in part.uniforms],
                 [pool for p, pool in enumerate(mine) if p not in written],
                 [mine[p] for p in written],
@@ -257,19 +265,22 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
                 pools[part.pools[p]] = array
         return pools, kept
 
-    return Compiled(run, "lent")
+    return Compiled(run, "lent", small)
 
 
 @lru_cache(maxsize=KEPT)
 def fused_backward(number: int, root: int) -> Compiled:
     """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
-    The results are gradients of the number at `row` of the pool `root`: of pools by
-    number, where they were scattered; of uniforms by number; and of the rows of each
-    part that looks rows up; and the arrays that were `lent`, donated.
+    The results are the arrays that were `lent`, donated, which come first, as the first
+    results of their shapes take their places; and gradients of the number at `row` of
+    the pool `root`: of pools by number, where they were scattered; of uniforms by
+    number; and of the rows of each part that looks rows up.
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
+    small = are_small(parts)
+    call = caller(small)
 
     def run(row, uniforms, pools, kept, tape, lent):
         seed = jnp.zeros_like(pools[root]).at[row].set(1.0)
@@ -280,11 +291,11 @@ def fused_backward(number: int, root: int) -> Compiled:
             reached = any(map(found.has, [part.pools[p] for p in part.program.written]))
             if part.learns and reached:
                 inside = uniforms, pools, kept[k], tape, used[k]
-                used[k] = _step_back(k, part, *inside, found)
+                used[k] = _step_back(k, part, call, *inside, found)
         several = [*chain.from_iterable(used)]
-        return found.scattered, found.weights, found.tables, several
+        return several, found.scattered, found.weights, found.tables
 
-    return Compiled(run, "lent")
+    return Compiled(run, "lent", small)
 
 
 @dataclass
@@ -315,15 +326,15 @@ class _Found:
 
 
 def _step_back(
-    k: int, part: Part, uniforms, pools, kept, tape, lent, found: _Found
+    k: int, part: Part, call, uniforms, pools, kept, tape, lent, found: _Found
 ) -> list[Array]:
     """Add a component's gradients; returns the buffers that it was lent."""
     program = part.program
     body = program.body
     into = scattered_pools(body, part.left)
     fresh = tuple(p for p in into if part.pools[p] not in found.scattered)
-    run = backward_rows(program, fresh, part.start, part.left)
-    arrays, learned, left, used = run(
+    arrays, learned, left, used = call(
+        backward_rows(program, fresh, part.start, part.left),
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,

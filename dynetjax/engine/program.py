@@ -25,6 +25,7 @@ Array = Any
 
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
+SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
 TILE = 8  # rows and columns of a weight that are transposed at once
 
 
@@ -48,6 +49,11 @@ class Program:
     def size(self) -> tuple[Body, int, tuple[int, ...]]:
         """What tells it from other programs of its body, and the body."""
         return self.body, self.width, (self.lanes, *self.capacities)
+
+    @property
+    def small(self) -> bool:
+        """Whether all results of a trip are."""
+        return self.width * self.body.largest <= SMALL
 
     @property
     def head(self) -> int:
@@ -115,7 +121,7 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
     run = forward_rows(program, fresh, keeping)
-    return Compiled(run, "shared_pools")
+    return Compiled(run, "shared_pools", program.small)
 
 
 def forward_rows(

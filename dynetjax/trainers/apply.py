@@ -16,6 +16,8 @@ tests/trainers/test_update.py, which looks at the memory a compiled update needs
 """
 
 from collections.abc import Callable
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -23,12 +25,15 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
+from dynetjax.engine.apart import Call, few_at_once
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.sparse import Rows, densify
 
 Rule: TypeAlias = optax.GradientTransformationExtraArgs
 Table: TypeAlias = Any  # an array, or one with a factor
+
+SOME, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts
 
 
 class Step(NamedTuple):
@@ -50,17 +55,27 @@ class Step(NamedTuple):
 
 
 def apply_block(
-    rule: Rule, step: Step, gradients: list[Any], state: Any, values: list[Any]
+    rule: Rule,
+    call: Call,
+    step: Step,
+    gradients: list[Any],
+    state: Any,
+    values: list[Any],
 ) -> tuple[list[Any], Any]:
     """The values and the state after the rule was applied to joined parameters."""
 
     def changed():
         change, new_state = _change(rule, step, join(gradients), state, join(values))
         parts = split(change, [value.shape for value in values])
-        several = zip(values, parts, strict=True)
-        return [(value + part) * step.kept for value, part in several], new_state
+        moved = partial(_moved, step)
+        return [*chain(*few_at_once(call, moved, values, parts))], new_state
 
     return if_accepted(step, changed, lambda: (values, state))
+
+
+def _moved(step: Step, values: list[Any], changes: list[Any]) -> list[Any]:
+    several = zip(values, changes, strict=True)
+    return [(value + change) * step.kept for value, change in several]
 
 
 def apply_everywhere(
@@ -89,26 +104,44 @@ def apply_rows(
 ) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to the touched rows.
 
-    Padding reads zeros and writes nothing.
+    Some at a time, as far as there are any: most gradients have room for many more.
+    On other devices than a CPU all at once, as `if_accepted` says.
     """
-    ids, values = gradient
     array, factor = split_table(table)
-    old, old_state = jax.tree.map(
-        lambda x: x.at[ids].get(mode="fill", fill_value=0), (array, state)
-    )
-    shown = old if factor is None else old * factor
-    change, new_state = _change(rule, step, values, old_state, shown)
-    written = jnp.where(step.accepted, ids, len(array))
-    if factor is None:
-        new, left = old + change, None
+    room = len(gradient.ids)
+    some = max(SOME, room // MOST_TIMES)
+
+    def next_ones(k, stored):
+        ids, values = [lax.dynamic_slice_in_dim(x, k * some, some) for x in gradient]
+        if room % some:  # the last ones were cut out with some before them
+            first = jnp.minimum(k * some, room - some)
+            ids = jnp.where(first + jnp.arange(some) < k * some, len(array), ids)
+        return of_these(ids, values, stored)
+
+    def of_these(ids, values, stored):
+        old, old_state = jax.tree.map(
+            lambda x: x.at[ids].get(mode="fill", fill_value=0), stored
+        )
+        shown = old if factor is None else old * factor
+        change, new_state = _change(rule, step, values, old_state, shown)
+        new = old + (change if factor is None else change / factor)
+        written = jnp.where(step.accepted, ids, len(array))
+        return jax.tree.map(
+            lambda x, changed: x.at[written].set(changed, mode="drop"),
+            stored,
+            (new, new_state),
+        )
+
+    if room <= some or jax.default_backend() != "cpu":
+        new_array, new_state = of_these(*gradient, (array, state))
     else:
-        new, left = old + change / factor, factor * step.kept
-        left = jnp.where(step.accepted, left, factor)
-    new_array, new_state = jax.tree.map(
-        lambda x, changed: x.at[written].set(changed, mode="drop"),
-        (array, state),
-        (new, new_state),
-    )
+        real = gradient.ids < len(array)
+        end = jnp.max(jnp.where(real, jnp.arange(1, room + 1), 0))
+        times = (end + some - 1) // some
+        new_array, new_state = lax.fori_loop(0, times, next_ones, (array, state))
+    left = factor
+    if factor is not None:
+        left = jnp.where(step.accepted, factor * step.kept, factor)
     return like_table(table, new_array, left), new_state
 
 

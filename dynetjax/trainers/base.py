@@ -10,6 +10,7 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
-from dynetjax.trainers.members import Census, Members
+from dynetjax.trainers.members import SMALL, Census, Members
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
@@ -92,7 +93,8 @@ class Trainer(OnFile):
             )
         super().__init__(learning_rate)
         self._collection, self._numbers = m, numbers
-        self._states, self._compiled = self._way(rule)
+        self._states, compiled = self._way(rule)
+        self._compiled = cache(compiled)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
         self._sent: _Sent | None = None
@@ -151,7 +153,8 @@ class Trainer(OnFile):
 
     def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
         step = min(self._updates + 1, _LAST_COUNT)
-        values, targets, norm = self._compiled(
+        update = self._compiled(small=_is_small(members, dense))
+        targets, values, norm = update(
             knobs(self._learning_rate, self._threshold, step, decay),
             [[s.values for s in block] for block in members.blocks],
             self._states.targets(members),
@@ -270,6 +273,14 @@ class Trainer(OnFile):
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate
+
+
+def _is_small(members: Members, dense: tuple[bool, ...]) -> bool:
+    """Whether an update changes few numbers; of tables with rows, it does."""
+    if not members.small:
+        return False
+    pairs = zip(members.tables, dense, strict=True)
+    return not any(d and math.prod(s.shape) > SMALL for s, d in pairs)
 
 
 def _take_gradients(members: Members) -> dict[Any, Any]:

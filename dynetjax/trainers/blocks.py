@@ -162,9 +162,9 @@ def _split(state, shapes):
 
 def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:
     """For a rule that works number by number: parameters may lie end to end."""
-    return Way(States(rule, join=True), compiled_update(rule))
+    return Way(States(rule, join=True), partial(compiled_update, rule))
 
 
 def by_tensor(rule: optax.GradientTransformationExtraArgs) -> Way:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
-    return Way(States(rule, join=False), compiled_update(rule, by_tensor=True))
+    return Way(States(rule, join=False), partial(compiled_update, rule, by_tensor=True))

@@ -1,5 +1,6 @@
 """Who takes part in an update, and how."""
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -7,6 +8,8 @@ from typing import Any, NamedTuple
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
+
+SMALL = 1 << 17  # numbers that are changed at once
 
 Block = tuple[DenseStorage, ...]
 Arrange = Callable[[Sequence[DenseStorage]], tuple[Block, ...]]
@@ -20,12 +23,14 @@ class Members(NamedTuple):
         tables: tables that are updated.
         frozen: parameters that count in the norm, and stay as they are.
         frozen_tables: likewise.
+        small: the blocks have few numbers.
     """
 
     blocks: tuple[Block, ...]
     tables: list[TableStorage]
     frozen: list[DenseStorage]
     frozen_tables: list[TableStorage]
+    small: bool = True
 
 
 class Census:
@@ -84,7 +89,9 @@ class Census:
             tables, frozen_tables = _apart(self.tables, flags[split:])
             blocks = self._arrange(updated)
             self._flags = flags
-            self._members = Members(blocks, tables, frozen, frozen_tables)
+            sizes = [sum([math.prod(s.shape) for s in block]) for block in blocks]
+            small = max(sizes, default=0) <= SMALL
+            self._members = Members(blocks, tables, frozen, frozen_tables, small)
         return self._members
 
 

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-FEW = 256  # rows, which are found faster by comparing each with each
-
 
 class Gradient(NamedTuple):
     """The gradient of a table as an update gets it.
@@ -52,8 +50,7 @@ def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
     """
     ordered = jnp.sort(rows)
     first = jnp.append(True, ordered[1:] != ordered[:-1])
-    method = "compare_all" if len(rows) <= FEW else "scan"
-    slots = jnp.searchsorted(ordered, rows, method=method)
+    slots = jnp.searchsorted(ordered, rows)
     return jnp.where(first, ordered, size), jnp.where(rows < size, slots, len(rows))
 
 

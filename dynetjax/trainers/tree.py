@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import DictKey, register_static
 
+from dynetjax.engine.apart import caller
 from dynetjax.errors import explain
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.sparse import densify
-from dynetjax.trainers.update import Targets, agreed
+from dynetjax.trainers.update import Targets, agreed, jitted
 from dynetjax.trainers.way import Take, Way, require_shape
 
 
@@ -124,17 +125,21 @@ def _by_path(state: Any) -> dict[str, Any]:
 
 def as_tree(rule: optax.GradientTransformation) -> Way:
     """For a transformation of all parameters at once."""
-    return Way(TreeStates(rule), compiled_tree_update(rule))
+    return Way(TreeStates(rule), functools.partial(compiled_tree_update, rule))
 
 
 @functools.lru_cache(maxsize=32)
-def compiled_tree_update(tx: optax.GradientTransformation) -> Callable:
+def compiled_tree_update(
+    tx: optax.GradientTransformation, small: bool = False
+) -> Callable:
     """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
     rule = optax.with_extra_args_support(tx)
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
         (state,), (names,) = targets.states, targets.table_states
-        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
+        step, norm, for_tables = agreed(
+            caller(small), numbers, targets, gradients, frozen_sizes
+        )
         tree = {n: v for n, [v] in zip(names.parameters, values, strict=True)}
         grads = dict(zip(names.parameters, gradients.blocks, strict=True))
         slopes = {n: g for n, [g] in grads.items()}
@@ -163,11 +168,9 @@ def compiled_tree_update(tx: optax.GradientTransformation) -> Callable:
             for n, table in zip(names.tables, targets.tables, strict=True)
         ]
         new_state = _merged(step, state, new_part, written)
-        return new, Targets([new_state], tables, [names]), norm
+        return Targets([new_state], tables, [names]), new, norm
 
-    return jax.jit(
-        update, donate_argnames="targets", static_argnames=("dense", "frozen_sizes")
-    )
+    return jitted(update, small)
 
 
 _PAST = 2**31 - 1  # a row that no table has

@@ -7,7 +7,7 @@ are not, for a graph may still hold them.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from dynetjax.engine.apart import Call, caller, few_at_once
+from dynetjax.engine.compiling import options_for
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -65,13 +67,16 @@ def knobs(
 
 @functools.lru_cache(maxsize=32)
 def compiled_update(
-    rule: optax.GradientTransformationExtraArgs, by_tensor: bool = False
+    rule: optax.GradientTransformationExtraArgs,
+    by_tensor: bool = False,
+    small: bool = False,
 ) -> Any:
     """``(knobs, values, targets, gradients, dense, frozen_sizes)``, compiled.
 
     Args:
         rule: see `dynetjax.trainers.apply`.
         by_tensor: the rule looks at whole parameters, or rows of tables.
+        small: it changes few numbers.
 
     Args of the result:
         knobs: see `knobs`.
@@ -81,19 +86,19 @@ def compiled_update(
         dense: per updated table, whether the rule goes to all rows. Static.
         frozen_sizes: rows of each table in ``gradients.frozen_tables``. Static.
     Returns:
-        new values, new targets, and the norm of all gradients together.
+        new targets, which come first, as the first results of their shapes take the
+        places of what is donated; new values; and the norm of all gradients together.
     """
-
-    of_rows = by_row(rule) if by_tensor else rule
+    of_rows, call = by_row(rule) if by_tensor else rule, caller(small)
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
+        step, norm, for_tables = agreed(call, numbers, targets, gradients, frozen_sizes)
         blocks = [
-            apply_block(rule, step, *of_one)
+            call(functools.partial(apply_block, rule, call), step, *of_one)
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
         tables = [
-            (apply_everywhere if to_all else apply_rows)(of_rows, step, *of_one)
+            call(functools.partial(_how(to_all), of_rows), step, *of_one)
             for to_all, *of_one in zip(
                 dense, for_tables, targets.table_states, targets.tables, strict=True
             )
@@ -103,31 +108,55 @@ def compiled_update(
             tables=[table for table, _ in tables],
             table_states=[state for _, state in tables],
         )
-        return [new for new, _ in blocks], new_targets, norm
+        return new_targets, [new for new, _ in blocks], norm
 
+    return jitted(update, small)
+
+
+def jitted(update: Callable, small: bool) -> Any:
+    """An update, to be compiled; `small` ones are not divided among threads."""
     return jax.jit(
-        update, donate_argnames="targets", static_argnames=("dense", "frozen_sizes")
+        update,
+        donate_argnames="targets",
+        static_argnames=("dense", "frozen_sizes"),
+        compiler_options=options_for(small),
     )
 
 
+def _how(to_all: bool) -> Callable:
+    return apply_everywhere if to_all else apply_rows
+
+
 def agreed(
-    numbers: Any, targets: Targets, gradients: Gradients, frozen_sizes: Sequence[int]
+    call: Call,
+    numbers: Any,
+    targets: Targets,
+    gradients: Gradients,
+    frozen_sizes: Sequence[int],
 ) -> tuple[Step, Any, list[Any]]:
     """What an update is about, the norm, and the gradients of tables."""
     sizes = [len(split_table(t)[0]) for t in targets.tables]
-    for_tables = _add_up(gradients.tables, sizes)
-    for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
-    norm = _norm([*gradients.blocks, gradients.frozen, for_tables, for_frozen_tables])
+    for_tables = _add_up(call, gradients.tables, sizes)
+    for_frozen_tables = _add_up(call, gradients.frozen_tables, frozen_sizes)
+    dense = [*gradients.blocks, gradients.frozen]
+    norm = _norm(call, [*dense, for_tables, for_frozen_tables])
     return _step(numbers, norm), norm, for_tables
 
 
-def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
-    return [add_up(g, size) for g, size in zip(gradients, sizes, strict=True)]
+def _add_up(call: Call, gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
+    return [
+        call(functools.partial(add_up, size=size), gradient)
+        for gradient, size in zip(gradients, sizes, strict=True)
+    ]
 
 
-def _norm(gradients: list[list[Any]]) -> jax.Array:
-    squares = [squared_norm(g) for group in gradients for g in group]
-    return jnp.sqrt(sum(squares, jnp.float32(0)))
+def _norm(call: Call, gradients: list[list[Any]]) -> jax.Array:
+    several = [g for group in gradients for g in group]
+    return jnp.sqrt(sum(few_at_once(call, _squares, several), jnp.float32(0)))
+
+
+def _squares(gradients: list[Any]) -> jax.Array:
+    return sum(map(squared_norm, gradients), jnp.float32(0))
 
 
 def _step(numbers: Any, norm: Any) -> Step:

@@ -49,11 +49,12 @@ class Way(NamedTuple):
 
     Attributes:
         states: keeps the state.
-        compiled: see `dynetjax.trainers.update.compiled_update`.
+        compiled: the update, given whether it is ``small``; see
+            `dynetjax.trainers.update.compiled_update`.
     """
 
     states: States
-    compiled: Any
+    compiled: Callable[..., Any]
 
 
 def require_shape(array: Any, shape: Shape) -> Any:

@@ -1,12 +1,16 @@
 """Buffers that are used again: what an earlier run left in them is never read."""
 
 import gc
+import re
 
+import jax
 import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import scratch
+from dynetjax.engine import fused, scratch
+from dynetjax.engine.compiling import shape_of
+from dynetjax.engine.fused import fused_backward
 from dynetjax.engine.run import Run
 
 CLASSES, SIZE = 20_000, 3
@@ -188,3 +192,34 @@ def test_a_dropped_graph_is_freed_at_once(uses):
     finally:
         gc.enable()
     assert not runs
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+def test_each_lent_array_comes_back_in_its_own_place(monkeypatch):
+    """Not in that of another result of its shape, for which XLA would copy all."""
+    seen = []
+
+    def watched(number, root):
+        program = fused_backward(number, root)
+
+        def run(*args):
+            shapes = jax.tree.map(shape_of, args)
+            seen.append((program._best.lower(*shapes).compile(), len(args[-1])))
+            return program(*args)
+
+        return run
+
+    monkeypatch.setattr(fused, "fused_backward", watched)
+    pc = dy.ParameterCollection()
+    table = pc.add_lookup_parameters((9, 64))
+    W = pc.add_parameters((64, 64))
+    dy.renew_cg()
+    rows = [dy.tanh(W * table[k % 9]) for k in range(200)]
+    dy.squared_norm(dy.esum(rows)).backward()
+    ((program, lent),) = seen
+    (pairs,) = re.findall(r"input_output_alias={(.*?) }, ", program.as_text())
+    found = re.findall(r"{(\d+)}: \((\d+),", pairs)
+    places = [(int(result), int(argument)) for result, argument in found]
+    assert len(places) == lent > 0
+    first = places[0][1]
+    assert places == [(k, first + k) for k in range(lent)]

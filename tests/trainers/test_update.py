@@ -45,7 +45,7 @@ class TestTableEverywhere:
             values = random.randn(len(rows), SIZE).astype(np.float32) * 3
             dense = np.zeros(expected.shape)
             dense[rows] = values
-            _, now, norm = compiled_update(RULE)(
+            now, _, norm = compiled_update(RULE)(
                 knobs(0.1, 5.0, t), [], now, rows_gradient(rows, values), (True,), ()
             )
             np.testing.assert_allclose(norm, np.linalg.norm(dense), rtol=1e-6)
@@ -61,7 +61,42 @@ class TestTableEverywhere:
             )
 
 
+@pytest.mark.parametrize(
+    ("size", "room", "touched"),
+    [
+        (7, 4, 2),
+        (7, 0, 0),
+        (500, 128, 37),
+        (500, 128, 0),
+        (500, 600, 100),
+        (100, 300, 100),
+    ],
+)
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_rows_some_at_a_time(monkeypatch, platform, size, room, touched):
+    """Every touched row changes once, in whatever parts, and no other."""
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    update = compiled_update.__wrapped__(RULE)
+    random = np.random.RandomState(3)
+    expected = random.randn(size, SIZE)
+    rule, now = Adam(expected.shape, rate=0.1), targets(expected)
+    for t in range(1, 4):
+        rows = np.full(room, size)
+        values = random.randn(room, SIZE).astype(np.float32)
+        which = random.permutation(size)[:touched]
+        rows[random.permutation(room)[:touched]] = which
+        dense = np.zeros(expected.shape)
+        dense[rows[rows < size]] = values[rows < size]
+        now, _, norm = update(
+            knobs(0.1, 5.0, t), [], now, rows_gradient(rows, values), (False,), ()
+        )
+        np.testing.assert_allclose(norm, np.linalg.norm(dense), rtol=1e-5)
+        clipped = clip_factor([dense], 5.0) * dense[which]
+        expected[which] -= rule.direction(clipped, which, t)
+        np.testing.assert_allclose(now.tables[0], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "small on cpu", "gpu"])
 class TestRefused:
     """A norm of NaN changes no bit, by a branch or by a choice per number."""
 
@@ -72,7 +107,7 @@ class TestRefused:
         now = targets(random.randn(ROWS, SIZE), random)
         before = on_host(now)
         bad = rows_gradient([1, 4], np.array([[1, 2, 3], [4, np.nan, 5]], np.float32))
-        _, after, norm = update(knobs(0.1, 5.0, 7), [], now, bad, (everywhere,), ())
+        after, _, norm = update(knobs(0.1, 5.0, 7), [], now, bad, (everywhere,), ())
         assert np.isnan(norm)
         for old, new in zip(before, on_host(after), strict=True):
             assert old.tobytes() == new.tobytes()
@@ -84,7 +119,7 @@ class TestRefused:
         state = jax.tree.map(lambda x: x + 0.5, RULE.init(jnp.zeros(6)))
         before = on_host([values, state])
         gradients = [jnp.array([number, 1.0]), jnp.ones((2, 2))]
-        new_values, after, _ = update(
+        after, new_values, _ = update(
             knobs(0.1, 5.0, 7),
             [values],
             Targets([state], [], []),
@@ -100,13 +135,14 @@ class TestRefused:
         update = self.update(monkeypatch, platform)
         g = rows_gradient([2], np.ones((1, SIZE), np.float32))
         table = np.zeros((ROWS, SIZE))
-        _, after, _ = update(knobs(0.1, 5.0, 1), [], targets(table), g, (True,), ())
+        after, _, _ = update(knobs(0.1, 5.0, 1), [], targets(table), g, (True,), ())
         table[2] = -Adam((SIZE,), rate=0.1).direction(np.ones(SIZE), np.arange(SIZE), 1)
         np.testing.assert_allclose(after.tables[0], table, rtol=1e-5)
 
     def update(self, monkeypatch, platform):
-        monkeypatch.setattr(jax, "default_backend", lambda: platform)
-        return compiled_update.__wrapped__(RULE)
+        small = platform.startswith("small")
+        monkeypatch.setattr(jax, "default_backend", lambda: platform.split()[-1])
+        return compiled_update.__wrapped__(RULE, small=small)
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
@@ -126,6 +162,14 @@ class TestMemory:
         values, state = jnp.zeros(self.SHAPE), RULE.init(jnp.zeros(4096 * 128))
         g = Gradients([[jnp.ones(self.SHAPE)]], [], [], [])
         self.check(0.1, [[values]], Targets([state], [], []), g, ())
+
+    def test_parameter_of_the_shape_of_a_table(self):
+        """The first results of a shape take the places of what is donated."""
+        values, state = jnp.zeros(self.SHAPE), RULE.init(jnp.zeros(4096 * 128))
+        _, tables, table_states = targets(jnp.zeros(self.SHAPE))
+        rows = rows_gradient(np.arange(64), jnp.ones((64, 128)))
+        g = rows._replace(blocks=[[jnp.ones(self.SHAPE)]])
+        self.check(0.2, [[values]], Targets([state], tables, table_states), g, (False,))
 
     def check(self, arrays, values, now, gradients, dense):
         numbers = knobs(0.1, 5.0, 1)

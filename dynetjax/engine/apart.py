@@ -1,0 +1,53 @@
+"""Small programs on a CPU: kernels that one thread runs, one after the other.
+
+XLA divides a kernel among threads by an estimate that counts all of a pool where a few
+rows are gathered; and where more than eight kernels wait for nothing, it wakes a thread
+for some of them. To wake a thread takes longer than many a kernel. So a program whose
+kernels are all small is compiled without the former, and its parts are functions that
+are not inlined: each is one kernel for its caller, and has few that are ready at once.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+try:
+    from jax.experimental.xla_metadata import set_xla_metadata
+except ImportError:  # it is younger than the oldest JAX that programs run with
+    set_xla_metadata = None  # type: ignore[assignment]
+
+FEW = 6  # kernels that are ready at once
+
+Call = Callable[..., Any]
+
+
+def apart(fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)`` of arrays, as a function that XLA does not inline on a CPU."""
+    if set_xla_metadata is None or jax.default_backend() != "cpu":
+        return fn(*args)
+
+    def inside(*args: Any) -> Any:
+        with set_xla_metadata(inlineable="true"):  # for the functions that it calls
+            return fn(*args)
+
+    with set_xla_metadata(inlineable="false"):
+        return jax.jit(inside)(*args)
+
+
+def together(fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)``, inlined."""
+    return fn(*args)
+
+
+def caller(small: bool) -> Call:
+    """How the parts of a program are called, if its kernels are all small, or not."""
+    return apart if small else together
+
+
+def few_at_once(call: Call, fn: Callable[..., Any], *lists: list[Any]) -> list[Any]:
+    """What `fn` returns for a few members of the lists after the other, by `call`."""
+    return [
+        call(fn, *[several[k : k + FEW] for several in lists])
+        for k in range(0, len(lists[0]), FEW)
+    ]
