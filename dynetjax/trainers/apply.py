@@ -70,7 +70,10 @@ def apply_block(
         moved = partial(_moved, step)
         return [*chain(*few_at_once(call, moved, values, parts))], new_state
 
-    return if_accepted(step, changed, lambda: (values, state))
+    def unchanged():  # values that came out as they are would be copied in any case
+        return [jnp.where(step.accepted, 0.0, value) for value in values], state
+
+    return if_accepted(step, changed, unchanged)
 
 
 def _moved(step: Step, values: list[Any], changes: list[Any]) -> list[Any]:
