@@ -108,7 +108,7 @@ class Archive:
 
     def take(self, pool: int, rows: np.ndarray) -> Array:
         """A copy of some rows."""
-        return _take(self.arrays[pool], rows)
+        return take_rows(self.arrays[pool], rows)
 
     def read(self, pool: int, row: int, count: int) -> np.ndarray:
         """A copy of some rows on the host."""
@@ -143,7 +143,7 @@ def copied(pool: Array, row: int, count: int) -> np.ndarray:
 
 
 _insert = jax.jit(put, donate_argnums=0)
-_take = jax.jit(take)
+take_rows = jax.jit(take)
 
 
 @partial(jax.jit, static_argnums=2)

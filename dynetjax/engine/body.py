@@ -209,7 +209,7 @@ def _cell(
         table,
         macro.shape,
         pools.number(scope.pools[macro.id]),
-        full or macro.id in scope.differentiable,
+        (full and macro.form != INPUT) or macro.id in scope.differentiable,
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from dynetjax.engine.archive import Archive, archive
+from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import Draws, SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.hosted import Host, Hosted, compute_here
@@ -14,7 +15,7 @@ from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan, tidy_plans
-from dynetjax.engine.run import Backward, Run, host_sees_device
+from dynetjax.engine.run import Run, host_sees_device
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms, add_up
@@ -26,6 +27,7 @@ from dynetjax.ops.rules import CHANGED
 
 Part = Run | Increment | Hosted
 
+MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
 
@@ -252,6 +254,8 @@ class Engine:
         """Backward through the whole graph, by the run that computed it if one did."""
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
+        if isinstance(run, Run) and not full and _divides(run, graph, node):
+            return self._in_two(graph, state, run, node)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
             if graph.changes != len(CHANGED):  # all is computed again in any case
                 state.forget()
@@ -271,6 +275,25 @@ class Engine:
         if early is not None and early.run is run and early.node is node:
             return early
         return _send_back(run, node, full)
+
+    def _in_two(
+        self, graph: ComputationGraph, state: State, run: Run, node: Expression
+    ) -> Backward:
+        """Backward through a run of what came after the first one, and that one."""
+        if not run.keeping:
+            run = run.again()
+            run.forward(keeping=True)
+        later = _run_from(run, state.parts[1:2], node)
+        if later is None:
+            with phase("plan"):
+                tiling, plan = _plan(graph, state, run.stop, [node])
+            later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
+            later.forward(keeping=True)
+        run.plan.scope.trained = True
+        rest = [part for part in state.parts if part.stop > later.stop]
+        state.parts, state.early = [run, later, *rest], None
+        count(graphs=2)
+        return _send_back(later, node, full=False)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -292,8 +315,16 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
+        origin = last.run.origin
+        if origin is not None:
+            origin.plan.scope.divides = False
         apart = not node.rule.sums or node.index in graph.held
-        if not apart or _has_no_rows(node) or node.args[0] >= last.run.stop:
+        if (
+            origin is not None
+            or not apart
+            or _has_no_rows(node)
+            or node.args[0] >= last.run.stop
+        ):
             state.last = last = self._with_rows(graph, state, last, node)
         while last.run.needs_pool(node.args[0]):
             state.last = last = self._with_rows(graph, state, last, node)
@@ -325,6 +356,14 @@ def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> N
             graph.store(node)
 
 
+def _run_from(origin: Run, parts: list[Part], node: Expression) -> Run | None:
+    """The one of some parts that is a run on from `origin` and computed a node."""
+    for part in parts:
+        if isinstance(part, Run) and part.origin is origin:
+            return part if node.args[0] < part.stop else None
+    return None
+
+
 def _plan(
     graph: ComputationGraph,
     state: State,
@@ -338,6 +377,18 @@ def _plan(
         if found is not None:
             return found
         _settle(graph, state, asked)
+
+
+def _divides(run: Run, graph: ComputationGraph, node: Expression) -> bool:
+    """Whether a backward from a node takes the first run as it is, and goes on from it.
+
+    If that is small beside the graph, all is computed once more in one run.
+    """
+    if node.args[0] < run.stop:
+        return False
+    if graph.changes != len(CHANGED) or not run.plan.scope.divides:
+        return False
+    return run.stop * MOST_TIMES >= len(graph.cells)
 
 
 def _start(part: Part) -> int:

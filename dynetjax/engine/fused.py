@@ -58,7 +58,7 @@ class Part:
     @property
     def learns(self) -> bool:
         """Whether a gradient comes back through it."""
-        return not self.given and any(c.differentiable for c in self.program.body.cells)
+        return any(c.differentiable for c in self.program.body.cells)
 
 
 def numbered(
@@ -124,13 +124,16 @@ class Fusion:
         pools, kept = run(uniforms, given, tape[: self.forth], scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def prepare_backward(self, root: int, uniforms: Any, tape: Any) -> None:
-        """Compile `fused_backward` of its parts beside other work, if it is new."""
+    def prepare_backward(self, pool: int, uniforms: Any, tape: Any) -> None:
+        """Compile `fused_backward` of its parts beside other work, if it is new.
+
+        It begins with one number of a pool.
+        """
         keeping = _keeps(self.number)
         shapes = [*map(_of_floats, _written(self.number, keeping))]
         count = len(self.pools)
-        fused_backward(self.number, root).prepare(
-            shape_of(np.int32(0)),
+        fused_backward(self.number, (Root(self.pools.index(pool)),)).prepare(
+            [Seed(shape_of(np.int32(0)))],
             jax.tree.map(shape_of, uniforms),
             shapes[:count],
             _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
@@ -138,10 +141,15 @@ class Fusion:
             [*map(_of_floats, _large(self.number))],
         )
 
-    def backward(self, root: int, *args: Any) -> tuple[dict, dict, dict]:
-        """Run `fused_backward` of its parts."""
+    def backward(
+        self, pools: Iterable[int], seeds: list["Seed"], *args: Any
+    ) -> tuple[dict, dict, dict]:
+        """Run `fused_backward` of its parts, from seeds in some of its pools."""
         scratch = scratch_for(self.number, partial(_large, self.number))
-        lent, *found = fused_backward(self.number, root)(*args, scratch.lend())
+        several = zip(pools, seeds, strict=True)
+        roots = tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
+        run = fused_backward(self.number, roots)
+        lent, *found = run(seeds, *args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)
 
@@ -268,23 +276,54 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
     return Compiled(run, "lent", small)
 
 
+class Seed(NamedTuple):
+    """Where a backward begins: rows of a pool, and their gradients.
+
+    Attributes:
+        rows: an array, some of which may be beyond the pool; or the row of one number.
+        gradients: of the rows; None for that number, of which it is 1.
+    """
+
+    rows: Any
+    gradients: Array | None = None
+
+    @property
+    def lanes(self) -> int:
+        """How many rows there are; 0 for one number."""
+        return 0 if self.gradients is None else len(self.rows)
+
+    def sown(self, pool: Array) -> Array:
+        """The gradients of all rows of a pool, if these are zeros without it."""
+        if self.gradients is None:
+            return pool.at[self.rows].set(1.0)
+        return pool.at[self.rows].add(self.gradients, mode="drop")
+
+
+class Root(NamedTuple):
+    """The pool of a seed, by number, and how many lanes the seed has."""
+
+    pool: int
+    lanes: int = 0
+
+
 @lru_cache(maxsize=KEPT)
-def fused_backward(number: int, root: int) -> Compiled:
-    """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
+def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
+    """``(seeds, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are the arrays that were `lent`, donated, which come first, as the first
-    results of their shapes take their places; and gradients of the number at `row` of
-    the pool `root`: of pools by number, where they were scattered; of uniforms by
-    number; and of the rows of each part that looks rows up.
+    results of their shapes take their places; and gradients that come of the seeds: of
+    pools by number, where they were scattered; of uniforms by number; and of the rows
+    of each part that looks rows up, or has them from an earlier run.
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
     small = are_small(parts)
     call = caller(small)
 
-    def run(row, uniforms, pools, kept, tape, lent):
-        seed = jnp.zeros_like(pools[root]).at[row].set(1.0)
-        found = _Found({root: seed})
+    def run(seeds, uniforms, pools, kept, tape, lent):
+        found = _Found({root.pool: jnp.zeros_like(pools[root.pool]) for root in roots})
+        for (pool, _), seed in zip(roots, seeds, strict=True):
+            found.scattered[pool] = seed.sown(found.scattered[pool])
         used = _dealt(lent, [*map(_large_of, parts)])
         for k in reversed(range(len(parts))):
             part = parts[k]
@@ -343,7 +382,7 @@ def _step_back(
         tape,
         lent,
     )
-    if body.cells[0].form == LOOKUP:
+    if body.cells[0].form in (LOOKUP, INPUT):
         found.tables[k] = arrays[0]
         return used
     found.scattered.update(

@@ -39,7 +39,7 @@ MOST_KEPT = 4096  # nodes of a plan that is kept
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
-_scopes: dict[frozenset[int], list[Scope]] = {}
+_scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
 _seen = 0  # of the rules that have changed
 _lock = threading.RLock()
 
@@ -185,7 +185,7 @@ def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
     try:
         return _lay_out(scope, tiling, roots, full)
     except BaseException:
-        _scopes[roots].remove(scope)  # its facts may be half taken in
+        _scopes[_key(tiling, roots)].remove(scope)  # its facts may be half taken in
         raise
 
 
@@ -194,13 +194,18 @@ def _scope_for(tiling: Tiling, roots: frozenset[int]) -> Scope:
 
     Graphs of another model have none in common: one program for both would be wasted.
     """
-    scopes = _scopes.setdefault(roots, [])
+    scopes = _scopes.setdefault(_key(tiling, roots), [])
     weighted = [macro for macro in tiling.nodes if MACROS[macro].weighted]
     for scope in scopes:
         if not weighted or any(map(scope.knows, weighted)):
             return scope
     scopes.append(Scope())
     return scopes[-1]
+
+
+def _key(tiling: Tiling, roots: frozenset[int]) -> tuple[frozenset[int], bool]:
+    """What graphs of a scope share: the later part of one is another thing."""
+    return roots, tiling.start > 0
 
 
 def _drop_outdated() -> None:

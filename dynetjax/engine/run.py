@@ -1,21 +1,16 @@
-"""Runs: a plan carried out, with its values and, after backward, its gradients."""
+"""Runs: a plan carried out, with its values."""
 
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, partial, wraps
-from itertools import chain
+from functools import cache, wraps
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.archive import Archive, copied
-from dynetjax.engine.backward import backward, scattered_pools
+from dynetjax.engine.archive import Archive, copied, take_rows
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
-from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
@@ -25,7 +20,7 @@ from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.ops.registry import IMPORT, INPUT
 
 Array = Any
 
@@ -55,7 +50,9 @@ class Run:
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
+        kept: these, by component, where components ran one by one.
         lent: the same arrays, where all components ran as one program; else None.
+        origin: an earlier run, whose rows this one reads; None if they are elsewhere.
         stop: one more than the number of the last node.
     """
 
@@ -66,18 +63,19 @@ class Run:
         uniforms: Uniforms,
         draws: Draws,
         archive: Archive | None = None,
+        origin: "Run | None" = None,
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
-        self.archive = archive
+        self.archive, self.origin = archive, origin
         self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = False
         self.lent: Pools | None = None
         self._tape: np.ndarray | None = None
         self._given: dict[int, Array] = {}
-        self._kept: dict[int, list[Array]] = {}
+        self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
@@ -108,7 +106,7 @@ class Run:
                     self._prepare_backward(fusion, ahead)
                 self._forward_fused(fusion)
             else:
-                self._kept = {s.part: self._forward(s) for s in self.plan.steps}
+                self.kept = {s.part: self._forward(s) for s in self.plan.steps}
         self._note()
 
     def _note(self) -> None:
@@ -131,14 +129,13 @@ class Run:
         start = self.plan.fusion.parts[step.part].start
         return tape[start : start + step.program.tape_size]
 
-    def tape_back(self, root: int) -> np.ndarray:
-        """The tape for a backward from `root`.
+    def tape_back(self, unused: np.ndarray) -> np.ndarray:
+        """The tape for a backward from something that these nodes are no part of.
 
-        What the root is not made of has a gradient of 0, which an infinite slope would
-        turn into NaN: its lanes are empty.
+        They have a gradient of 0, which an infinite slope would turn into NaN: their
+        lanes are empty.
         """
         assert self._tape is not None
-        unused = self.tiling.not_under(root - self.start, self.plan.ends)
         if not len(unused):
             return self._tape
         tape = self._tape.copy()
@@ -148,7 +145,7 @@ class Run:
     def _prepare_backward(self, fusion: Fusion, node: Expression) -> None:
         pool, _ = self.place(node.args[0])
         uniforms = self.uniforms.several(fusion.uniforms)
-        fusion.prepare_backward(fusion.pools.index(pool), uniforms, self._tape)
+        fusion.prepare_backward(pool, uniforms, self._tape)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
@@ -171,24 +168,25 @@ class Run:
         read, shared = [], []
         for p, name in enumerate(names):
             if p not in written:
-                read.append(self._pool(name, program.capacities[p]))
+                read.append(self.pool(name, program.capacities[p]))
             elif p not in fresh:
                 shared.append(self.pools[name])
         run = forward(program, fresh, self.keeping)
         given = self._given.get(step.part)
         assert self._tape is not None
         tape = self.part(self._tape, step)
-        arrays, kept = run(self._uniforms(step), read, shared, given, tape)
+        arrays, kept = run(self.uniforms_of(step), read, shared, given, tape)
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array
         return kept
 
-    def _pool(self, name: int, capacity: int) -> Array:
-        """A pool; empty if nothing in this graph writes it."""
+    def pool(self, name: int, capacity: int) -> Array:
+        """The array of a pool; empty if nothing in this graph writes it."""
         found = self.pools.get(name)
         return empty(capacity, MACROS[name].shape) if found is None else found
 
-    def _uniforms(self, step: Step) -> list[Array]:
+    def uniforms_of(self, step: Step) -> list[Array]:
+        """The arrays of the uniforms that a component reads."""
         return self.uniforms.several(tuple(step.wires.uniforms))
 
     def arrays(self) -> Iterable[Array]:
@@ -203,16 +201,37 @@ class Run:
 
     def _import(self, macro: int, lanes: int) -> Array:
         """Rows that were computed before, lane by lane."""
+        numbers = self.imported(macro)
+        if self.origin is not None:
+            pool, rows = self.origin.places(numbers)
+            return self.origin.take(pool, self.in_lanes(macro, rows, lanes))
         assert self.archive is not None
-        places = self.tapes.lanes(macro)
+        rows = np.array([self.archive.row[n] for n in numbers.tolist()])
+        pool = pool_of(MACROS[macro].shape)
+        return self.archive.take(pool, self.in_lanes(macro, rows, lanes))
+
+    def imported(self, macro: int) -> np.ndarray:
+        """The numbers of the nodes whose rows an IMPORT macro stands for."""
         first = len(self.tiling) - len(self.tiling.older)
-        numbers = self.tiling.older[places.nodes - first].tolist()
-        rows = places.spread(np.array([self.archive.row[n] for n in numbers]))
+        return self.tiling.older[self.tapes.lanes(macro).nodes - first]
+
+    def in_lanes(
+        self, macro: int, rows: np.ndarray, lanes: int, rest: int = 0
+    ) -> np.ndarray:
+        """The rows of a macro's nodes by lanes, given the first of each node."""
+        places = self.tapes.lanes(macro)
+        rows = places.spread(rows)
         if places.element is not None:
             rows = rows + places.element
-        chosen = np.zeros(lanes, np.int32)
-        chosen[places.at] = rows
-        return self.archive.take(pool_of(MACROS[macro].shape), chosen)
+        found = np.full(lanes, rest, np.int32)
+        found[places.at] = rows
+        return found
+
+    def take(self, pool: int, rows: np.ndarray) -> Array:
+        """A copy of some rows of a pool."""
+        if host_sees_device():
+            return np.asarray(self.pools[pool])[rows]
+        return take_rows(self.pools[pool], rows)
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
@@ -230,6 +249,11 @@ class Run:
         row = self.plan.layout.row[number - self.start]
         return self.plan.pools[self.macro(number)], int(row)
 
+    def places(self, numbers: np.ndarray) -> tuple[int, np.ndarray]:
+        """Pool and first rows of nodes of one macro."""
+        rows = self.plan.layout.row[numbers - self.start]
+        return self.plan.pools[self.macro(numbers[0])], rows
+
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
@@ -243,128 +267,6 @@ class Run:
         pool, row = self.place(number)
         seen = self._seen.get(pool)
         return None if seen is None else seen[row : row + batch]
-
-
-class Backward:
-    """The gradients of one node of one number, through one run.
-
-    Attributes:
-        number: of the node among the stored ones.
-        reached: the parameters that nodes up to it read, but for constant ones.
-        touched: of every lookup up to it: kind id of the table, row ids, gradients.
-    """
-
-    def __init__(self, run: Run, node: Expression, full: bool):
-        self.run, self.node, self.full = run, node, full
-        self.gradients: dict[int, Array] = {}
-        self.weights: dict[int, list[Array]] = {}
-        self.number: int = node.args[0]
-        self._tape = run.tape_back(self.number)
-        place = run.place(self.number)
-        self.tables: list[tuple[Step, Array]] = []
-        if run.lent is not None:
-            self._fused(run.lent, *place)
-        else:
-            self._step_by_step(*place)
-        self.reached = reached_from(node, run.tiling)
-        self.touched = [*self._touched()]
-
-    def _fused(self, lent: Pools, pool: int, row: int) -> None:
-        run = self.run
-        fusion = run.plan.fusion
-        gradients, weights, tables = fusion.backward(
-            fusion.pools.index(pool),
-            np.int32(row),
-            run.uniforms.several(fusion.uniforms),
-            lent.pools,
-            lent.kept,
-            self._tape,
-        )
-        self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
-        self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
-        self.tables = [
-            (step, tables[step.part]) for step in run.plan.steps if step.part in tables
-        ]
-
-    def _step_by_step(self, pool: int, row: int) -> None:
-        steps = self.run.plan.steps
-        shape = MACROS[pool].shape
-        self.gradients[pool] = _seed(row, self.run.plan.layout.room[pool], shape)
-        for step in reversed(steps):
-            self._step(step)
-
-    @timed
-    def _step(self, step: Step) -> None:
-        run = self.run
-        body = step.wires.body
-        names = step.wires.pools
-        if not run.plan.fusion.parts[step.part].learns:
-            return
-        if all(names[p] not in self.gradients for p in step.program.written):
-            return
-        into = scattered_pools(body)
-        fresh = tuple(p for p in into if names[p] not in self.gradients)
-        known = self.gradients
-        above = [
-            [known[names[p]]] if names[p] in known and p not in into else []
-            for p in step.program.written
-        ]
-        back = [self.gradients[names[p]] for p in into if p not in fresh]
-        pools = [
-            run._pool(name, c)
-            for name, c in zip(names, step.program.capacities, strict=True)
-        ]
-        arrays, weights = backward(step.program, fresh)(
-            run._uniforms(step),
-            pools,
-            run._kept[step.part],
-            above,
-            back,
-            run.part(self._tape, step),
-        )
-        if body.cells[0].form == LOOKUP:
-            self.tables.append((step, arrays[0]))
-            return
-        for p, array in zip(into, arrays, strict=True):
-            self.gradients[names[p]] = array
-        for n, gradient in zip(step.program.learned, weights, strict=True):
-            self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
-
-    def arrays(self) -> Iterable[Array]:
-        """What was computed so far."""
-        return [*self.gradients.values(), *chain(*self.weights.values())]
-
-    def rows(self, number: int, batch: int) -> np.ndarray:
-        """The gradient of a stored node, ``[batch, *shape]``."""
-        run = self.run
-        macro = run.macro(number)
-        pool, row = run.place(number)
-        reached = self.full or macro in run.plan.differentiable
-        if number == self.number or (reached and pool in self.gradients):
-            return read_rows(self.gradients[pool], row, batch)
-        return np.zeros((batch, *MACROS[macro].shape), np.float32)
-
-    def _touched(self) -> Iterable[tuple[int, np.ndarray, Array]]:
-        run = self.run
-        for step, values in self.tables:
-            macro = step.wires.macros[0]
-            table = MACROS[macro].kinds[0]
-            lanes = run.tapes.lanes(macro)
-            ids = np.full(step.program.lanes, table.shape[0], np.int32)
-            found = run.tapes.row_ids(lanes)
-            cells, root = run.tiling.cells, self.node.index
-            if cells[int(lanes.nodes[-1])].index <= root:
-                ids[lanes.at] = found
-            else:
-                indices = [cells[n].index for n in lanes.nodes.tolist()]
-                reached = lanes.spread(np.array(indices) <= root)
-                ids[lanes.at[reached]] = found[reached]
-            yield table.id, ids, values
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _seed(row: int, capacity: int, shape: Shape) -> Array:
-    return jnp.zeros((capacity, *shape)).at[row].set(1.0)
 
 
 @cache

@@ -27,7 +27,7 @@ from dynetjax.engine.habits import Habit
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
-from dynetjax.ops.registry import MAP, REDUCE
+from dynetjax.ops.registry import IMPORT, MAP, REDUCE
 from dynetjax.ops.rules import Rule
 
 NONE, APART, CROWD = range(3)  # readers of a row: one; several leaves; several lanes
@@ -57,6 +57,7 @@ class Scope:
             in them.
         trained: a backward has followed a forward.
         habit: whether it follows where a value was read.
+        divides: a backward from later nodes goes on through the run at hand.
         fused: how often all components were made into one program.
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
@@ -66,7 +67,7 @@ class Scope:
         registers: leaf slot -> producing macro.
         twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
         pools: macro -> representative of the macros whose rows share its pool.
-        differentiable: macros whose results depend on a parameter.
+        differentiable: macros whose results depend on a parameter, or may do so.
         loop_of: per macro, the index of its component if that is cyclic, else -1.
         group_of: per macro, the number of its group; `component_of_group` tells the
             index of the component that it is in.
@@ -78,6 +79,7 @@ class Scope:
         self.version = 0
         self.trained = False
         self.habit = Habit()
+        self.divides = True
         self.tries = 0
         self.hoisted = 0
         self.fused = 0
@@ -339,9 +341,7 @@ class Scope:
         self.pools = {m: union.find(m) for m in self._ranks}
 
     def _find_differentiable(self) -> None:
-        found = {
-            m for m in self._ranks if any(not kind.constant for kind in MACROS[m].kinds)
-        }
+        found = {m for m in self._ranks if _learns(MACROS[m])}
         grown = True
         while grown:
             grown = False
@@ -351,6 +351,11 @@ class Scope:
                     found.add(owner)
                     grown = True
         self.differentiable = found
+
+
+def _learns(macro: Macro) -> bool:
+    """Whether it reads a parameter, or stands for what may have read one earlier."""
+    return macro.form == IMPORT or any(not kind.constant for kind in macro.kinds)
 
 
 def _first_equal(macro: int, columns: np.ndarray, k: int) -> int | None:

@@ -8,7 +8,7 @@ How long it takes to plan a small graph is a matter of how many calls of NumPy t
 So the arrays are flat: one entry per row that is read, whichever macro reads it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
@@ -134,9 +134,9 @@ class Tiling:
         mine = self.macro_of[self.reader] == macro
         return self.read[mine].reshape(len(self.nodes[macro]), -1).T
 
-    def not_under(self, root: int, ends: np.ndarray) -> np.ndarray:
-        """The nodes that `root` is not made of; `ends` are all that no other reads."""
-        left = ends[ends != root].tolist()
+    def not_under(self, roots: Collection[int], ends: np.ndarray) -> np.ndarray:
+        """The nodes that no root is made of; `ends` are all that no other reads."""
+        left = [node for node in ends.tolist() if node not in roots]
         if not left:
             return np.zeros(0, np.int64)
         reader, _, read = self.reads()
@@ -149,7 +149,7 @@ class Tiling:
             found.append(node)
             for x in operands[first[node] : first[node + 1]]:
                 readers[x] -= 1
-                if not readers[x] and x != root:
+                if not readers[x] and x not in roots:
                     left.append(x)
         return np.array(found, np.int64)
 

@@ -5,8 +5,8 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import engine
+from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.habits import DOUBT, SURE, Habit
-from dynetjax.engine.run import Backward
 
 WORDS = [3, 1, 4, 1, 5]
 

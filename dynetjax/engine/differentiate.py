@@ -1,0 +1,202 @@
+"""Gradients: a run carried out backwards, and a later one before it."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from dynetjax.engine.backward import backward, scattered_pools
+from dynetjax.engine.fused import Pools, Seed
+from dynetjax.engine.gradients import reached_from
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.run import Run, read_rows, timed
+from dynetjax.engine.steps import Step
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+
+Array = Any
+Seeds = list[tuple[int, Seed]]  # each with its pool
+
+
+class Backward:
+    """The gradients of one node of one number, through the run that computed it.
+
+    Where that run reads rows of an earlier one, its `origin`, they go on through that.
+
+    Attributes:
+        number: of the node among the stored ones.
+        reached: the parameters that nodes up to it read, but for constant ones.
+        touched: of every lookup up to it: kind id of the table, row ids, gradients.
+        weights: of parameters and what is computed of them, by kind id.
+    """
+
+    def __init__(self, run: Run, node: Expression, full: bool):
+        self.run, self.node, self.full = run, node, full
+        self.number: int = node.args[0]
+        pool, row = run.place(self.number)
+        root = self.number - run.start
+        unused = run.tiling.not_under((root,), run.plan.ends)
+        back = _Way(run, [(pool, Seed(np.int32(row)))], unused)
+        self.gradients, self.weights = back.gradients, back.weights
+        self.touched = [*back.touched(node.index)]
+        self.reached = reached_from(node, run.tiling)
+        if run.origin is not None:
+            self._go_on(run.origin, back, unused)
+
+    def _go_on(self, origin: Run, back: "_Way", unused: np.ndarray) -> None:
+        """Through the run whose rows were read."""
+        self.reached |= reached_from(self.node, origin.tiling)
+        seeds = [*back.seeds(origin)]
+        if not seeds:
+            return
+        tiling = self.run.tiling
+        first = len(tiling) - len(tiling.older)
+        read = np.ones(len(tiling), bool)
+        read[unused] = False
+        roots = set((tiling.older[read[first:]] - origin.start).tolist())
+        earlier = _Way(origin, seeds, origin.tiling.not_under(roots, origin.plan.ends))
+        for kind, several in earlier.weights.items():
+            self.weights.setdefault(kind, []).extend(several)
+        self.touched += earlier.touched(self.node.index)
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The gradient of a stored node of this run, ``[batch, *shape]``."""
+        run = self.run
+        macro = run.macro(number)
+        pool, row = run.place(number)
+        reached = self.full or macro in run.plan.differentiable
+        if number == self.number or (reached and pool in self.gradients):
+            return read_rows(self.gradients[pool], row, batch)
+        return np.zeros((batch, *MACROS[macro].shape), np.float32)
+
+
+class _Way:
+    """One run backwards.
+
+    Attributes:
+        gradients: of pools, where they were scattered.
+        weights: see `Backward`.
+        sources: those whose rows have gradients, with these, lane by lane.
+    """
+
+    def __init__(self, run: Run, seeds: Seeds, unused: np.ndarray):
+        self.run = run
+        self.gradients: dict[int, Array] = {}
+        self.weights: dict[int, list[Array]] = {}
+        self.sources: list[tuple[Step, Array]] = []
+        self._tape = run.tape_back(unused)
+        if run.lent is not None:
+            self._fused(run.lent, seeds)
+        else:
+            self._step_by_step(seeds)
+
+    def _fused(self, lent: Pools, seeds: Seeds) -> None:
+        run = self.run
+        fusion = run.plan.fusion
+        gradients, weights, sources = fusion.backward(
+            *zip(*seeds, strict=True),
+            run.uniforms.several(fusion.uniforms),
+            lent.pools,
+            lent.kept,
+            self._tape,
+        )
+        self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
+        self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
+        self.sources = [
+            (step, sources[step.part])
+            for step in run.plan.steps
+            if step.part in sources
+        ]
+
+    def _step_by_step(self, seeds: Seeds) -> None:
+        steps, room = self.run.plan.steps, self.run.plan.layout.room
+        for pool, seed in seeds:
+            found = self.gradients.get(pool)
+            if found is None:
+                found = jnp.zeros((room[pool], *MACROS[pool].shape))
+            self.gradients[pool] = _sown(found, seed)
+        for step in reversed(steps):
+            self._step(step)
+
+    @timed
+    def _step(self, step: Step) -> None:
+        run = self.run
+        body = step.wires.body
+        names = step.wires.pools
+        if not run.plan.fusion.parts[step.part].learns:
+            return
+        if all(names[p] not in self.gradients for p in step.program.written):
+            return
+        into = scattered_pools(body)
+        fresh = tuple(p for p in into if names[p] not in self.gradients)
+        known = self.gradients
+        above = [
+            [known[names[p]]] if names[p] in known and p not in into else []
+            for p in step.program.written
+        ]
+        back = [self.gradients[names[p]] for p in into if p not in fresh]
+        pools = [
+            run.pool(name, c)
+            for name, c in zip(names, step.program.capacities, strict=True)
+        ]
+        arrays, weights = backward(step.program, fresh)(
+            run.uniforms_of(step),
+            pools,
+            run.kept[step.part],
+            above,
+            back,
+            run.part(self._tape, step),
+        )
+        if body.cells[0].form in (LOOKUP, INPUT):
+            self.sources.append((step, arrays[0]))
+            return
+        for p, array in zip(into, arrays, strict=True):
+            self.gradients[names[p]] = array
+        for n, gradient in zip(step.program.learned, weights, strict=True):
+            self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
+
+    def arrays(self) -> Iterable[Array]:
+        """What was computed so far."""
+        return [*self.gradients.values(), *chain(*self.weights.values())]
+
+    def touched(self, last: int) -> Iterable[tuple[int, np.ndarray, Array]]:
+        """See `Backward`; `last` is the index of its node."""
+        run = self.run
+        for step, values in self.sources:
+            macro = step.wires.macros[0]
+            if MACROS[macro].form != LOOKUP:
+                continue
+            table = MACROS[macro].kinds[0]
+            lanes = run.tapes.lanes(macro)
+            ids = np.full(step.program.lanes, table.shape[0], np.int32)
+            found = run.tapes.row_ids(lanes)
+            cells = run.tiling.cells
+            if cells[int(lanes.nodes[-1])].index <= last:
+                ids[lanes.at] = found
+            else:
+                indices = [cells[n].index for n in lanes.nodes.tolist()]
+                reached = lanes.spread(np.array(indices) <= last)
+                ids[lanes.at[reached]] = found[reached]
+            yield table.id, ids, values
+
+    def seeds(self, origin: Run) -> Iterable[tuple[int, Seed]]:
+        """What it found for rows that were read of an earlier run."""
+        run = self.run
+        for step, values in self.sources:
+            macro = step.wires.macros[0]
+            if MACROS[macro].form != IMPORT:
+                continue
+            numbers = run.imported(macro)
+            if origin.macro(numbers[0]) in origin.plan.differentiable:
+                pool, first = origin.places(numbers)
+                beyond = origin.plan.layout.room[pool]
+                lanes = step.program.lanes
+                yield pool, Seed(run.in_lanes(macro, first, lanes, beyond), values)
+
+
+@jax.jit
+def _sown(gradients: Array, seed: Seed) -> Array:
+    return seed.sown(gradients)

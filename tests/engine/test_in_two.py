@@ -1,0 +1,313 @@
+"""A backward from nodes that came after the first value was read.
+
+It takes what was computed first as it is, and goes on through it.
+"""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import engine, plan, stats
+from dynetjax.graph import current_graph
+
+RANDOM = np.random.RandomState(7)
+TABLE, W, V = (RANDOM.uniform(-1, 1, shape) for shape in [(5, 3), (3, 3), (2, 3)])
+WORDS = [0, 3, 1, 3, 4, 0, 2, 1, 1, 4]
+PAIRS = [(0, 9), (9, 9), (9, 2), (3, 4), (4, 3)]  # of states, some more than once
+STEP = 1e-6
+
+
+def loss_of(table, w, v):
+    """What `Reader.loss` computes."""
+    h, states = np.zeros(3), []
+    for word in WORDS:
+        h = np.tanh(w @ h + table[word])
+        states.append(h)
+    total = np.sum((w @ states[0]) ** 2) + np.sum(table[2] * states[5])
+    for a, b in PAIRS:
+        scores = v @ (states[a] * states[b])
+        total += np.log(np.sum(np.exp(scores))) - scores[1]
+    return total
+
+
+def gradients_of(loss, arrays):
+    """By central differences."""
+    found = [np.zeros(a.shape) for a in arrays]
+    for array, slopes in zip(arrays, found, strict=True):
+        for at in np.ndindex(*array.shape):
+            before = array[at]
+            ends = []
+            for array[at] in before + STEP, before - STEP:
+                ends.append(loss(*arrays))
+            array[at] = before
+            slopes[at] = (ends[0] - ends[1]) / (2 * STEP)
+    return found
+
+
+EXPECTED = gradients_of(loss_of, [TABLE.copy(), W.copy(), V.copy()])
+
+
+class Reader:
+    """Reads a sentence, looks at a score, and then goes on."""
+
+    def __init__(self):
+        self.pc = dy.ParameterCollection()
+        self.table = self.pc.lookup_parameters_from_numpy(TABLE)
+        self.w, self.v = map(self.pc.parameters_from_numpy, [W, V])
+
+    def states(self):
+        dy.renew_cg()
+        found = []
+        for word in WORDS:
+            x = self.table[word]
+            found.append(dy.tanh(self.w * found[-1] + x if found else x))
+        (self.v * found[-1]).npvalue()
+        return found
+
+    def loss(self, states):
+        parts = [
+            dy.pickneglogsoftmax(self.v * dy.cmult(states[a], states[b]), 1)
+            for a, b in PAIRS
+        ]
+        parts.append(dy.squared_norm(self.w * states[0]))
+        parts.append(dy.dot_product(self.table[2], states[5]))
+        return dy.esum(parts)
+
+    def forget(self):
+        """All gradients."""
+        for parameter in self.all():
+            parameter.scale_gradient(0)
+
+    def check(self, times=1):
+        found = [p.grad_as_array() for p in self.all()]
+        for slopes, expected in zip(found, EXPECTED, strict=True):
+            np.testing.assert_allclose(slopes, times * expected, rtol=1e-4, atol=1e-5)
+
+    def all(self):
+        return self.table, self.w, self.v
+
+
+@pytest.fixture
+def reader():
+    """The rules of its nodes are settled, and nothing is known of its habits."""
+    for scope in chain(*plan._scopes.values()):
+        scope.divides = True
+    found = Reader()
+    for _ in range(2):
+        found.loss(found.states()).value()
+    return found
+
+
+def settled(reader, graph):
+    """What a graph returns once its rules are settled; gradients are of that alone."""
+    for _ in range(3):
+        reader.forget()
+        dy.renew_cg()
+        found = graph()
+    return found
+
+
+def in_two():
+    """Whether the last backward was."""
+    first, *rest = current_graph().state.parts
+    return bool(rest) and getattr(rest[0], "origin", None) is first
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_gradients(reader, read):
+    """Of graph after graph: what is computed first is not computed again."""
+    for _ in range(3):
+        loss = reader.loss(reader.states())
+        if read:
+            loss.value()
+        first = current_graph().state.parts[0]
+        loss.backward()
+        assert in_two()
+    assert current_graph().state.parts[0] is first
+    reader.check(3)
+    assert loss.value() == pytest.approx(loss_of(TABLE, W, V), rel=1e-5)
+
+
+def test_component_by_component(reader, monkeypatch):
+    """As it is where components are timed."""
+    monkeypatch.setattr(stats, "_timing", True)
+    reader.loss(reader.states()).backward()
+    assert in_two()
+    reader.check()
+
+
+def test_again(reader):
+    """The second backward has all that it needs, up to where the graph has grown."""
+
+    def graph():
+        loss = reader.loss(reader.states())
+        loss.backward()
+        later = current_graph().state.parts[1:]
+        (loss * 3).value()
+        loss.backward()
+        again = current_graph().state.parts[1:]
+        (loss * 2).backward()
+        return later, again, current_graph().state.parts[1:]
+
+    later, again, at_last = settled(reader, graph)
+    assert in_two()
+    assert again[0] is later[0] is not at_last[0]
+    reader.check(4)
+
+
+def test_gradients_of_nodes(reader):
+    """Need all in one run, as do graphs after one whose nodes were asked for theirs."""
+    for time in 1, 2:
+        states = reader.states()
+        loss = reader.loss(states)
+        loss.backward()
+        assert in_two() == (time == 1)
+        slopes = states[9].gradient()
+        reader.check(time)
+    assert not in_two()
+
+    def of_state(state):
+        rest = [np.tanh(TABLE[0])]
+        for word in WORDS[1:9]:
+            rest.append(np.tanh(W @ rest[-1] + TABLE[word]))
+        total = 0.0
+        for a, b in PAIRS:
+            scores = V @ ([*rest, state][a] * [*rest, state][b])
+            total += np.log(np.sum(np.exp(scores))) - scores[1]
+        return total
+
+    (expected,) = gradients_of(of_state, [states[9].npvalue().astype(np.float64)])
+    np.testing.assert_allclose(slopes, expected, rtol=1e-4)
+
+
+def test_full(reader):
+    """Gradients flow to all that was given, so all is one run."""
+
+    def graph():
+        x = dy.inputVector([1.0, 2.0, 3.0])
+        h = dy.tanh(reader.w * x)
+        h.npvalue()
+        dy.dot_product(x, h).backward(full=True)
+        return x.gradient(), h.npvalue()
+
+    found, h = settled(reader, graph)
+    assert not in_two()
+    expected = h + W.T @ ((1 - h**2) * [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_later_part_is_much_larger(reader):
+    """All is computed once more, as one program."""
+    states = reader.states()
+    h = states[9]
+    for _ in range(engine.MOST_TIMES * len(current_graph().cells)):
+        h = dy.tanh(reader.w * h)
+    loss = dy.sum_elems(h)
+    loss.backward()
+    assert not in_two()
+
+
+def test_what_no_later_node_reads_has_no_part(reader):
+    """Its slope is infinite."""
+
+    def graph():
+        h = dy.tanh(reader.w * dy.inputVector([1.0, 2.0, 3.0]))
+        dead = dy.l2_norm(dy.cmult(h, dy.inputVector([0.0, 0.0, 0.0])))
+        dy.concatenate([h, dead]).npvalue()
+        dy.squared_norm(h).backward()
+
+    settled(reader, graph)
+    assert in_two()
+    h = np.tanh(W @ [1, 2, 3])
+    expected = np.outer(2 * h * (1 - h**2), [1, 2, 3])
+    np.testing.assert_allclose(reader.w.grad_as_array(), expected, rtol=1e-5)
+
+
+def test_constants(reader):
+    """What depends on no parameter has no gradient to go on with."""
+
+    def graph():
+        x = dy.tanh(dy.inputVector([0.1, 0.2, 0.3]))
+        y = dy.exp(x) + x
+        y.npvalue()
+        dy.dot_product(reader.w * y, y).backward()
+
+    settled(reader, graph)
+    assert in_two()
+    y = np.exp(np.tanh([0.1, 0.2, 0.3])) + np.tanh([0.1, 0.2, 0.3])
+    np.testing.assert_allclose(reader.w.grad_as_array(), np.outer(y, y), rtol=1e-5)
+
+
+def test_batches(reader):
+    """Some elements of what was computed first are read, some of them twice."""
+
+    def graph():
+        h = dy.lookup_batch(reader.table, [3, 1, 4])
+        for _ in range(6):
+            h = dy.tanh(reader.w * h)
+        h.npvalue()
+        chosen = dy.sum_batches(dy.squared_norm(dy.pick_batch_elems(h, [2, 0, 2])))
+        (chosen + dy.sum_elems(dy.pick_batch_elem(h, 1))).backward()
+
+    def expected(table, w):
+        rows = table
+        for _ in range(6):
+            rows = np.tanh(rows @ w.T)
+        return 2 * np.sum(rows[4] ** 2) + np.sum(rows[3] ** 2) + np.sum(rows[1])
+
+    settled(reader, graph)
+    assert in_two()
+    of_table, of_w = gradients_of(expected, [TABLE.copy(), W.copy()])
+    found = reader.table.grad_as_array(), reader.w.grad_as_array()
+    np.testing.assert_allclose(found[0], of_table, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], of_w, rtol=1e-4, atol=1e-6)
+
+
+def test_an_update_in_between(reader):
+    """The graph has the parameters that it began with."""
+    trainer = dy.SimpleSGDTrainer(reader.pc, 0.1)
+    loss = reader.loss(reader.states())
+    loss.backward()
+    trainer.update()
+    loss.backward()
+    reader.check()
+
+
+def test_going_back(reader):
+    """Nodes after a mark are other ones now."""
+    for _ in range(2):
+        states = reader.states()
+        dy.cg_checkpoint()
+        dy.squared_norm(states[9]).backward()
+        assert in_two()
+        dy.cg_revert()
+        reader.forget()
+        reader.loss(states).backward()
+    assert in_two()
+    reader.check()
+
+
+def test_lengths_compile_nothing(reader):
+    """As many programs for a few sentences as for all."""
+
+    def train(count):
+        dy.renew_cg()
+        states = [dy.tanh(reader.table[k % 5]) for k in range(count)]
+        for k in range(1, count):
+            states[k] = dy.tanh(reader.w * states[k - 1] + states[k])
+        (reader.v * states[-1]).npvalue()
+        loss = dy.esum(
+            [dy.pickneglogsoftmax(reader.v * h, k % 2) for k, h in enumerate(states)]
+        )
+        loss.value()
+        loss.backward()
+
+    for count in 9, 30, 12, 30:
+        train(count)
+    before = dy.stats().programs
+    for count in range(4, 30):
+        train(count)
+        assert in_two()
+    assert dy.stats().programs == before
