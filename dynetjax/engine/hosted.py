@@ -6,9 +6,8 @@ same functions of JAX, translated. What has no translation, what is random and w
 a batch is left to `engine/increments.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache, partial
-from itertools import chain, repeat
 from math import prod
 from typing import Any, NamedTuple
 
@@ -45,40 +44,45 @@ class Kernel(NamedTuple):
     """How the nodes of a macro are computed.
 
     Attributes:
-        compute: ``(node, what it reads, host) -> value``.
-        places: where a node's args name what it reads; None where that is all of them.
-        shapes: of what it reads.
+        compute: ``(node, host) -> value``.
+        listed: nodes read any number of rows, or elements of batches.
         work: numbers that it reads of parameters, and computes.
     """
 
-    compute: Callable[[Expression, list[np.ndarray], "Host"], Array]
-    places: tuple[int, ...] | None
-    shapes: tuple[Shape, ...]
+    compute: Callable[[Expression, "Host"], Array]
+    listed: bool
     work: int
 
 
-class Host(dict[int, np.ndarray]):
-    """The values of one graph's stored nodes that are on the host, by number."""
-
-    __slots__ = ("_arrays", "_rows", "_uniforms")
+class _Arrays(dict[tuple[int, ...], list[np.ndarray]]):
+    """The arrays of uniforms, by their ids."""
 
     def __init__(self, uniforms: Uniforms):
         self._uniforms = uniforms
-        self._arrays: dict[tuple[int, ...], list[np.ndarray]] = {}
+
+    def __missing__(self, kinds: tuple[int, ...]) -> list[np.ndarray]:
+        several = self._uniforms.several(kinds)
+        found = self[kinds] = [np.asarray(array) for array in several]
+        return found
+
+
+class Host(dict[int, np.ndarray]):
+    """The values of one graph's stored nodes that are on the host, by number.
+
+    Attributes:
+        uniforms: the arrays of these, by their ids.
+    """
+
+    __slots__ = ("_rows", "uniforms")
+
+    def __init__(self, uniforms: Uniforms):
+        self.uniforms = _Arrays(uniforms)
         self._rows: Rows | None = None
 
     def __missing__(self, number: int) -> np.ndarray:
         assert self._rows is not None
         value = self[number] = self._rows(number, 1)[0]
         return value
-
-    def uniforms(self, kinds: tuple[int, ...]) -> list[np.ndarray]:
-        """The arrays of uniforms that are known by their ids."""
-        found = self._arrays.get(kinds)
-        if found is None:
-            several = self._uniforms.several(kinds)
-            found = self._arrays[kinds] = [np.asarray(array) for array in several]
-        return found
 
     def forget(self, start: int, stop: int) -> None:
         """Have the values of nodes no more."""
@@ -96,30 +100,12 @@ class Host(dict[int, np.ndarray]):
         try:
             several = zip(cells, kernels, strict=True)
             for number, (cell, kernel) in enumerate(several, start):
-                self[number] = self._value(cell, kernel)
+                self[number] = kernel.compute(cell, self)
         except BaseException:
             self.forget(start, start + len(cells))
             raise
         finally:
             self._rows = None  # it may have this one
-
-    def _value(self, cell: Expression, kernel: Kernel) -> Array:
-        numbers = cell.inner
-        if kernel.places is not None:
-            numbers = tuple([numbers[place] for place in kernel.places])
-        if NOTHING in numbers:
-            read = self._with_zeros(numbers, kernel.shapes)
-        else:
-            read = [self[number] for number in numbers]
-        return kernel.compute(cell, read, self)
-
-    def _with_zeros(self, numbers: Sequence[int], shapes: Sequence[Shape]) -> list:
-        """The values of nodes, or of NOTHING."""
-        several = chain(shapes, repeat(shapes[-1]))
-        return [
-            np.zeros(shape, np.float32) if n == NOTHING else self[n]
-            for n, shape in zip(numbers, several, strict=False)
-        ]
 
 
 class Hosted:
@@ -162,7 +148,7 @@ def _kernels(cells: list[Expression]) -> list[Kernel] | None:
         kernel = _kernel(macro_of_rule(cell.rule) if macro < 0 else macro)
         if kernel is None or cell.lanes != 1:
             return None
-        if kernel.places is None and cell.data is not None:  # elements of a batch
+        if kernel.listed and cell.data is not None:  # elements of a batch
             return None
         found.append(kernel)
         work += kernel.work
@@ -173,21 +159,19 @@ def _kernels(cells: list[Expression]) -> list[Kernel] | None:
 def _kernel(number: int) -> Kernel | None:
     """How nodes of a macro are computed; None if that is not for the host."""
     macro = MACROS[number]
-    shapes = tuple(leaf.shape for leaf in macro.leaves)
     work = sum(prod(step.signature.shape) for step in macro.steps)
     if macro.form == MAP:
         try:
-            return _mapped(macro, shapes, work)
+            return _mapped(macro, work)
         except NotTranslatedError:
             return None
     compute = _OF_FORMS.get(macro.form)
     if compute is None:
         return None
-    places = None if macro.form in (REDUCE, JOIN) else ()
-    return Kernel(partial(compute, macro), places, shapes, work)
+    return Kernel(partial(compute, macro), macro.form in (REDUCE, JOIN), work)
 
 
-def _mapped(macro: Macro, shapes: tuple[Shape, ...], work: int) -> Kernel:
+def _mapped(macro: Macro, work: int) -> Kernel:
     """How nodes are computed whose macro is made of functions of JAX."""
     if any("k" in step.signature.op.runtime for step in macro.steps):
         raise NotTranslatedError("something random")
@@ -196,24 +180,42 @@ def _mapped(macro: Macro, shapes: tuple[Shape, ...], work: int) -> Kernel:
         owner = OWNERS.get(kind.source) if kind.is_parameter else None
         if owner is not None and owner.is_table:
             raise NotTranslatedError("a whole table")
-    fields = tuple(
+    shapes = [leaf.shape for leaf in macro.leaves]
+    fields = [
         (place, _TYPES[macro.steps[step].signature.op.runtime[field]])
         for (step, field), place in macro.fields.items()
-    )
+    ]
     floats = [*[kind.shape for kind in kinds], *shapes]
     arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in floats]
     arguments += [jax.ShapeDtypeStruct((), kind) for _, kind in fields]
     run = translated(_function(macro), *arguments)
     work += sum(prod(kind.shape) for kind in kinds)
     uniforms = tuple(kind.id for kind in kinds)
+    reads = [*zip(macro.places, shapes, strict=True)]
+    return Kernel(_caller(run, uniforms, reads, fields), False, work)
 
-    def compute(cell: Expression, read: list[np.ndarray], host: Host) -> Array:
-        for place, kind in fields:
-            given = cell.inner[place]
-            read.append(kind(given[0] if type(given) is list else given))
-        return run(*host.uniforms(uniforms), *read)
 
-    return Kernel(compute, tuple(macro.places), shapes, work)
+def _caller(
+    run: Callable[..., Array],
+    uniforms: tuple[int, ...],
+    reads: list[tuple[int, Shape]],
+    fields: list[tuple[int, type]],
+) -> Callable[[Expression, Host], Array]:
+    """`run` of what a node reads, and of its runtime data.
+
+    `reads` and `fields` tell where its args name them.
+    """
+    scope: dict[str, Any] = {"run": run, "uniforms": uniforms}
+    given = ["*host.uniforms[uniforms]"] if uniforms else []
+    for place, shape in reads:
+        scope[f"z{place}"] = np.zeros(shape, np.float32)
+        given.append(f"host[n] if (n := args[{place}]) != {NOTHING} else z{place}")
+    for place, kind in fields:
+        scope[f"t{place}"] = kind
+        given.append(f"t{place}(n[0] if type(n := args[{place}]) is list else n)")
+    lines = "args = node.inner", f"return run({', '.join(given)})"
+    exec("def call(node, host):\n    " + "\n    ".join(lines), scope)
+    return scope["call"]
 
 
 def _function(macro: Macro) -> Callable[..., Array]:
@@ -239,7 +241,7 @@ def _function(macro: Macro) -> Callable[..., Array]:
     return run
 
 
-def _row(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
+def _row(macro: Macro, cell: Expression, host: Host) -> Array:
     """The row of a table that a node reads, as it is now."""
     row = cell.data[0] if type(cell.data) is list else cell.data
     table = OWNERS.get(macro.kinds[0].source)
@@ -248,21 +250,31 @@ def _row(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
     return table.host_rows([row])[0]  # a copy: a view would keep it from being donated
 
 
-def _given(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
+def _given(macro: Macro, cell: Expression, host: Host) -> Array:
     """What the user gave."""
     return np.array(cell.data[0], np.float32)
 
 
-def _sum(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
-    return sum(read[1:], read[0])
+def _sum(macro: Macro, cell: Expression, host: Host) -> Array:
+    rows = _rows(macro, cell, host)
+    return sum(rows[1:], rows[0])
 
 
-def _side_by_side(macro: Macro, cell: Expression, read: list, host: Host) -> Array:
+def _side_by_side(macro: Macro, cell: Expression, host: Host) -> Array:
     """Rows as columns; those that are missing are zero."""
     axis = macro.steps[0].signature.static[1]
     shape = pad(macro.leaves[0].shape, axis + 1)
-    missing = [np.zeros(shape, np.float32)] * (FAN_IN - len(read))
-    return np.concatenate([*[x.reshape(shape) for x in read], *missing], axis)
+    rows = _rows(macro, cell, host)
+    missing = [np.zeros(shape, np.float32)] * (FAN_IN - len(rows))
+    return np.concatenate([*[x.reshape(shape) for x in rows], *missing], axis)
+
+
+def _rows(macro: Macro, cell: Expression, host: Host) -> list[np.ndarray]:
+    """All rows that a node reads."""
+    if NOTHING not in cell.inner:
+        return [host[n] for n in cell.inner]
+    zeros = np.zeros(macro.leaves[0].shape, np.float32)
+    return [zeros if n == NOTHING else host[n] for n in cell.inner]
 
 
 _OF_FORMS = {INPUT: _given, JOIN: _side_by_side, LOOKUP: _row, REDUCE: _sum}

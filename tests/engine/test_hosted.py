@@ -181,11 +181,11 @@ def test_interrupted(W, x, monkeypatch):
     y = dy.tanh(W * x)
     z = dy.square(y)
 
-    def interrupt(self, cell, kernel):
+    def interrupt(_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(hosted.Host, "_value", interrupt)
+        patch.setattr(np, "tanh", interrupt)
         with pytest.raises(KeyboardInterrupt):
             z.value()
     assert parts() == [Run]
