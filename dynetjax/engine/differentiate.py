@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.engine.backward import backward, scattered_pools
-from dynetjax.engine.fused import Pools, Seed
+from dynetjax.engine.fused import Pools
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.run import Run, read_rows, timed
+from dynetjax.engine.seeds import Seed
 from dynetjax.engine.steps import Step
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP

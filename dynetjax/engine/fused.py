@@ -23,10 +23,12 @@ from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed, weighted
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.places import Places
-from dynetjax.engine.program import Program, forward_rows
+from dynetjax.engine.program import Program, forward_rows, worth_turning
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
-from dynetjax.ops.registry import INPUT, LOOKUP
+from dynetjax.engine.seeds import Root, Seed
+from dynetjax.engine.turned import turned_over
+from dynetjax.ops.registry import INPUT, KINDS, LOOKUP
 
 Array = Any
 
@@ -96,6 +98,7 @@ class Fusion:
         number, number_forth: of `parts`, which are slower to look up; and of these
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
+        turned: parameters among the uniforms that are worth turning over.
     """
 
     parts: tuple[Part, ...]
@@ -108,20 +111,32 @@ class Fusion:
     runs: int = field(default=0)
     number: int = field(init=False)
     number_forth: int = field(init=False)
+    turned: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.number = _number(self.parts)
         self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
+        turned = {
+            part.uniforms[n] for part in self.parts for n in worth_turning(part.program)
+        }
+        kinds = self.uniforms
+        self.turned = tuple(n for n in sorted(turned) if KINDS[kinds[n]].is_parameter)
 
     def forward(
         self, keeping: bool, uniforms: list[Array], given: list[Array], tape: np.ndarray
     ) -> "Pools":
-        """Run `fused_forward` of its parts."""
+        """Run `fused_forward` of its parts.
+
+        Where no backward is to be expected, weights stay as they are for a while, and
+        are turned over once for all runs.
+        """
+        before = () if keeping else self.turned
         keeping = keeping and _keeps(self.number)
         use = self.number_forth, keeping
         scratch = scratch_for(use, partial(_written, *use))
-        run = fused_forward(*use)
-        pools, kept = run(uniforms, given, tape[: self.forth], scratch.lend())
+        run = fused_forward(*use, before)
+        turned = turned_over([uniforms[n] for n in before])
+        pools, kept = run(uniforms, turned, given, tape[: self.forth], scratch.lend())
         return Pools(pools, kept, scratch)
 
     def prepare_backward(self, pool: int, uniforms: Any, tape: Any) -> None:
@@ -142,7 +157,7 @@ class Fusion:
         )
 
     def backward(
-        self, pools: Iterable[int], seeds: list["Seed"], *args: Any
+        self, pools: Iterable[int], seeds: list[Seed], *args: Any
     ) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts, from seeds in some of its pools."""
         scratch = scratch_for(self.number, partial(_large, self.number))
@@ -241,18 +256,19 @@ def are_small(parts: tuple[Part, ...]) -> bool:
 
 
 @lru_cache(maxsize=KEPT)
-def fused_forward(number: int, keeping: bool) -> Compiled:
-    """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
+def fused_forward(number: int, keeping: bool, before: tuple[int, ...] = ()) -> Compiled:
+    """``(uniforms, turned, given, tape, lent) -> (pools, kept)``, compiled.
 
-    `given` has an array for each part whose rows are given; `kept` is a list per part;
-    `lent`, donated, are the arrays for both.
+    `turned` has the uniforms that were turned over `before`, by number; `given` has an
+    array for each part whose rows are given; `kept` is a list per part; `lent`,
+    donated, are the arrays for both.
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
     small = are_small(parts)
     call = caller(small)
 
-    def run(uniforms, given, tape, lent):
+    def run(uniforms, turned, given, tape, lent):
         shapes = _kept(parts, keeping)
         count = len(lent) - sum(map(len, shapes))
         pools, kept = lent[:count], _dealt(lent[count:], shapes)
@@ -260,9 +276,14 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
         for k, part in enumerate(parts):
             written = part.program.written
             mine = [pools[n] for n in part.pools]
+            over = {
+                n: turned[before.index(part.uniforms[n])]
+                for n in worth_turning(part.program)
+                if part.uniforms[n] in before
+            }
             arrays, kept[k] = call(
-                forward_rows(part.program, (), keeping, part.start),
-                [uniforms[n] for n in part.uniforms],
+                forward_rows(part.program, (), keeping, part.start, tuple(over)),
+                [over.get(n, uniforms[u]) for n, u in enumerate(part.uniforms)],
                 [pool for p, pool in enumerate(mine) if p not in written],
                 [mine[p] for p in written],
                 next(rows) if part.given else None,
@@ -274,36 +295,6 @@ def fused_forward(number: int, keeping: bool) -> Compiled:
         return pools, kept
 
     return Compiled(run, "lent", small)
-
-
-class Seed(NamedTuple):
-    """Where a backward begins: rows of a pool, and their gradients.
-
-    Attributes:
-        rows: an array, some of which may be beyond the pool; or the row of one number.
-        gradients: of the rows; None for that number, of which it is 1.
-    """
-
-    rows: Any
-    gradients: Array | None = None
-
-    @property
-    def lanes(self) -> int:
-        """How many rows there are; 0 for one number."""
-        return 0 if self.gradients is None else len(self.rows)
-
-    def sown(self, pool: Array) -> Array:
-        """The gradients of all rows of a pool, if these are zeros without it."""
-        if self.gradients is None:
-            return pool.at[self.rows].set(1.0)
-        return pool.at[self.rows].add(self.gradients, mode="drop")
-
-
-class Root(NamedTuple):
-    """The pool of a seed, by number, and how many lanes the seed has."""
-
-    pool: int
-    lanes: int = 0
 
 
 @lru_cache(maxsize=KEPT)

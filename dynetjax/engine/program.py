@@ -125,14 +125,19 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
 
 
 def forward_rows(
-    program: Program, fresh: tuple[int, ...], keeping: bool, at: int = 0
+    program: Program,
+    fresh: tuple[int, ...],
+    keeping: bool,
+    at: int = 0,
+    turned: tuple[int, ...] = (),
 ) -> Callable:
     """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that were
     there before; `fresh` ones start as zeros. `kept` are the results of contractions
     that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
-    component's tape begins at `at`.
+    component's tape begins at `at`. Of the uniforms that are worth turning over, those
+    that are named come `turned`.
     """
     body = program.body
     written = program.written
@@ -149,11 +154,11 @@ def forward_rows(
         kept = lent
         if kept is None:
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
-        turned = {n: turn_over(uniforms[n]) for n in turn}
+        over = {n: uniforms[n] if n in turned else turn_over(uniforms[n]) for n in turn}
 
         def step(t, state):
             mine, kept = state
-            here = [turned[n].T if n in turned else u for n, u in enumerate(uniforms)]
+            here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
             trip = program.trip(tape, at, t, here, given)
             everything = pools | mine
             leaves = trip.leaves([everything[p] for p in range(len(body.pools))])
@@ -190,7 +195,8 @@ def once_rows(program: Program, at: int = 0) -> Callable:
     return component
 
 
-def worth_turning(program: Program) -> list[int]:
+@cache
+def worth_turning(program: Program) -> tuple[int, ...]:
     """Weights of a narrow loop that are multiplied with vectors.
 
     The product of a few rows with a matrix kept as [in, out] is faster than with one
@@ -200,7 +206,7 @@ def worth_turning(program: Program) -> list[int]:
     body = program.body
     read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
     if program.width > TURN_WIDTH or read.isdisjoint(program.written):
-        return []
+        return ()
     found = {
         step.operands[0][1]
         for _, step in contractions(body)
@@ -208,7 +214,7 @@ def worth_turning(program: Program) -> list[int]:
         and len(step.shape) == 1
         and len(body.uniforms[step.operands[0][1]][0]) == 2
     }
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def turn_over(weight: Array) -> Array:

@@ -289,18 +289,20 @@ def test_going_back(reader):
     reader.check()
 
 
-def test_lengths_compile_nothing(reader):
+def test_lengths_compile_nothing():
     """As many programs for a few sentences as for all."""
+    pc = dy.ParameterCollection()
+    table = pc.add_lookup_parameters((5, 7))  # a size that no other test has
+    w, v = pc.add_parameters((7, 7)), pc.add_parameters((2, 7))
 
     def train(count):
         dy.renew_cg()
-        states = [dy.tanh(reader.table[k % 5]) for k in range(count)]
+        states = [dy.tanh(table[k % 5]) for k in range(count)]
         for k in range(1, count):
-            states[k] = dy.tanh(reader.w * states[k - 1] + states[k])
-        (reader.v * states[-1]).npvalue()
-        loss = dy.esum(
-            [dy.pickneglogsoftmax(reader.v * h, k % 2) for k, h in enumerate(states)]
-        )
+            states[k] = dy.tanh(w * states[k - 1] + states[k])
+        (v * states[-1]).npvalue()
+        scores = [v * h for h in states]
+        loss = dy.esum([dy.pickneglogsoftmax(x, k % 2) for k, x in enumerate(scores)])
         loss.value()
         loss.backward()
 

@@ -1,0 +1,101 @@
+"""Weights of loops are turned over once where no backward is to be expected."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import turned
+
+SIZE = 8
+WORDS = [3, 1, 2, 0, 2, 3, 1]
+
+
+class Reader:
+    """A recurrent net over a table."""
+
+    def __init__(self):
+        random = np.random.RandomState(3)
+        self.pc = dy.ParameterCollection()
+        rows, matrix = (
+            random.uniform(-1, 1, (4, SIZE)),
+            random.uniform(-1, 1, [SIZE] * 2),
+        )
+        self.table = self.pc.lookup_parameters_from_numpy(rows)
+        self.w = self.pc.parameters_from_numpy(matrix)
+
+    def read(self):
+        dy.renew_cg()
+        h = self.table[WORDS[0]]
+        for word in WORDS[1:]:
+            h = dy.tanh(self.w * h + self.table[word])
+        return h
+
+    def expected(self):
+        rows, matrix = self.table.as_array(), self.w.as_array()
+        h = rows[WORDS[0]]
+        for word in WORDS[1:]:
+            h = np.tanh(matrix @ h + rows[word])
+        return pytest.approx(h, rel=1e-5)
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """How many weights were turned over in each call."""
+    found, real = [], turned._turn_over
+
+    def counted(weights):
+        found.append(len(weights))
+        return real(weights)
+
+    monkeypatch.setattr(turned, "_turn_over", counted)
+    return found
+
+
+def test_once_for_many_runs(turns):
+    reader = Reader()
+    for _ in range(3):
+        assert reader.read().npvalue() == reader.expected()
+    assert turns == [1]
+
+
+@pytest.mark.parametrize("change", ["update", "set", "clip"])
+def test_a_weight_that_has_changed(turns, change):
+    reader = Reader()
+    trainer = dy.SimpleSGDTrainer(reader.pc, 0.5)
+    reader.read().npvalue()
+    if change == "update":
+        dy.squared_norm(reader.w * reader.table[1]).backward()
+        trainer.update()
+    elif change == "set":
+        reader.w.set_value(np.eye(SIZE))
+    else:
+        reader.w.clip_inplace(-0.3, 0.3)
+    for _ in range(2):
+        assert reader.read().npvalue() == reader.expected()
+    assert turns == [1, 1]
+
+
+def test_not_in_training(turns):
+    """A weight serves one run only."""
+    reader = Reader()
+    trainer = dy.SimpleSGDTrainer(reader.pc, 0.1)
+    for _ in range(3):
+        loss = dy.squared_norm(reader.read())
+        loss.value()
+        loss.backward()
+        trainer.update()
+    assert turns == []
+
+
+def test_the_cache_keeps_no_weight():
+    gc.collect()
+    before = len(turned._known)
+    reader = Reader()
+    reader.read().npvalue()
+    assert len(turned._known) == before + 1
+    reader.w.set_value(np.zeros((SIZE, SIZE)))
+    dy.renew_cg()
+    gc.collect()
+    assert len(turned._known) == before
