@@ -98,6 +98,7 @@ class Fusion:
         number, number_forth: of `parts`, which are slower to look up; and of these
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
+        kept: a run was to keep what backward needs.
         turned: parameters among the uniforms that are worth turning over.
     """
 
@@ -109,6 +110,7 @@ class Fusion:
     places: Places
     pool_bytes: int
     runs: int = field(default=0)
+    kept: bool = field(default=False)
     number: int = field(init=False)
     number_forth: int = field(init=False)
     turned: tuple[int, ...] = field(init=False)
@@ -128,11 +130,12 @@ class Fusion:
         """Run `fused_forward` of its parts.
 
         Where no backward is to be expected, weights stay as they are for a while, and
-        are turned over once for all runs.
+        are turned over once for all runs; but no program is made for that alone.
         """
-        before = () if keeping else self.turned
-        keeping = keeping and _keeps(self.number)
-        use = self.number_forth, keeping
+        self.kept |= keeping
+        keeps = _keeps(self.number)
+        before = () if keeping or (self.kept and not keeps) else self.turned
+        use = self.number_forth, keeping and keeps
         scratch = scratch_for(use, partial(_written, *use))
         run = fused_forward(*use, before)
         turned = turned_over([uniforms[n] for n in before])

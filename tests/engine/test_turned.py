@@ -89,6 +89,20 @@ def test_not_in_training(turns):
     assert turns == []
 
 
+def test_no_longer_once_a_backward_has_followed(turns):
+    """What is read first is no number, so nobody can tell before."""
+    reader = Reader()
+    trainer = dy.SimpleSGDTrainer(reader.pc, 0.1)
+    seen = []
+    for _ in range(4):
+        h = reader.read()
+        h.npvalue()
+        dy.squared_norm(h).backward()
+        trainer.update()
+        seen.append(len(turns))
+    assert seen[1:] == seen[:1] * 3
+
+
 def test_the_cache_keeps_no_weight():
     gc.collect()
     before = len(turned._known)
