@@ -1,131 +1,30 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
 
-from dynetjax.engine.archive import Archive, archive
+from dynetjax.engine.archive import archive
 from dynetjax.engine.differentiate import Backward
-from dynetjax.engine.draws import Draws, SeededDraws, undrawn
+from dynetjax.engine.draws import SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of
-from dynetjax.engine.hosted import Host, Hosted, compute_here
+from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.increments import Increment, compute
-from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan, tidy_plans
 from dynetjax.engine.run import Run, host_sees_device
+from dynetjax.engine.state import Part, State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.tiling import Tiling
-from dynetjax.engine.uniforms import Uniforms, add_up
+from dynetjax.engine.uniforms import add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import IMPORT
 from dynetjax.ops.rules import CHANGED
-
-Part = Run | Increment | Hosted
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
-
-
-class State:
-    """What was computed of a graph.
-
-    Attributes:
-        draws: gives random nodes their numbers.
-        parts: what was computed, in order; only the first begins with the first node.
-        archive: rows that a part after the first reads or has on the device; None if
-            there is none.
-        host: values that such a part reads or has on the host.
-        last: the last backward.
-        early: one that was sent before it was asked for.
-    """
-
-    def __init__(self, draws: Draws):
-        self.uniforms = Uniforms()
-        self.draws = draws
-        self.parts: list[Part] = []
-        self.archive: Archive | None = None
-        self.host = Host(self.uniforms)
-        self.last: Backward | None = None
-        self.early: Backward | None = None
-
-    @property
-    def done(self) -> int:
-        """How many of the stored nodes were computed."""
-        return self.parts[-1].stop if self.parts else 0
-
-    def forget(self) -> None:
-        """Drop what was computed; the draws of random nodes stay as they are."""
-        old = self.archive
-        self.parts, self.archive, self.early = [], None, None
-        self.host.clear()
-        if old is not None:
-            old.close()
-
-    def revert(self, nodes: int, cells: int) -> None:
-        """Keep what was computed of so many nodes and stored nodes."""
-        if self.last is not None and self.last.node.index >= nodes:
-            self.last = None
-        self.early = None
-        self.host.forget(cells, self.done)
-        while self.parts and self.parts[-1].start >= cells:
-            part = self.parts.pop()
-            if isinstance(part, Increment):
-                part.give_back()
-        if self.parts:
-            self.parts[-1].stop = min(self.parts[-1].stop, cells)
-        if self.archive is not None:
-            del self.archive.row[cells:]
-
-    def rows(self, number: int, lanes: int) -> np.ndarray:
-        """The values of a stored node that was computed."""
-        return self._part_of(number).rows(number, lanes)
-
-    def at_hand(self, node: Expression) -> np.ndarray | None:
-        """The same, where there is nothing to wait for; None if there may be."""
-        if not (self.parts and node.lanes) or _has_no_rows(node):
-            return None
-        first, number = self.parts[0], node.args[0]
-        if number >= first.stop or not isinstance(first, Run):
-            value = self.host.get(number)
-            return None if value is None else value[None]
-        return first.at_hand(number, node.lanes)
-
-    def _part_of(self, number: int) -> Part:
-        if number >= self.parts[-1].start:
-            return self.parts[-1]
-        return self.parts[bisect_right(self.parts, number, key=_start) - 1]
-
-    def bring(self, numbers: Iterable[int]) -> None:
-        """See to it that these nodes have rows in the archive."""
-        assert self.archive is not None
-        row = self.archive.row
-        row += [0] * (self.done - len(row))
-        for number in numbers:
-            if not row[number]:
-                part = self._part_of(number)
-                if isinstance(part, Run):
-                    self._bring(part, part.place(number)[0])
-                    continue
-                value = part.rows(number, 1)
-                row[number] = self.archive.bring(value, pool_of(value.shape[1:]))
-
-    def _bring(self, run: Run, pool: int) -> None:
-        """Copy the rows of a pool to the archive."""
-        assert self.archive is not None
-        row = self.archive.row
-        first = self.archive.bring(run.pools[pool], pool_of(MACROS[pool].shape))
-        for macro, nodes in run.tiling.nodes.items():
-            if run.plan.pools[macro] == pool and MACROS[macro].form != IMPORT:
-                rows = run.plan.layout.row[nodes] + first
-                numbers = (nodes + run.start).tolist()
-                for number, at in zip(numbers, rows.tolist(), strict=True):
-                    if number < run.stop:  # what was cut is no node any more
-                        row[number] = row[number] or at
 
 
 class Engine:
@@ -158,7 +57,7 @@ class Engine:
                 return [rows]
         state = self._state(graph)
         lanes, done = [node for node in nodes if node.lanes], state.done
-        if any(_has_no_rows(node) or node.args[0] >= done for node in lanes):
+        if any(has_no_rows(node) or node.args[0] >= done for node in lanes):
             with memory_of(graph):
                 self._compute(graph, state, lanes)
         with phase("wait"):  # and not before: the device works on the last update still
@@ -322,7 +221,7 @@ class Engine:
         if (
             origin is not None
             or not apart
-            or _has_no_rows(node)
+            or has_no_rows(node)
             or node.args[0] >= last.run.stop
         ):
             state.last = last = self._with_rows(graph, state, last, node)
@@ -340,10 +239,6 @@ class Engine:
         again = self._differentiate(graph, state, last.node, last.full)
         again.weights = last.weights
         return again
-
-
-def _has_no_rows(node: Expression) -> bool:
-    return node.view is None or node.view.inlined
 
 
 def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
@@ -389,10 +284,6 @@ def _divides(run: Run, graph: ComputationGraph, node: Expression) -> bool:
     if graph.changes != len(CHANGED) or not run.plan.scope.divides:
         return False
     return run.stop * MOST_TIMES >= len(graph.cells)
-
-
-def _start(part: Part) -> int:
-    return part.start
 
 
 def planned(
