@@ -163,9 +163,8 @@ class Engine:
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
             run.forward(keeping=True)
-        elif not run.keeping:
-            run = run.again()
-            run.forward(keeping=True)
+        else:
+            run = _keeping(run)
         run.plan.scope.trained = True
         run.plan.scope.habit.followed()
         state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
@@ -179,9 +178,7 @@ class Engine:
         self, graph: ComputationGraph, state: State, run: Run, node: Expression
     ) -> Backward:
         """Backward through a run of what came after the first one, and that one."""
-        if not run.keeping:
-            run = run.again()
-            run.forward(keeping=True)
+        run = _keeping(run)
         later = _run_from(run, state.parts[1:2], node)
         if later is None:
             with phase("plan"):
@@ -249,6 +246,14 @@ def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> N
         graph.rebuild()
         for node in asked:
             graph.store(node)
+
+
+def _keeping(run: Run) -> Run:
+    """A run that has what backward needs: this one, or it once more."""
+    if not run.keeping:
+        run = run.again()
+        run.forward(keeping=True)
+    return run
 
 
 def _run_from(origin: Run, parts: list[Part], node: Expression) -> Run | None:
