@@ -353,8 +353,15 @@ class Trip:
 
 
 def take(pool: Array, rows: Array) -> Array:
-    """Rows of a pool; they are known to be within it."""
-    return pool.at[rows].get(mode="promise_in_bounds")
+    """Rows of a pool; they are known to be within it.
+
+    XLA makes a slice of a single row, and where a loop writes the pool, copies all of
+    it in each trip. So there are two.
+    """
+    count = len(rows)
+    if count == 1:
+        rows = jnp.concatenate([rows, rows])
+    return pool.at[rows].get(mode="promise_in_bounds")[:count]
 
 
 def take_few(pool: Array, rows: Array) -> Array:

@@ -201,11 +201,12 @@ def worth_turning(program: Program) -> tuple[int, ...]:
 
     The product of a few rows with a matrix kept as [in, out] is faster than with one
     kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
-    XLA from folding the copy back into the products.
+    XLA from folding the copy back into the products. One row is as fast with either.
     """
     body = program.body
     read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
-    if program.width > TURN_WIDTH or read.isdisjoint(program.written):
+    narrow = 1 < program.width <= TURN_WIDTH
+    if not narrow or read.isdisjoint(program.written):
         return ()
     found = {
         step.operands[0][1]

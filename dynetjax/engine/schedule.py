@@ -19,13 +19,14 @@ from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
-LOOP_WIDTHS = (2, 4, 16, 64, 256)
+LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 64, 256)  # of a component that runs once
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
 LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
+LONE = 1.25  # times the cost before a width of 1 changes, which is for chains alone
 
 _settled: dict[Body, int] = {}
 _NO_ROWS = np.zeros(0, np.int64)
@@ -256,7 +257,8 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     add = np.add.reduce
     cost = add(chunks, axis=1) * (trip + width)
     least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
-    unsettled = (cost > 2 * least + patience) | (width == 0)
+    most = np.where(width == 1, LONE * least, 2 * least + patience)
+    unsettled = (cost > most) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
         width[k] = _width(bodies[k], scope.components[k].cyclic, lanes)
@@ -284,7 +286,8 @@ def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
     cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}
     best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(body, best)
-    if settled not in cost or cost[settled] > 2 * cost[best] + patience:
+    most = (LONE if settled == 1 else 2) * cost[best] + patience * (settled > 1)
+    if settled not in cost or cost[settled] > most:
         settled = best
     _settled[body] = settled
     return settled

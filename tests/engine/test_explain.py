@@ -21,16 +21,16 @@ def settings():
     dy.init(debug=False, profiling=0, async_checks=True)
 
 
-def chain(length, size=7):
-    """The last output of a recurrence of one cell."""
+def chain(length, size=7, lanes=1):
+    """The last output of a recurrence of one cell, or the sum of several such."""
     rng = np.random.default_rng(0)
     pc = dy.ParameterCollection()
     w = pc.parameters_from_numpy(rng.normal(size=(size, size)))
     dy.renew_cg()
-    h = dy.inputVector([0.5] * size)
+    hs = [dy.inputVector([0.5] * size) for _ in range(lanes)]
     for _ in range(length):
-        h = dy.tanh(w * h)
-    return dy.sum_elems(h)
+        hs = [dy.tanh(w * h) for h in hs]
+    return dy.sum_elems(dy.esum(hs))
 
 
 class TestExplain:
@@ -68,11 +68,11 @@ class TestExplain:
 class TestStats:
     def test_work_and_waste(self):
         dy.reset_stats()
-        chain(5).value()
+        chain(5, lanes=3).value()
         loop = next(w for label, w in dy.stats().work.items() if "tanh" in label)
-        assert (loop.runs, loop.trips, loop.rows) == (1, 5, 5)
+        assert (loop.runs, loop.trips, loop.rows) == (1, 5, 15)
         assert loop.room % 5 == 0
-        assert loop.room > 5
+        assert loop.room > 15
         assert 0 < dy.stats().waste < 1
         assert dy.stats().pool_bytes > 0
 

@@ -1,0 +1,85 @@
+"""Loops over one sentence, of which every trip has a single lane."""
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import fused
+from dynetjax.engine.compiling import shape_of
+from dynetjax.graph import current_graph
+
+SIZE = 37  # of no other array here
+
+
+class Net:
+    """An LSTM over equal inputs."""
+
+    def __init__(self):
+        self.pc = dy.ParameterCollection()
+        self.lstm = dy.VanillaLSTMBuilder(1, SIZE, SIZE, self.pc)
+        self.x = np.random.RandomState(5).uniform(-1, 1, SIZE)
+
+    def loss(self, steps, chains=1):
+        """Of that many chains in a new graph, the first `steps` long, others half."""
+        dy.renew_cg()
+        lengths = [steps, *[steps // 2] * (chains - 1)]
+        return dy.esum([dy.squared_norm(self._last(length)) for length in lengths])
+
+    def _last(self, steps):
+        xs = [dy.inputVector(self.x)] * steps
+        return self.lstm.initial_state().transduce(xs)[-1]
+
+    def width(self):
+        """Of the loop of the graph at hand."""
+        (run,) = current_graph().state.parts
+        loops = [s for s in run.plan.steps if s.block.component.cyclic]
+        (width,) = [s.block.width for s in loops if s.wires.uniforms]
+        return width
+
+
+def test_one_lane_a_trip():
+    net = Net()
+    net.loss(9).value()
+    assert net.width() == 1
+
+
+def test_more_lanes_once_there_are_more_chains():
+    """One graph of a single chain does not make every later one a slow one."""
+    net = Net()
+    net.loss(9).value()
+    for _ in range(3):
+        net.loss(9, chains=3).value()
+    assert net.width() > 1
+    wide = net.width()
+    net.loss(10).value()  # for 9 steps, a plan is kept
+    assert net.width() == wide
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+@pytest.mark.parametrize("direction", ["fused_forward", "fused_backward"])
+def test_no_trip_copies_all_rows(monkeypatch, direction):
+    texts, real = [], getattr(fused, direction)
+
+    def watched(*about):
+        program = real(*about)
+
+        def run(*args):
+            shapes = jax.tree.map(shape_of, args)
+            texts.append(program._best.lower(*shapes).compile().as_text())
+            return program(*args)
+
+        return run
+
+    monkeypatch.setattr(fused, direction, watched)
+    Net().loss(9).backward()
+    (text,) = texts
+    parts = dict(
+        re.findall(r"^%(\S+) \(.*?\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE)
+    )
+    loops = [parts[name] for name in re.findall(r" body=%([^\s,]+)", text)]
+    copied = re.findall(rf"f32\[(\d+),{SIZE}\]\S* copy\(", "".join(loops))
+    assert len(loops) > 2
+    assert [rows for rows in map(int, copied) if rows > SIZE] == []
