@@ -101,6 +101,14 @@ class RNNBuilder(Whole):
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         """The vectors of the state after reading `x`; none stand for no state."""
 
+    def advance_all(self, vectors: Vectors, xs: list[Expression]) -> list[Vectors]:
+        """The same after each of `xs`."""
+        found = []
+        for x in xs:
+            vectors = self.advance(vectors, x)
+            found.append(vectors)
+        return found
+
     def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
         """The same where every layer reads `aux`, too."""
         raise ValueError(

@@ -10,7 +10,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import COUPLED, lstm_step
+from dynetjax.ops.steps import COUPLED, Cell, lstm_step
 
 
 class FastLSTMBuilder(LSTMFamily):
@@ -83,6 +83,9 @@ class FastLSTMBuilder(LSTMFamily):
 
     def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
         return [stacked_gates(p) for p in layers]
+
+    def _kind(self) -> Cell:
+        return COUPLED
 
     def _step(
         self,

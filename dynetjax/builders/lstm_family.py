@@ -1,10 +1,12 @@
 """What all LSTM builders share: a state of cells and outputs."""
 
 from abc import abstractmethod
+from itertools import chain
 
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.expression import Expression
+from dynetjax.ops.steps import Cell, lstm_steps
 
 _ORDER = "one vector per layer; for set_s all cells, then all outputs"
 
@@ -36,6 +38,26 @@ class LSTMFamily(RNNBuilder):
             outputs.append(x)
         return (*cells, *outputs)
 
+    def advance_all(self, vectors: Vectors, xs: list[Expression]) -> list[Vectors]:
+        kind = self._kind()
+        if kind is None or not _are_of_one_graph(xs):
+            return super().advance_all(vectors, xs)
+        session, _ = self._accept(xs[0])
+        before = list(zip(self._cells(vectors), self.outputs(vectors), strict=True))
+        layers = []
+        for layer, parameters in enumerate(session.layers):
+            c, h = before[layer] if before else [self._nothing(xs[0])] * 2
+            layers.append(lstm_steps(kind, parameters, xs, h, c))
+            xs = [output for _, output in layers[-1]]
+        if self.layers == 1:
+            return list(layers[0])
+        steps = zip(*layers, strict=True)
+        return [tuple(chain.from_iterable(zip(*step, strict=True))) for step in steps]
+
+    def _kind(self) -> Cell | None:
+        """What all steps are, if nothing but weights and vectors goes into them."""
+        return None
+
     def outputs(self, vectors: Vectors) -> Vectors:
         return vectors[self.layers :]
 
@@ -51,3 +73,12 @@ class LSTMFamily(RNNBuilder):
 
     def _cells(self, vectors: Vectors) -> Vectors:
         return vectors[: self.layers]
+
+
+def _are_of_one_graph(xs: list[Expression]) -> bool:
+    """Whether there are expressions, all of one graph."""
+    try:
+        graphs = [x.graph for x in xs]
+    except AttributeError:
+        return False
+    return bool(xs) and graphs.count(graphs[0]) == len(xs)

@@ -17,6 +17,9 @@ class Builder(Protocol):
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         """The vectors of the state after reading `x`; none stand for no state."""
 
+    def advance_all(self, vectors: Vectors, xs: list[Expression]) -> list[Vectors]:
+        """The same after each of `xs`."""
+
     def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
         """The same where every layer reads `aux`, too."""
 
@@ -113,20 +116,18 @@ class RNNState(Unique):
     def add_inputs(self, xs: Iterable[Expression]) -> "list[RNNState]":
         """The states after each of `xs`; raises as `add_input`."""
         self._require_current("add_inputs")
-        states, state = [], self
-        for x in xs:
-            state = state.add_input(x)
+        states, state, builder = [], self, self._builder
+        for vectors in builder.advance_all(self.vectors, list(xs)):
+            shown = builder.shown(vectors)
+            state = RNNState(builder, vectors, state, shown, self._graph)
             states.append(state)
         return states
 
     def transduce(self, xs: Iterable[Expression]) -> list[Expression]:
         """The outputs after each of `xs`; raises as `add_input`."""
         self._require_current("transduce")
-        outputs, vectors, builder = [], self.vectors, self._builder
-        for x in xs:
-            vectors = builder.advance(vectors, x)
-            outputs.append(builder.shown(vectors))
-        return outputs
+        builder = self._builder
+        return [*map(builder.shown, builder.advance_all(self.vectors, list(xs)))]
 
     def output(self) -> Expression | None:
         """The output of the top layer, dropped out where a GRU drops; None at first."""

@@ -11,7 +11,7 @@ from dynetjax.ops.arithmetic import cdiv, cmult
 from dynetjax.ops.gates import activation, gated_output, lstm_cell
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import lstm_step, vanilla
+from dynetjax.ops.steps import Cell, lstm_step, vanilla
 
 
 class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -113,6 +113,10 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
             ValueError: a rate is not in [0, 1).
         """
         self._rates = rate("set_dropouts", d), rate("set_dropouts", d_r)
+
+    def _kind(self) -> Cell | None:
+        plain = not self.ln_lstm and not any(self._rates)
+        return vanilla(self.forget_bias) if plain else None
 
     def _step(
         self,

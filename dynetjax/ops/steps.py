@@ -4,7 +4,7 @@ Most of what it takes to tag a sentence in Python is making these nodes. Where a
 like this one has been made before, what follows from what it reads is looked up once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -73,52 +73,92 @@ def lstm_step(
 
     `weights` are W_x, W_h and b.
     """
+    return lstm_steps(kind, weights, (x,), h, c)[0]
+
+
+def lstm_steps(
+    kind: Cell,
+    weights: tuple[Expression, ...],
+    xs: Sequence[Expression],
+    h: Expression,
+    c: Expression,
+) -> list[tuple[Expression, Expression]]:
+    """The cells and outputs after each of some inputs, with `weights` as in a step."""
     W_x, W_h, b = weights
-    key = kind, W_x.view, W_h.view, b.view, x.view, h.view, c.view
-    rules, graph, lanes = _known.get(key), x.graph, x.lanes
-    if (
-        rules is None
-        or rules[-1] != len(CHANGED)
-        or graph is None
-        or graph.open is None
-        or h.graph is not graph
-        or c.graph is not graph
-        or h.lanes != lanes
-        or c.lanes != lanes
-    ):
-        return _carefully(key, weights, x, h, c)
+    made: list[tuple[Expression, Expression]] = []
+    while len(made) < len(xs):
+        x = xs[len(made)]
+        key = kind, W_x.view, W_h.view, b.view, x.view, h.view, c.view
+        rules, graph, lanes = _known.get(key), x.graph, x.lanes
+        if (
+            rules is None
+            or rules[-1] != len(CHANGED)
+            or graph is None
+            or graph.open is None
+            or h.graph is not graph
+            or c.graph is not graph
+            or h.lanes != lanes
+            or c.lanes != lanes
+        ):
+            made.append(_carefully(key, weights, x, h, c))
+        else:
+            made += _alike(rules, weights, xs[len(made) :], h, c)
+        c, h = made[-1]
+    return made
+
+
+def _alike(
+    rules: _Rules,
+    weights: tuple[Expression, ...],
+    xs: Sequence[Expression],
+    h: Expression,
+    c: Expression,
+) -> list[tuple[Expression, Expression]]:
+    """The next step by rules that fit it, and those after it that are like it."""
+    W_x, W_h, b = weights
     of_product, of_total, of_gates, of_cell, of_output, _ = rules
+    seen_gates, seen_cell, seen_output = of_gates.view, of_cell.view, of_output.view
+    first, graph, lanes = xs[0].view, xs[0].graph, xs[0].lanes
     nodes, cells = graph.open, graph.cells
     number, at = len(nodes), len(cells)
-    made: tuple[Expression, ...] = ()
-    read = x.args
-    if of_product.stored:
-        product = stored_part(graph, number, of_product, x)
-        made, read = (product,), product.args
-        at += 1
-    total = Expression()
-    total.graph, total.index = graph, number
-    total.rule, total.view = of_total, None
-    total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
-    read = total.args = read + h.args
-    gates = Expression()
-    gates.graph, gates.index = graph, number + 1
-    gates.rule, gates.view = of_gates, of_gates.view
-    gates.lanes, gates.operands = lanes, (total,)
-    gates.inner, gates.args = read, (at,)
-    cell = Expression()
-    cell.graph, cell.index = graph, number + 2
-    cell.rule, cell.view = of_cell, of_cell.view
-    cell.lanes, cell.operands = lanes, (gates, c)
-    cell.inner, cell.args = (at, *c.args), (at + 1,)
-    output = Expression()
-    output.graph, output.index = graph, number + 3
-    output.rule, output.view = of_output, of_output.view
-    output.lanes, output.operands = lanes, (gates, cell)
-    output.inner, output.args = (at, at + 1), (at + 2,)
-    cells += (*made, gates, cell, output)
-    nodes += total, gates, cell, output
-    return cell, output
+    made = []
+    for x in xs:
+        if x.view is not first or x.lanes != lanes or x.graph is not graph:
+            break
+        read = x.args
+        if of_product.stored:
+            product = stored_part(graph, number, of_product, x)
+            cells.append(product)
+            read = product.args
+            at += 1
+        total = Expression()
+        total.graph, total.index = graph, number
+        total.rule, total.view = of_total, None
+        total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
+        read = total.args = read + h.args
+        gates = Expression()
+        gates.graph, gates.index = graph, number + 1
+        gates.rule, gates.view = of_gates, seen_gates
+        gates.lanes, gates.operands = lanes, (total,)
+        gates.inner, gates.args = read, (at,)
+        cell = Expression()
+        cell.graph, cell.index = graph, number + 2
+        cell.rule, cell.view = of_cell, seen_cell
+        cell.lanes, cell.operands = lanes, (gates, c)
+        cell.inner, cell.args = (at, *c.args), (at + 1,)
+        output = Expression()
+        output.graph, output.index = graph, number + 3
+        output.rule, output.view = of_output, seen_output
+        output.lanes, output.operands = lanes, (gates, cell)
+        output.inner, output.args = (at, at + 1), (at + 2,)
+        cells += gates, cell, output
+        nodes += total, gates, cell, output
+        made.append((cell, output))
+        if h.view is not seen_output or c.view is not seen_cell:
+            break
+        c, h = cell, output
+        number, at = number + 4, at + 3
+    return made
 
 
 def _carefully(
