@@ -26,6 +26,7 @@ from dynetjax.engine.cells import (
     lane_function,
     needed,
     take,
+    weighted,
     weights,
 )
 from dynetjax.engine.compiling import Compiled
@@ -184,6 +185,13 @@ def _source_rows(program: Program, sources, tape, base) -> Array:
     return added_up(several, program.lanes, program.body.pools[pool])
 
 
+def cotangents_kept(program: Program) -> list[bool]:
+    """For each contraction, whether its cotangents are kept for its weights."""
+    if program.adds_up:
+        return [False] * len(contractions(program.body))
+    return weighted(program.body)
+
+
 class _Loop:
     """The backward loop of one component while it is traced."""
 
@@ -198,20 +206,22 @@ class _Loop:
         self.learned = program.learned
         self.room = room(program.lanes)
         self.cheap = cheap(self.body)
+        self.weighted = cotangents_kept(program)
 
     def start(self, back, lent):
         """Gradients scattered and left so far, of cheap weights, of contractions."""
-        cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for _, n in self.cheap}
+        sums = {n for _, n in self.cheap}
+        if self.program.adds_up:
+            sums.update(self._of_contractions())
+        cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for n in sums}
         lanes, pools = self.program.lanes, self.body.pools
         left = [
             self._wide(about.shape(pools[about.pool], lanes), lent)
             for about in self.leaving
         ]
         wide = [
-            self._wide((self.room, *step.shape), lent)
-            if weights(self.body, step)
-            else None
-            for _, step in self.contractions
+            self._wide((self.room, *step.shape), lent) if kept else None
+            for kept, (_, step) in zip(self.weighted, self.contractions, strict=True)
         ]
         return back, left, cheap, wide
 
@@ -257,9 +267,16 @@ class _Loop:
         cheap = dict(cheap)
         for (c, n), d in d_tiled.items():
             cheap[n] = cheap[n] + jnp.sum(self._masked(trip, c, d), axis=0)
+        masked = [
+            self._masked(trip, c, d) if weights(body, step) else None
+            for d, (c, step) in zip(d_kept, self.contractions, strict=True)
+        ]
+        if program.adds_up:
+            for n, g in self._chunk(base, masked, at, width, None).items():
+                cheap[n] = cheap[n] + g
+            return back, left, cheap, wide
         wide = [
-            w if w is None else put(w, self._masked(trip, c, d), at)
-            for w, d, (c, _) in zip(wide, d_kept, self.contractions, strict=True)
+            w if w is None else put(w, d, at) for w, d in zip(wide, masked, strict=True)
         ]
         return back, left, cheap, wide
 
@@ -338,14 +355,14 @@ class _Loop:
         def part(i, size: int, last: bool = True):
             at = i * GRADIENT_CHUNK
             real = at + jnp.arange(size) < lanes if last else None
-            return self._chunk(base, wide, at, size, real)
+            cotangents = self._of_lanes(wide, at, size, real)
+            return self._chunk(base, cotangents, at, size, real)
 
         def add(i, total):
             found = part(i, GRADIENT_CHUNK, last=False)
             return {n: total[n] + g for n, g in found.items()}
 
-        several = [n for _, step in self.contractions for n in weights(self.body, step)]
-        several += [n for _, n in added(self.body)]
+        several = self._of_contractions()
         sizes = [n for n in LAST_CHUNKS if n <= self.room]
         total = lax.switch(
             sum(jnp.int32(rest > n) for n in (0, *sizes[:-1])),
@@ -356,20 +373,31 @@ class _Loop:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 
-    def _chunk(self, base, wide, at, size: int, real) -> dict[int, Array]:
-        """Gradients of the weights from `size` lanes; of the `real` ones, if given.
+    def _of_contractions(self) -> list[int]:
+        """The weights whose gradients follow from the cotangents of contractions."""
+        several = [n for _, step in self.contractions for n in weights(self.body, step)]
+        return several + [n for _, n in added(self.body)]
 
-        What lies behind those was never written in this run.
+    def _of_lanes(self, wide, at, size: int, real) -> list[Array | None]:
+        """The cotangents of `size` lanes; zeros for those that are not `real`.
+
+        What lies behind the real ones was never written in this run.
         """
+        found: list[Array | None] = []
+        for w in wide:
+            d = None if w is None else lax.dynamic_slice_in_dim(w, at, size)
+            found.append(only(real, d) if d is not None and is_large(w.shape) else d)
+        return found
+
+    def _chunk(self, base, cotangents, at, size: int, real) -> dict[int, Array]:
+        """Gradients of the weights from `size` lanes, the first of which is `at`."""
         found: list[tuple[int, Array]] = []
         sums: dict[int, Array] = {}
         part = self.columns(at, size)
-        for k, ((c, step), w) in enumerate(zip(self.contractions, wide, strict=True)):
-            if w is None:
+        several = zip(self.contractions, cotangents, strict=True)
+        for k, ((c, step), d) in enumerate(several):
+            if d is None:
                 continue
-            d = lax.dynamic_slice_in_dim(w, at, size)
-            if is_large(w.shape):
-                d = only(real, d)
             if d.ndim == 2:
                 d = lax.optimization_barrier(d.T).T
             found += self._weight(c, step, part, base, at, d, real)

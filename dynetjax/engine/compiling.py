@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 
+from dynetjax.engine.heap import give_back
 from dynetjax.engine.stats import beside_the_runs, count
 from dynetjax.engine.threads import stand_back
 
@@ -115,9 +116,24 @@ class Compiled:
                 found = self._best(*args)
             self._preparing = None
             stand_back()
+            give_back()
             self._born = time.monotonic()
             return found
         return self._best(*args)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was never run."""
+        return not self._born
+
+    def compile(self, *shapes: Any) -> None:
+        """Compile it for arguments of these shapes, if nobody has yet."""
+        with _telling():
+            if self._preparing is not None:
+                self._preparing.join()
+            self._best.lower(*shapes).compile()  # what comes of it is kept with it
+        self._preparing = None
+        give_back()
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet."""
@@ -131,6 +147,7 @@ class Compiled:
         """Compile it well for arguments of these shapes, and use that from now on."""
         self._good.lower(*shapes).compile()  # which is kept with the function
         self._best = self._good
+        give_back()
 
 
 def _prepare(run: Any, shapes: Any) -> None:

@@ -17,10 +17,16 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.apart import caller
-from dynetjax.engine.backward import Source, backward_rows, room, scattered_pools
+from dynetjax.engine.backward import (
+    Source,
+    backward_rows,
+    cotangents_kept,
+    room,
+    scattered_pools,
+)
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
-from dynetjax.engine.cells import needed, weighted
+from dynetjax.engine.cells import needed
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows, worth_turning
@@ -139,7 +145,11 @@ class Fusion:
         scratch = scratch_for(use, partial(_written, *use))
         run = fused_forward(*use, before)
         turned = turned_over([uniforms[n] for n in before])
-        pools, kept = run(uniforms, turned, given, tape[: self.forth], scratch.lend())
+        args = uniforms, turned, given, tape[: self.forth]
+        if run.is_new:  # what compiling takes is free again before arrays are made
+            shapes = [*map(_of_floats, scratch.shapes)]
+            run.compile(*jax.tree.map(shape_of, args), shapes)
+        pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
     def prepare_backward(self, pool: int, uniforms: Any, tape: Any) -> None:
@@ -238,7 +248,7 @@ def _large_of(part: Part) -> list[Shape]:
     several = [
         left.shape(program.body.pools[left.pool], program.lanes) for left in part.left
     ]
-    shapes = program.kept(weighted(program.body))
+    shapes = program.kept(cotangents_kept(program))
     several += [(room(rows), *shape) for rows, *shape in shapes]
     return [*filter(is_large, several)]
 

@@ -26,6 +26,7 @@ Array = Any
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
+WIDE, MUCH = 64, 1 << 22  # lanes of a trip; numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
 
 
@@ -54,6 +55,15 @@ class Program:
     def small(self) -> bool:
         """Whether all results of a trip are."""
         return self.width * self.body.largest <= SMALL
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether backward adds up gradients of weights trip by trip.
+
+        Trips are wide enough for it, and to keep what they follow from takes much.
+        """
+        numbers = self.lanes * self.body.largest
+        return self.width >= WIDE and numbers > MUCH
 
     @property
     def head(self) -> int:

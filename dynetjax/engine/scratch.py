@@ -15,12 +15,14 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.engine.heap import give_back
 
 Array = Any
 
 LARGE = 1 << 14  # numbers in an array
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
-RECENT = 4  # uses that keep their sets in any case, for they are wanted again
+RECENT = 4  # uses that keep their sets all the same, for they are wanted again
+MOST = 100 << 20  # numbers in all sets when new ones are made
 
 _clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
@@ -34,10 +36,10 @@ def is_large(shape: Shape) -> bool:
 class Scratch:
     """Sets of arrays for one use, all sets of the same shapes."""
 
-    __slots__ = ("_free", "_most", "_numbers", "_shapes", "used")
+    __slots__ = ("_free", "_most", "_numbers", "shapes", "used")
 
     def __init__(self, shapes: list[Shape]):
-        self._shapes = shapes
+        self.shapes = shapes
         self._numbers = sum(map(math.prod, shapes))
         self._free: list[list[Array]] = []
         self._most = 0  # sets that were ever held
@@ -49,7 +51,8 @@ class Scratch:
         try:
             return self._free.pop()
         except IndexError:
-            return [jax.device_put(np.zeros(s, np.float32)) for s in self._shapes]
+            _let_go(MOST - self._numbers)
+            return [jax.device_put(np.zeros(s, np.float32)) for s in self.shapes]
 
     def take_back(self, arrays: list[Array]) -> None:
         """Hold a set that nobody reads any more."""
@@ -57,7 +60,7 @@ class Scratch:
             self._free.append(arrays)
             if len(self._free) > self._most:
                 self._most = len(self._free)
-                _let_go()
+                _let_go(HELD, RECENT)
 
     @property
     def held(self) -> int:
@@ -81,16 +84,22 @@ def scratch_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> Scratch:
     return found
 
 
-def _let_go() -> None:
-    """Drop what was not used for longest, and not lately, if too much is held."""
+def _let_go(limit: int, recent: int = 0) -> None:
+    """Drop what was not used for longest, if more numbers are held than `limit`.
+
+    What was used lately is kept in any case.
+    """
     with _lock:
         several = sorted(_of_use.values(), key=lambda scratch: scratch.used)
         held = sum(scratch.held for scratch in several)
-        for scratch in several[:-RECENT]:
-            if held <= HELD:
-                break
+        if held <= limit:
+            return
+        for scratch in several[: len(several) - recent]:
             held -= scratch.held
             scratch.drop()
+            if held <= limit:
+                break
+        give_back()
 
 
 def forget() -> None:

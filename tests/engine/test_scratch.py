@@ -9,7 +9,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import fused, scratch
-from dynetjax.engine.compiling import shape_of
+from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.fused import fused_backward
 from dynetjax.engine.run import Run
 
@@ -177,6 +177,40 @@ def test_what_is_in_use_is_held_however_large_it_is(uses, monkeypatch):
         use = scratch.scratch_for(n, lambda: [(200, 1)])
         use.take_back(use.lend())
     assert [n for n, use in uses.items() if use.held] == [*recent]
+
+
+def test_what_was_not_used_for_longest_makes_way_for_new_arrays(uses, monkeypatch):
+    """Those of another size are not there beside them."""
+    monkeypatch.setattr(scratch, "MOST", 500)
+    several = [scratch.scratch_for(n, lambda: [(200, 1)]) for n in range(3)]
+    for use in several[:2]:
+        use.take_back(use.lend())
+    assert [use.held for use in several] == [200, 200, 0]
+    several[2].take_back(several[2].lend())
+    assert [use.held for use in several] == [0, 200, 200]
+
+
+def test_a_program_is_compiled_before_its_arrays_are_made(uses, monkeypatch):
+    """What the compiler takes would come on top of them."""
+    events, lend, compile_it = [], scratch.Scratch.lend, Compiled.compile
+
+    def noted_lend(use):
+        events.append(f"lend {len(use.shapes)}")
+        return lend(use)
+
+    def noted_compile(program, *shapes):
+        events.append(f"compile {len(shapes[-1])}")
+        compile_it(program, *shapes)
+
+    monkeypatch.setattr(scratch.Scratch, "lend", noted_lend)
+    monkeypatch.setattr(Compiled, "compile", noted_compile)
+    pc = dy.ParameterCollection()
+    W = pc.add_parameters((31, 31))
+    for _ in range(2):
+        dy.renew_cg()
+        dy.squared_norm(dy.tanh(W * dy.inputVector([0.1] * 31))).value()
+    count = int(events[0].split()[1])
+    assert events == [f"compile {count}", f"lend {count}", f"lend {count}"]
 
 
 def test_a_dropped_graph_is_freed_at_once(uses):

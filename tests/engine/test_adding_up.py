@@ -1,0 +1,79 @@
+"""Gradients of weights that are added up trip by trip, where more is not kept."""
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import program, scratch
+from dynetjax.engine.fused import fused_backward
+from dynetjax.graph import current_graph
+
+WORDS, SIZE, CLASSES = 5, 3, 1201
+RNG = np.random.default_rng(2)
+ROWS, W, B = (RNG.normal(size=s) for s in [(WORDS, SIZE), (CLASSES, SIZE), CLASSES])
+
+
+def programs():
+    run = current_graph().state.parts[0]
+    return [part.program for part in run.plan.fusion.parts]
+
+
+def test_scores_of_many_words():
+    """Equals the formula: softmax less the class, times the row."""
+    pc = dy.ParameterCollection()
+    table = pc.lookup_parameters_from_numpy(ROWS)
+    w, b = pc.parameters_from_numpy(W), pc.parameters_from_numpy(B)
+    ids, classes = RNG.integers(0, WORDS, 3600), RNG.integers(0, CLASSES, 3600)
+    dy.renew_cg()
+    losses = [
+        dy.pickneglogsoftmax(w * table[int(n)] + b, int(c))
+        for n, c in zip(ids, classes, strict=True)
+    ]
+    dy.esum(losses).backward()
+    assert any(made.adds_up for made in programs())
+
+    scores = ROWS[ids] @ W.T + B
+    slopes = np.exp(scores - scores.max(1, keepdims=True))
+    slopes /= slopes.sum(1, keepdims=True)
+    slopes[np.arange(3600), classes] -= 1
+    rows = np.zeros((WORDS, SIZE))
+    np.add.at(rows, ids, slopes @ W)
+    found = [w.grad_as_array(), b.grad_as_array(), table.grad_as_array()]
+    expected = [slopes.T @ ROWS[ids], slopes.sum(0), rows]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-3)
+
+
+@pytest.fixture
+def anew(monkeypatch):
+    """Programs of backward are made anew, and with them the arrays that they use."""
+    monkeypatch.setattr(scratch, "_of_use", {})
+    fused_backward.cache_clear()
+    yield
+    fused_backward.cache_clear()
+
+
+@pytest.mark.parametrize("much", [0, 1 << 40])
+def test_loops_over_large_batches(anew, monkeypatch, much):
+    """A step back of an LSTM, by the formula, or by the gradients of one element."""
+    monkeypatch.setattr(program, "MUCH", much)
+    pc = dy.ParameterCollection()
+    lstm = dy.VanillaLSTMBuilder(1, 3, 5, pc)
+    xs = RNG.normal(size=(4, 3, 70))
+
+    def gradients(batches):
+        for p in pc.parameters_list():
+            p.scale_gradient(0)
+        for batch in batches:
+            dy.renew_cg()
+            inputs = [dy.inputTensor(x[:, batch], batched=True) for x in xs]
+            last = lstm.initial_state().transduce(inputs)[-1]
+            dy.sum_batches(dy.squared_norm(last)).backward()
+        return [p.grad_as_array() for p in pc.parameters_list()]
+
+    whole = gradients([range(70)])
+    widths = {made.width for made in programs() if made.adds_up}
+    assert (max(widths, default=0) >= program.WIDE) == (much == 0)
+    parts = gradients([range(k, k + 7) for k in range(0, 70, 7)])
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
