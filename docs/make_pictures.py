@@ -79,8 +79,9 @@ and the product and the sum inside have none.
 
 ## Trips of the loop
 
-A trip computes whatever has all it needs, side by side in lanes. Another tree takes
-more trips, or has other nodes in them, and runs the same program.
+A trip computes a node that has all it needs; of fifty trees in one graph it would
+compute several, side by side in lanes. Another tree takes more trips, and runs the
+same program.
 
 {trips}
 

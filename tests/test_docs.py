@@ -55,4 +55,4 @@ def test_pictures_are_up_to_date():
 
 def test_pictures_are_of_that_graph():
     assert "the cat sat on mats" in read("pictures/graph.svg")
-    assert "loop, 3 trips of 2 lanes" in read("pictures/components.svg")
+    assert "loop, 4 trips of 1 lane" in read("pictures/components.svg")

@@ -93,6 +93,7 @@ class Body:
         pools: shape of each pool it reads or writes.
         columns: columns of its tape, of one number per lane.
         largest: how many numbers the largest of its results has.
+        work: how many weights each lane is multiplied with.
     """
 
     cells: tuple[Cell, ...]
@@ -100,6 +101,7 @@ class Body:
     pools: tuple[Shape, ...]
     columns: int
     largest: int
+    work: int
 
 
 @dataclass(slots=True)
@@ -165,8 +167,16 @@ def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
 
 @cache
 def _body(cells, uniforms, pools, columns: int) -> Body:
-    shapes = [s.shape for cell in cells for s in (cell, *cell.steps)]
-    return Body(cells, uniforms, pools, columns, max(map(math.prod, shapes)))
+    largest = max(math.prod(s.shape) for cell in cells for s in (cell, *cell.steps))
+    work = sum(
+        math.prod(uniforms[number][0])
+        for cell in cells
+        for step in cell.steps
+        if step.op.contraction
+        for what, number in step.operands
+        if what == "uniform"
+    )
+    return Body(cells, uniforms, pools, columns, largest, work)
 
 
 def _cell(

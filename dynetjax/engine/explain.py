@@ -87,8 +87,12 @@ def _how(step: Step) -> str:
     """Whether it is a loop, its trips, and their width."""
     block = step.block
     kind = "loop" if block.component.cyclic else "once"
-    trips = f"{block.trips} trip{'s' if block.trips != 1 else ''}"
-    return f"{kind}, {trips} of {block.width} lanes"
+    trips, lanes = _several(block.trips, "trip"), _several(block.width, "lane")
+    return f"{kind}, {trips} of {lanes}"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _increment(graph: ComputationGraph, part: Increment) -> list[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.macros import MACROS
+from dynetjax.engine.program import TURN_WIDTH
 from dynetjax.engine.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling, first_of_each
@@ -26,7 +27,9 @@ LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
-LONE = 1.25  # times the cost before a width of 1 changes, which is for chains alone
+LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow loops
+LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
+TURNED = 1400  # weights that are turned over while a lane is computed
 
 _settled: dict[Body, int] = {}
 _NO_ROWS = np.zeros(0, np.int64)
@@ -248,16 +251,16 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     """
     if not scope.costs:
         scope.costs = _costs(scope)
-    bodies, trip, patience = scope.costs
+    bodies, trip, patience, turning, lone = scope.costs
     settled = [1] * len(counts)
     for k in present:
         settled[k] = _settled.get(bodies[k], 0)
     width = np.array(settled)
     chunks = -(-counts // np.maximum(width, 1)[:, None])
     add = np.add.reduce
-    cost = add(chunks, axis=1) * (trip + width)
+    cost = add(chunks, axis=1) * (trip + width) * np.where(width == 1, lone, 1)
     least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
-    most = np.where(width == 1, LONE * least, 2 * least + patience)
+    most = np.where(width == 1, LONE * (least + turning), 2 * least + patience)
     unsettled = (cost > most) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
@@ -265,25 +268,37 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     return width
 
 
-def _costs(scope: Scope) -> tuple[list[Body], np.ndarray, np.ndarray]:
-    """Of each component, the body, what a trip costs, and how long a width is kept."""
+def _costs(scope: Scope) -> tuple[list[Body], *tuple[np.ndarray, ...]]:
+    """Of each component, the body and its `_prices`."""
     bodies = [wiring(scope, component).body for component in scope.components]
-    trip, patience = np.array([_prices(body) for body in bodies]).T
-    return bodies, trip, patience
+    several = zip(bodies, scope.components, strict=True)
+    return bodies, *np.array([_prices(body, c.cyclic) for body, c in several]).T
 
 
-def _prices(body: Body) -> tuple[int, int]:
-    """What a trip costs, and how long a settled width is kept."""
-    return (0, 0) if body.largest > LARGE else (TRIP_COST, PATIENCE)
+def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
+    """What a trip costs, and how long a settled width is kept.
+
+    And what loops turn over first if their trips are narrow, but have more lanes than
+    one; and how much less a trip with one lane takes.
+    """
+    if body.largest > LARGE:
+        return 0, 0, 0, 1
+    if not cyclic:
+        return TRIP_COST, PATIENCE, 0, 1
+    return TRIP_COST, PATIENCE, body.work // TURNED, LIGHTER
 
 
 def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
-    trip, patience = _prices(body)
+    trip, patience, turning, lone = _prices(body, cyclic)
     widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
     if body.largest > LARGE:
         widths = LARGE_WIDTHS
-    cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}
+    cost: dict[int, float] = {
+        w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths
+    }
+    for w in cost:
+        cost[w] = cost[w] * lone if w == 1 else cost[w] + turning * (w <= TURN_WIDTH)
     best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(body, best)
     most = (LONE if settled == 1 else 2) * cost[best] + patience * (settled > 1)

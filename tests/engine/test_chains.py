@@ -17,10 +17,10 @@ SIZE = 37  # of no other array here
 class Net:
     """An LSTM over equal inputs."""
 
-    def __init__(self):
+    def __init__(self, size=SIZE):
         self.pc = dy.ParameterCollection()
-        self.lstm = dy.VanillaLSTMBuilder(1, SIZE, SIZE, self.pc)
-        self.x = np.random.RandomState(5).uniform(-1, 1, SIZE)
+        self.lstm = dy.VanillaLSTMBuilder(1, size, size, self.pc)
+        self.x = np.random.RandomState(5).uniform(-1, 1, size)
 
     def loss(self, steps, chains=1):
         """Of that many chains in a new graph, the first `steps` long, others half."""
@@ -51,11 +51,18 @@ def test_more_lanes_once_there_are_more_chains():
     net = Net()
     net.loss(9).value()
     for _ in range(3):
-        net.loss(9, chains=3).value()
+        net.loss(9, chains=12).value()
     assert net.width() > 1
     wide = net.width()
     net.loss(10).value()  # for 9 steps, a plan is kept
     assert net.width() == wide
+
+
+def test_few_chains_have_one_lane_a_trip():
+    """Trips of four lanes would be empty for the most part."""
+    net = Net(SIZE + 2)
+    net.loss(9, chains=3).value()
+    assert net.width() == 1
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
