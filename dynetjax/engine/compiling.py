@@ -26,6 +26,7 @@ from dynetjax.engine.threads import stand_back
 HOT = 300  # runs
 OLD = 60.0  # seconds
 PATIENCE = 2.0  # seconds until somebody who watches is told
+LONG = 0.1  # seconds that compiling takes, at least, and loading does not
 NICE = 10  # how far the thread stands behind the others, where threads can
 _QUICKLY = {
     "xla_cpu_use_fusion_emitters": False,
@@ -110,13 +111,12 @@ class Compiled:
                 else:
                     _improve_soon(self, args)
         if not self._born:
-            with _telling():
+            with _compiling():
                 if self._preparing is not None:
                     self._preparing.join()
                 found = self._best(*args)
             self._preparing = None
             stand_back()
-            give_back()
             self._born = time.monotonic()
             return found
         return self._best(*args)
@@ -127,13 +127,9 @@ class Compiled:
         return not self._born
 
     def compile(self, *shapes: Any) -> None:
-        """Compile it for arguments of these shapes, if nobody has yet."""
-        with _telling():
-            if self._preparing is not None:
-                self._preparing.join()
+        """Compile it for arguments of these shapes, before they are there."""
+        with _compiling():
             self._best.lower(*shapes).compile()  # what comes of it is kept with it
-        self._preparing = None
-        give_back()
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet."""
@@ -156,18 +152,24 @@ def _prepare(run: Any, shapes: Any) -> None:
 
 
 @contextmanager
-def _telling() -> Iterator[None]:
-    """Tell whoever watches the screen what a long wait is for."""
-    if not _is_watched():
+def _compiling() -> Iterator[None]:
+    """Tell whoever watches the screen what a long wait is for.
+
+    Then give back the memory that it took; for what was loaded, that is not worth it.
+    """
+    start = time.monotonic()
+    if _is_watched():
+        timer = threading.Timer(PATIENCE, _tell)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+    else:
         yield
-        return
-    timer = threading.Timer(PATIENCE, _tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    if time.monotonic() - start > LONG:
+        give_back()
 
 
 def _is_watched() -> bool:

@@ -173,7 +173,7 @@ class _Way:
             table = MACROS[macro].kinds[0]
             lanes = run.tapes.lanes(macro)
             ids = np.full(step.program.lanes, table.shape[0], np.int32)
-            found = run.tapes.row_ids(lanes)
+            found = run.tapes.row_ids(macro)
             cells = run.tiling.cells
             if cells[int(lanes.nodes[-1])].index <= last:
                 ids[lanes.at] = found

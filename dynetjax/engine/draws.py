@@ -1,7 +1,6 @@
 """Which random numbers the nodes of a graph get."""
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 
@@ -22,8 +21,14 @@ class SeededDraws:
     """
 
     def __init__(self, draw_seed: Callable[[], int], reseeded: list[int]):
-        self._seed = cache(lambda epoch: draw_seed())
-        self._reseeded = reseeded
+        self._draw_seed, self._reseeded = draw_seed, reseeded
+        self._seeds: dict[int, int] = {}
+
+    def _seed(self, epoch: int) -> int:
+        found = self._seeds.get(epoch)
+        if found is None:
+            found = self._seeds[epoch] = self._draw_seed()
+        return found
 
     def __call__(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         starts = self._reseeded

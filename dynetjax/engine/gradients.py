@@ -1,7 +1,7 @@
 """Gradients of parameters: whose they are, and how they are added to them."""
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,15 +40,21 @@ def accumulate(
         OWNERS[kind.source].has_gradient = True
 
 
-def reached_from(root: Expression, tiling: Tiling) -> set[Kind]:
+def reached_from(root: Expression, tiling: Tiling) -> frozenset[Kind]:
     """The parameters that nodes up to this one read, but for constant ones."""
-    graph, last = root.graph, root.index
-    rules = {node.rule for node in graph.uniforms if node.index <= last}
-    uniforms = {view.kind for rule in rules for view in rule.operands}
-    for macro, nodes in tiling.nodes.items():
-        if tiling.cells[nodes[0]].index <= last:
-            uniforms.update(_uniforms_of(macro))
-    return {kind for uniform in uniforms for kind in parameters_of(uniform)}
+    cells, last = tiling.cells, root.index
+    rules = {node.rule for node in root.graph.uniforms if node.index <= last}
+    uniforms = frozenset([view.kind for rule in rules for view in rule.operands])
+    several = tiling.nodes.items()
+    macros = [macro for macro, nodes in several if cells[nodes[0]].index <= last]
+    return _read_by(uniforms, tuple(macros))
+
+
+@lru_cache(maxsize=1 << 10)
+def _read_by(uniforms: frozenset[Kind], macros: tuple[int, ...]) -> frozenset[Kind]:
+    """The parameters that uniforms are made of, and those of macros."""
+    every = uniforms.union(*map(_uniforms_of, macros))
+    return frozenset(kind for uniform in every for kind in parameters_of(uniform))
 
 
 @cache

@@ -103,6 +103,7 @@ class TapeWriter:
     ):
         self.tiling, self.plan, self.draws = tiling, plan, draws
         self._lanes = lanes
+        self._ids: dict[int, np.ndarray] = {}
 
     def lanes(self, macro: int) -> Lanes:
         """The lanes of a macro that has nodes."""
@@ -157,7 +158,7 @@ class TapeWriter:
     def _runtime(self, lanes: Lanes, macro: int, what: str, where: list) -> np.ndarray:
         """A column of runtime data: rows of a table, or a field of a step's."""
         if what == "rows":
-            ids = self.row_ids(lanes)
+            ids = self.row_ids(macro)
             table = OWNERS.get(MACROS[macro].kinds[0].source)
             if table is not None:
                 table.will_read(ids)
@@ -171,10 +172,14 @@ class TapeWriter:
             return _spread(lanes, found, np.float32).view(np.int32)
         return self._keys(lanes, found, second=what == "k2")
 
-    def row_ids(self, lanes: Lanes) -> np.ndarray:
+    def row_ids(self, macro: int) -> np.ndarray:
         """The rows of a table that LOOKUP nodes read, lane by lane."""
-        cells = self.tiling.cells
-        return _spread(lanes, [cells[n].data for n in lanes.numbers], np.int32)
+        found = self._ids.get(macro)
+        if found is None:
+            lanes, cells = self.lanes(macro), self.tiling.cells
+            rows = [cells[n].data for n in lanes.numbers]
+            found = self._ids[macro] = _spread(lanes, rows, np.int32)
+        return found
 
     def _keys(self, lanes: Lanes, found: Sequence[int], second: bool) -> np.ndarray:
         """Half of a random key: of the seed, the node's number and the element."""
