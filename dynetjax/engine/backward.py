@@ -2,7 +2,7 @@
 
 `backward` runs a component's trips in reverse, leaves gradients for the rows that were
 read or scatters them to these (`dynetjax.engine.pulls`), and then makes each weight's
-gradient of all lanes at once, in chunks, outside the loop.
+gradient of all lanes at once, in chunks, outside the loop (`dynetjax.engine.learning`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,20 +16,18 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine.body import Body, Cell, Read
+from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
     Trip,
-    added,
     cheap,
     contractions,
-    lane_function,
     needed,
     take,
-    weighted,
     weights,
 )
 from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.learning import Learning, cotangents_kept
 from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
@@ -37,20 +35,10 @@ from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
 
-GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
-LAST_CHUNKS = (32, 64, 128)  # and at the end
-
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
     """`pool` with values added to some rows, which are within it."""
     return pool.at[rows].add(values, mode="promise_in_bounds")
-
-
-def only(real: Array | None, rows: Array) -> Array:
-    """`rows` where they are real; zeros elsewhere."""
-    if real is None:
-        return rows
-    return jnp.where(real.reshape(-1, *[1] * (rows.ndim - 1)), rows, 0)
 
 
 def scattered_pools(body: Body, left: tuple[Left, ...] = ()) -> list[int]:
@@ -154,7 +142,7 @@ def backward_rows(
             return loop.reverse(trips - 1 - k, base, state)
 
         back, left, cheap, wide = lax.fori_loop(0, trips, step, state)
-        total = loop.weights(trips, base, wide)
+        total = loop.learning.of_all(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
         buffers = [*left, *[w for w in wide if w is not None]]
         large = [a for a in buffers if is_large(a.shape)]
@@ -168,14 +156,6 @@ def _sum(n: int, *parts: dict[int, Array]) -> Array:
     return sum(found[1:], found[0])
 
 
-def room(lanes: int) -> int:
-    """Lanes in whole chunks, the last of any size."""
-    for size in LAST_CHUNKS:
-        if lanes <= size:
-            return size
-    return -(-lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
-
-
 def _source_rows(program: Program, sources, tape, base) -> Array:
     """The gradients of a source's rows, lane by lane."""
     pool = program.body.cells[0].pool
@@ -183,13 +163,6 @@ def _source_rows(program: Program, sources, tape, base) -> Array:
     capacity = program.capacities[pool]
     several = [s.of_all(tape, rows, capacity) for s in sources[pool]]
     return added_up(several, program.lanes, program.body.pools[pool])
-
-
-def cotangents_kept(program: Program) -> list[bool]:
-    """For each contraction, whether its cotangents are kept for its weights."""
-    if program.adds_up:
-        return [False] * len(contractions(program.body))
-    return weighted(program.body)
 
 
 class _Loop:
@@ -204,7 +177,7 @@ class _Loop:
         self.columns = partial(program.chunk, tape, at)
         self.contractions = contractions(self.body)
         self.learned = program.learned
-        self.room = room(program.lanes)
+        self.learning = Learning(program, uniforms, pools, tape, at)
         self.cheap = cheap(self.body)
         self.weighted = cotangents_kept(program)
 
@@ -212,7 +185,7 @@ class _Loop:
         """Gradients scattered and left so far, of cheap weights, of contractions."""
         sums = {n for _, n in self.cheap}
         if self.program.adds_up:
-            sums.update(self._of_contractions())
+            sums.update(self.learning.learned)
         cheap = {n: jnp.zeros(self.body.uniforms[n][0]) for n in sums}
         lanes, pools = self.program.lanes, self.body.pools
         left = [
@@ -220,7 +193,7 @@ class _Loop:
             for about in self.leaving
         ]
         wide = [
-            self._wide((self.room, *step.shape), lent) if kept else None
+            self._wide((self.learning.room, *step.shape), lent) if kept else None
             for kept, (_, step) in zip(self.weighted, self.contractions, strict=True)
         ]
         return back, left, cheap, wide
@@ -272,7 +245,7 @@ class _Loop:
             for d, (c, step) in zip(d_kept, self.contractions, strict=True)
         ]
         if program.adds_up:
-            for n, g in self._chunk(base, masked, at, width, None).items():
+            for n, g in self.learning.of_lanes(base, masked, at, width, None).items():
                 cheap[n] = cheap[n] + g
             return back, left, cheap, wide
         wide = [
@@ -339,102 +312,3 @@ class _Loop:
                 values = jnp.concatenate([gradients[key] for key in keys])
                 back[p] = add_rows(back[p], rows, values)
         return back
-
-    def weights(self, trips, base, wide) -> dict[int, Array]:
-        """Gradients of the weights of contractions, from all lanes at once.
-
-        The last chunk comes first, and is as small as its lanes allow: most graphs have
-        no more than that, and pay neither for empty lanes nor for a sum.
-        """
-        if all(w is None for w in wide):
-            return {}
-        lanes = trips * self.program.width
-        whole = jnp.maximum(lanes - 1, 0) // GRADIENT_CHUNK
-        rest = lanes - whole * GRADIENT_CHUNK
-
-        def part(i, size: int, last: bool = True):
-            at = i * GRADIENT_CHUNK
-            real = at + jnp.arange(size) < lanes if last else None
-            cotangents = self._of_lanes(wide, at, size, real)
-            return self._chunk(base, cotangents, at, size, real)
-
-        def add(i, total):
-            found = part(i, GRADIENT_CHUNK, last=False)
-            return {n: total[n] + g for n, g in found.items()}
-
-        several = self._of_contractions()
-        sizes = [n for n in LAST_CHUNKS if n <= self.room]
-        total = lax.switch(
-            sum(jnp.int32(rest > n) for n in (0, *sizes[:-1])),
-            [lambda: {n: jnp.zeros(self.body.uniforms[n][0]) for n in several}]
-            + [partial(part, whole, n) for n in sizes],
-        )
-        if self.room <= GRADIENT_CHUNK:
-            return total  # a loop's only chunk would be made whether it runs or not
-        return lax.fori_loop(0, whole, add, total)
-
-    def _of_contractions(self) -> list[int]:
-        """The weights whose gradients follow from the cotangents of contractions."""
-        several = [n for _, step in self.contractions for n in weights(self.body, step)]
-        return several + [n for _, n in added(self.body)]
-
-    def _of_lanes(self, wide, at, size: int, real) -> list[Array | None]:
-        """The cotangents of `size` lanes; zeros for those that are not `real`.
-
-        What lies behind the real ones was never written in this run.
-        """
-        found: list[Array | None] = []
-        for w in wide:
-            d = None if w is None else lax.dynamic_slice_in_dim(w, at, size)
-            found.append(only(real, d) if d is not None and is_large(w.shape) else d)
-        return found
-
-    def _chunk(self, base, cotangents, at, size: int, real) -> dict[int, Array]:
-        """Gradients of the weights from `size` lanes, the first of which is `at`."""
-        found: list[tuple[int, Array]] = []
-        sums: dict[int, Array] = {}
-        part = self.columns(at, size)
-        several = zip(self.contractions, cotangents, strict=True)
-        for k, ((c, step), d) in enumerate(several):
-            if d is None:
-                continue
-            if d.ndim == 2:
-                d = lax.optimization_barrier(d.T).T
-            found += self._weight(c, step, part, base, at, d, real)
-            sums[k] = jnp.tensordot(jnp.ones(size), d, 1)  # faster than jnp.sum
-        found += [(n, sums[k]) for (_, n), ks in added(self.body).items() for k in ks]
-        total: dict[int, Array] = {}
-        for n, g in found:
-            total[n] = total[n] + g if n in total else g
-        return total
-
-    def _weight(self, c: int, step, part, base, at, d, real):
-        """Gradients of a contraction's weights from one chunk of lanes."""
-        reads = self.body.cells[c].reads
-        spread = [what == "uniform" for what, _ in step.operands]
-        numbers = [n for what, n in step.operands if what == "uniform"]
-        lanes = []
-        for what, n in step.operands:
-            if what == "leaf":
-                lanes.append(only(real, self._operand(reads[n], part, base, at)))
-        trip = Trip(self.body, len(d), part, self.uniforms, None)
-        lanes += trip.runtime(step)
-
-        def result(uniforms):
-            return lane_function(step, spread, uniforms, len(d))(*lanes)
-
-        _, pull = jax.vjp(result, [self.uniforms[n] for n in numbers])
-        (found,) = pull(d)
-        constant = self.body.uniforms
-        return [
-            (n, g) for n, g in zip(numbers, found, strict=True) if not constant[n][1]
-        ]
-
-    def _operand(self, read: Read, part, base, at) -> Array:
-        """Rows a contraction read in one chunk of lanes."""
-        pool = self.pools[read.pool]
-        if read.column is not None:
-            return take(pool, part[read.column])
-        assert read.register is not None
-        rows = base[read.register] + at + jnp.arange(len(part[0]))
-        return pool.at[rows].get(mode="fill", fill_value=0)

@@ -17,17 +17,12 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.apart import caller
-from dynetjax.engine.backward import (
-    Source,
-    backward_rows,
-    cotangents_kept,
-    room,
-    scattered_pools,
-)
+from dynetjax.engine.backward import Source, backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed
 from dynetjax.engine.compiling import Compiled, shape_of
+from dynetjax.engine.learning import cotangents_kept, room
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows, worth_turning
 from dynetjax.engine.pulls import Left
