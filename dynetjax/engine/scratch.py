@@ -94,7 +94,7 @@ def _let_go(limit: int, recent: int = 0) -> None:
         held = sum(scratch.held for scratch in several)
         if held <= limit:
             return
-        for scratch in several[: len(several) - recent]:
+        for scratch in several[: max(len(several) - recent, 0)]:
             held -= scratch.held
             scratch.drop()
             if held <= limit:
