@@ -153,23 +153,27 @@ def _prepare(run: Any, shapes: Any) -> None:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Tell whoever watches the screen what a long wait is for.
-
-    Then give back the memory that it took; for what was loaded, that is not worth it.
-    """
+    """Give back what the compiler took; for what was loaded, that is not worth it."""
     start = time.monotonic()
-    if _is_watched():
-        timer = threading.Timer(PATIENCE, _tell)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-    else:
+    with _telling():
         yield
     if time.monotonic() - start > LONG:
         give_back()
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell whoever watches the screen what a long wait is for."""
+    if not _is_watched():
+        yield
+        return
+    timer = threading.Timer(PATIENCE, _tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _is_watched() -> bool:

@@ -102,7 +102,7 @@ def lstm_steps(
         ):
             made.append(_carefully(key, weights, x, h, c))
         else:
-            made += _alike(rules, weights, xs[len(made) :], h, c)
+            made += _alike(rules, weights, xs, len(made), h, c)
         c, h = made[-1]
     return made
 
@@ -111,18 +111,21 @@ def _alike(
     rules: _Rules,
     weights: tuple[Expression, ...],
     xs: Sequence[Expression],
+    start: int,
     h: Expression,
     c: Expression,
 ) -> list[tuple[Expression, Expression]]:
-    """The next step by rules that fit it, and those after it that are like it."""
+    """The step that reads ``xs[start]``, which the rules fit, and those like it."""
     W_x, W_h, b = weights
     of_product, of_total, of_gates, of_cell, of_output, _ = rules
     seen_gates, seen_cell, seen_output = of_gates.view, of_cell.view, of_output.view
-    first, graph, lanes = xs[0].view, xs[0].graph, xs[0].lanes
+    x = xs[start]
+    first, graph, lanes = x.view, x.graph, x.lanes
     nodes, cells = graph.open, graph.cells
     number, at = len(nodes), len(cells)
     made = []
-    for x in xs:
+    for k in range(start, len(xs)):
+        x = xs[k]
         if x.view is not first or x.lanes != lanes or x.graph is not graph:
             break
         read = x.args

@@ -55,7 +55,7 @@ def anew(monkeypatch):
 
 @pytest.mark.parametrize("much", [0, 1 << 40])
 def test_loops_over_large_batches(anew, monkeypatch, much):
-    """A step back of an LSTM, by the formula, or by the gradients of one element."""
+    """A batch of seventy equals ten of seven, which are too narrow to add up."""
     monkeypatch.setattr(program, "MUCH", much)
     pc = dy.ParameterCollection()
     lstm = dy.VanillaLSTMBuilder(1, 3, 5, pc)
