@@ -54,16 +54,16 @@ def options_for(small: bool) -> dict[str, Any]:
 
 @cache
 def _small_options(backend: str) -> dict[str, Any]:
-    return _known(_UNDIVIDED) if backend == "cpu" else {}
+    return known_options(_UNDIVIDED) if backend == "cpu" else {}
 
 
 @cache
 def _quick_options(backend: str) -> dict[str, Any]:
     """Options with which XLA compiles quickly."""
-    return _known(_QUICKLY) if backend == "cpu" else {}
+    return known_options(_QUICKLY) if backend == "cpu" else {}
 
 
-def _known(options: dict[str, Any]) -> dict[str, Any]:
+def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """Those options that XLA knows."""
     with beside_the_runs():
         if _knows(options):

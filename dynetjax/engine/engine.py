@@ -273,7 +273,7 @@ def _plan(
 ) -> tuple[Tiling, Plan]:
     """The stored nodes from `start` on, and their plan."""
     while True:
-        found = make_plan(graph, start, asked, full)
+        found = make_plan(graph, start, asked, state.draws, full)
         if found is not None:
             return found
         _settle(graph, state, asked)

@@ -126,7 +126,7 @@ class Fusion:
         self.turned = tuple(n for n in sorted(turned) if KINDS[kinds[n]].is_parameter)
 
     def forward(
-        self, keeping: bool, uniforms: list[Array], given: list[Array], tape: np.ndarray
+        self, keeping: bool, uniforms: list[Array], given: list[Array], tape: Array
     ) -> "Pools":
         """Run `fused_forward` of its parts.
 
@@ -140,7 +140,7 @@ class Fusion:
         scratch = scratch_for(use, partial(_written, *use))
         run = fused_forward(*use, before)
         turned = turned_over([uniforms[n] for n in before])
-        args = uniforms, turned, given, tape[: self.forth]
+        args = uniforms, turned, given, tape
         if run.is_new:  # what compiling takes is free again before arrays are made
             shapes = [*map(_of_floats, scratch.shapes)]
             run.compile(*jax.tree.map(shape_of, args), shapes)

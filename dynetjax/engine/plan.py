@@ -3,7 +3,8 @@
 import marshal
 import math
 import threading
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any
@@ -12,11 +13,12 @@ import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import variants_of
-from dynetjax.engine.draws import undrawn
+from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
+from dynetjax.engine.planner import note_usual, plan_as_usual
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
 from dynetjax.engine.reads import crowded, reads_of
@@ -27,16 +29,17 @@ from dynetjax.engine.schedule import (
     schedule,
     settled_width,
 )
-from dynetjax.engine.steps import Step, heads_of
+from dynetjax.engine.steps import Step, heads_of, rows_of_components
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tape import TapeWriter, Template
-from dynetjax.engine.tiling import Tiling, structure_of, tile
+from dynetjax.engine.tape import TapeWriter, Template, Written
+from dynetjax.engine.tiling import Structure, Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
+NEW, OFTEN = 64, 4  # structures that are new, for one that was met before, at least
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
@@ -60,7 +63,8 @@ class Plan:
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
         ends: nodes that no other reads.
-        template: what tapes of this structure have in common.
+        template: what tapes of this structure have in common; None where the plan is
+            for one graph only, whose tape is `written`.
     """
 
     scope: Scope
@@ -74,14 +78,18 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: Template
+    template: Template | None
+    written: Written | None = None
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
         arrays = [getattr(self.tiling, name) for name in _OF_TILING]
         arrays += [self.layout.lane, self.layout.row, self.ends]
         arrays += self.tiling.nodes.values()
-        arrays += self.template.at, self.template.written
+        assert self.template is not None
+        tape = self.template.tape
+        (at,) = tape.nonzero()
+        arrays += at, tape[at]
         flat = np.concatenate(arrays)
         small = flat.astype(np.int16)
         if np.count_nonzero(small != flat):
@@ -91,16 +99,16 @@ class Plan:
         nodes = dict.fromkeys(self.tiling.nodes, nothing)
         rest = replace(
             self,
-            tiling=replace(self.tiling, nodes=nodes, **of_tiling),
+            tiling=replace(self.tiling, nodes=nodes, _readers=None, **of_tiling),
             layout=replace(self.layout, lane=nothing, row=nothing),
             lanes={},
             ends=nothing,
-            template=self.template._replace(tape=nothing, at=nothing, written=nothing),
+            template=self.template._replace(tape=nothing),
         )
         return PackedPlan(rest, small, list(accumulate(map(len, arrays))))
 
 
-_OF_TILING = ("batch", "macro_of", "reader", "place", "slot", "read")
+_OF_TILING = ("batch", "macro_of", "counts", "read")
 
 
 @dataclass(slots=True)
@@ -129,33 +137,62 @@ class PackedPlan:
         of_tiling: dict[str, Any] = {name: next(arrays) for name in _OF_TILING}
         lane, row, ends = (next(arrays) for _ in range(3))
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
-        at, written, columns = next(arrays), next(arrays), self.rest.template.columns
-        template = Template.of(self.rest.fusion.size, at, written, columns)
+        assert self.rest.template is not None
+        tape = np.zeros(self.rest.fusion.size, np.int32)
+        at = next(arrays)
+        tape[at] = next(arrays)
         return replace(
             self.rest,
             tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
             layout=replace(self.rest.layout, lane=lane, row=row),
             lanes={},
             ends=ends,
-            template=template,
+            template=self.rest.template._replace(tape=tape),
         )
 
 
 _kept: Kept[Plan] = Kept()
 
 
+@dataclass(slots=True)
+class Repeats:
+    """How often graphs with some roots had a structure that was met before, or not."""
+
+    met: int = 0
+    new: int = 0
+
+    @property
+    def are_rare(self) -> bool:
+        """Whether to look for one is in vain."""
+        return self.new >= NEW and self.met * OFTEN < self.new
+
+
+_repeats: defaultdict[frozenset[int], Repeats] = defaultdict(Repeats)
+
+
 def make_plan(
-    graph: ComputationGraph, start: int, asked: list[Expression], full: bool = False
+    graph: ComputationGraph,
+    start: int,
+    asked: list[Expression],
+    draws: Draws,
+    full: bool = False,
 ) -> tuple[Tiling, Plan] | None:
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
     With `full`, gradients are to flow to constants too. Plans are kept for graphs of
-    the same structure. None if rules had to be changed: the graph must be built anew
-    to follow them, if it can be.
+    the same structure, as far as there are any. None if rules had to be changed: the
+    graph must be built anew to follow them, if it can be.
     """
-    structure = structure_of(graph.cells[start:])
-    tiling = tile(graph, start, structure) if start else None
+    cells = graph.cells[start:]
+    structure = structure_of(cells)
     roots = frozenset([node.rule.macro for node in asked])
+    repeats = _repeats[roots]
+    if repeats.are_rare and not start and not full:
+        with _lock:
+            plan = _as_usual(structure, roots, cells, draws)
+        if plan is not None:
+            return plan.tiling, plan
+    tiling = tile(graph, start, structure) if start else None
     known = tuple(structure) if tiling is None else tiling.key()
     # Tuples are slower to compare: their members lie all over the memory. Version 2
     # writes equal objects alike.
@@ -163,20 +200,42 @@ def make_plan(
     key = marshal.dumps(parts, 2)
     with _lock:
         plan = _kept.get(key)
-        if plan is None or plan.version != plan.scope.version:
+        if plan is not None and plan.version == plan.scope.version:
+            repeats.met += 1
+        else:
+            repeats.new += 1
             tiling = tiling or tile(graph, start, structure)
             plan = _make(tiling, roots, full)
             if plan is None:
                 return None
             if len(structure.macros) <= MOST_KEPT:
                 _kept.put(key, plan)
-    return tiling or plan.tiling.of(graph.cells[:]), plan
+    return tiling or plan.tiling.of(cells), plan
 
 
 def tidy_plans() -> None:
     """Pack those that are new."""
     with _lock:
         _kept.tidy()
+
+
+def _as_usual(
+    structure: Structure, roots: frozenset[int], cells: list[Expression], draws: Draws
+) -> Plan | None:
+    """The plan, where graphs of this size have had the same program for a while."""
+    _drop_outdated()
+    scopes = _scopes.get((roots, False), [])
+    scope = scopes[0] if len(scopes) == 1 else _find_scope(scopes, structure.macros)
+    if scope is None:
+        return None
+    planned = plan_as_usual(scope, structure, cells, draws)
+    if planned is None:
+        return None
+    fusion, (tiling, layout, steps, ends, written) = planned
+    about = layout, steps, [step.work for step in steps], fusion, scope.pools
+    version, lanes = scope.version, written.writer.known
+    learns = scope.differentiable
+    return Plan(scope, tiling, *about, learns, version, lanes, ends, None, written)
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
@@ -195,12 +254,20 @@ def _scope_for(tiling: Tiling, roots: frozenset[int]) -> Scope:
     Graphs of another model have none in common: one program for both would be wasted.
     """
     scopes = _scopes.setdefault(_key(tiling, roots), [])
-    weighted = [macro for macro in tiling.nodes if MACROS[macro].weighted]
+    found = _find_scope(scopes, tiling.nodes)
+    if found is None:
+        found = Scope()
+        scopes.append(found)
+    return found
+
+
+def _find_scope(scopes: list[Scope], macros: Iterable[int]) -> Scope | None:
+    """The one with a macro among these that has weights."""
+    weighted = [macro for macro in dict.fromkeys(macros) if MACROS[macro].weighted]
     for scope in scopes:
         if not weighted or any(map(scope.knows, weighted)):
             return scope
-    scopes.append(Scope())
-    return scopes[-1]
+    return None
 
 
 def _key(tiling: Tiling, roots: frozenset[int]) -> tuple[frozenset[int], bool]:
@@ -235,10 +302,18 @@ def _lay_out(
     for step in steps:
         variants.watch(step.wires.body)
     fusion = _fusion(scope, layout, steps, full)
-    lanes: dict[int, Any] = {}
-    writer = TapeWriter(tiling, layout, lanes, undrawn)
+    if not full:
+        note_usual(scope, len(tiling), fusion, layout.room)
     starts = [(step, fusion.parts[step.part].start) for step in steps]
-    written = writer.written(heads_of(starts, layout.base), fusion.places, rows)
+    heads = heads_of(starts, layout.base)
+    at, written = TapeWriter(tiling, layout, {}, undrawn).written(
+        heads, fusion.places, rows
+    )
+    tape = np.zeros(fusion.size, np.int32)
+    tape[at] = written
+    unread = np.bincount(reads[2], minlength=len(tiling)) == 0
+    lanes: dict[int, Any] = {}
+    data = TapeWriter(tiling, layout, lanes, undrawn).data(fusion.places)
     return Plan(
         scope,
         tiling.of([]),
@@ -250,8 +325,8 @@ def _lay_out(
         scope.differentiable,
         scope.version,
         lanes,
-        (np.bincount(reads[2], minlength=len(tiling)) == 0).nonzero()[0],
-        Template.of(fusion.size, *written, writer.data(fusion.places)),
+        unread.nonzero()[0],
+        Template(tape, data),
     )
 
 
@@ -284,15 +359,13 @@ def _hoist(scope: Scope) -> bool:
 
 
 def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[Step]:
-    component = scope.component_of_group[scope.group_of[tiling.macro_of]]
-    weights = None if tiling.single else tiling.batch[: len(tiling)]
-    rows = np.bincount(component, weights).tolist()
+    rows = rows_of_components(scope, tiling)
     steps = []
     for block in layout.blocks:
         wires = wiring(scope, block.component, full)
         made = _program_for(scope, wires, block.component, block.width, layout.room)
         part = scope.component_of[wires.macros[0]]
-        steps.append(Step(block, wires, made, part, int(rows[part])))
+        steps.append(Step(block, wires, made, part, rows[part]))
     return steps
 
 

@@ -16,7 +16,7 @@ from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
-from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.tape import Tape, TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -69,11 +69,16 @@ class Run:
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
         self.archive, self.origin = archive, origin
-        self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
+        written = plan.written
+        self.tapes = (
+            TapeWriter(tiling, plan.layout, plan.lanes, draws)
+            if written is None
+            else written.writer
+        )
         self.pools: dict[int, Array] = {}
         self.keeping = False
         self.lent: Pools | None = None
-        self._tape: np.ndarray | None = None
+        self._tape: Tape | None = None
         self._given: dict[int, Array] = {}
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
@@ -117,19 +122,23 @@ class Run:
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
-        tape = plan.template.tape.copy()
-        self.tapes.fill(plan.template.columns, tape)
+        if plan.written is not None:
+            self._tape = plan.written.tape
+        else:
+            assert plan.template is not None
+            tape = plan.template.tape.copy()
+            self.tapes.fill(plan.template.columns, tape)
+            self._tape = Tape(tape, tape[: plan.fusion.forth])
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
-        self._tape = tape
 
-    def part(self, tape: np.ndarray, step: Step) -> np.ndarray:
+    def part(self, tape: Array, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
         start = self.plan.fusion.parts[step.part].start
-        return tape[start : start + step.program.tape_size]
+        return np.asarray(tape)[start : start + step.program.tape_size]
 
-    def tape_back(self, unused: np.ndarray) -> np.ndarray:
+    def tape_back(self, unused: np.ndarray) -> Array:
         """The tape for a backward from something that these nodes are no part of.
 
         They have a gradient of 0, which an infinite slope would turn into NaN: their
@@ -137,15 +146,16 @@ class Run:
         """
         assert self._tape is not None
         if not len(unused):
-            return self._tape
-        tape = self._tape.copy()
+            return self._tape.whole
+        tape = np.array(self._tape.whole)
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
     def _prepare_backward(self, fusion: Fusion, node: Expression) -> None:
         pool, _ = self.place(node.args[0])
+        assert self._tape is not None
         uniforms = self.uniforms.several(fusion.uniforms)
-        fusion.prepare_backward(pool, uniforms, self._tape)
+        fusion.prepare_backward(pool, uniforms, self._tape.whole)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
@@ -157,7 +167,8 @@ class Run:
             if part.given
         ]
         assert self._tape is not None
-        lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
+        forth = self._tape.forth
+        lent = self.lent = fusion.forward(self.keeping, uniforms, given, forth)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed
@@ -174,7 +185,7 @@ class Run:
         run = forward(program, fresh, self.keeping)
         given = self._given.get(step.part)
         assert self._tape is not None
-        tape = self.part(self._tape, step)
+        tape = self.part(self._tape.whole, step)
         arrays, kept = run(self.uniforms_of(step), read, shared, given, tape)
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array

@@ -9,6 +9,7 @@ pool trip by trip, lane by lane.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -186,10 +187,10 @@ def _place(
     lane = lane[leader]
     trips = np.add.reduce(chunks, axis=1).tolist()
     blocks = [Block(scope.components[k], int(width[k]), trips[k]) for k in present]
-    return _with_rows(scope, tiling, Schedule(blocks, lane, {}, _NO_ROWS, {}))
+    return _withrows_of(scope, tiling, Schedule(blocks, lane, {}, _NO_ROWS, {}))
 
 
-def _with_rows(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
+def _withrows_of(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
     """Say where in its pool each node's rows are, as its lane has it."""
     used: dict[int, int] = {}
     base = np.zeros(len(scope.loop_of), np.int64)
@@ -202,7 +203,7 @@ def _with_rows(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
         used[lanes_key(block.component)] = size
     plan.row = np.zeros(len(plan.lane) + 1, np.int64)
     np.add(base[tiling.macro_of], plan.lane, out=plan.row[:-1])
-    plan.room = scope.rooms.settle(used, _rows(scope))
+    plan.room = scope.rooms.settle(used, rows_of(scope))
     return plan
 
 
@@ -211,7 +212,7 @@ def lanes_key(component: Component) -> int:
     return -1 - component.macros[0]
 
 
-def _rows(scope: Scope) -> dict[int, Row]:
+def rows_of(scope: Scope) -> dict[int, Row]:
     """What a row of each pool takes, and of a component's lanes.
 
     What is kept of large results lies in scratch buffers, and costs little but memory.
@@ -249,9 +250,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
     width is kept if it is near to what costs least.
     """
-    if not scope.costs:
-        scope.costs = _costs(scope)
-    bodies, trip, patience, turning, lone = scope.costs
+    bodies, trip, patience, turning, lone = costs_of(scope)
     settled = [1] * len(counts)
     for k in present:
         settled[k] = _settled.get(bodies[k], 0)
@@ -268,11 +267,19 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     return width
 
 
-def _costs(scope: Scope) -> tuple[list[Body], *tuple[np.ndarray, ...]]:
-    """Of each component, the body and its `_prices`."""
-    bodies = [wiring(scope, component).body for component in scope.components]
-    several = zip(bodies, scope.components, strict=True)
-    return bodies, *np.array([_prices(body, c.cyclic) for body, c in several]).T
+def costs_of(scope: Scope) -> tuple[Any, ...]:
+    """Of each component, the body and its `_prices`, each as an array."""
+    if not scope.costs:
+        bodies = [wiring(scope, component).body for component in scope.components]
+        several = zip(bodies, scope.components, strict=True)
+        prices = np.array([_prices(body, c.cyclic) for body, c in several]).T
+        scope.costs = bodies, *prices
+    return scope.costs
+
+
+def settled_widths(scope: Scope) -> list[int | None]:
+    """The width of each component that is settled, None for others."""
+    return list(map(_settled.get, costs_of(scope)[0]))
 
 
 def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:

@@ -3,11 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import label
 from dynetjax.engine.program import Program
 from dynetjax.engine.schedule import Block
+from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import Heads
+from dynetjax.engine.tiling import Tiling
 
 
 @dataclass(slots=True)
@@ -48,3 +52,11 @@ def heads_of(steps: Iterable[tuple[Step, int]], base: dict[int, int]) -> Heads:
         found.numbers.append(step.block.trips)
         found.numbers.extend([base[m] for m in macros])
     return found
+
+
+def rows_of_components(scope: Scope, tiling: Tiling) -> list[int]:
+    """How many rows the nodes of each component have."""
+    component = scope.component_of_group[scope.group_of[tiling.macro_of]]
+    weights = None if tiling.single else tiling.batch[: len(tiling.macro_of)]
+    counts = np.bincount(component, weights, minlength=len(scope.components))
+    return counts.astype(np.int64).tolist()

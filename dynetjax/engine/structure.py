@@ -62,7 +62,8 @@ class Scope:
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
         tries: runs that kept what backward needs, in case one would follow.
-        wirings, fusions: what the layer above derived from this version of the facts.
+        wirings, fusions, usual: what the layer above derived from this version of the
+            facts.
         components: in topological order; `component_of` tells each macro's index.
         registers: leaf slot -> producing macro.
         twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
@@ -88,6 +89,7 @@ class Scope:
         self.costs: tuple[Any, ...] = ()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
+        self.usual: dict[int, Any] = {}
         self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
@@ -160,6 +162,7 @@ class Scope:
                 self._crowds[slot] = max(found, self._crowds.get(slot, NONE))
         self.version += 1
         self.fusions = {}
+        self.usual = {}
         self._note_pulls()
 
     def rank(self, macro: int) -> int:
@@ -169,6 +172,15 @@ class Scope:
         within a cell, what feeds comes before what is fed.
         """
         return self._ranks[macro]
+
+    @property
+    def macros(self) -> list[int]:
+        """The macros that were seen."""
+        return list(self._ranks)
+
+    def reads_nothing(self, slot: int) -> bool:
+        """Whether this leaf was seen to read NOTHING, or would not mind it."""
+        return slot in self._widened and slot not in self.registers
 
     def knows(self, macro: int) -> bool:
         """Whether a macro was seen."""
@@ -222,6 +234,7 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
+        self.usual = {}
         self.rows = {}
         self.costs = ()
         order = list(self._ranks)

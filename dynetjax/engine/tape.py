@@ -24,6 +24,9 @@ _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
+_NO_LANES = np.zeros(0, np.int64)
+
+
 class Lanes:
     """The lanes of one macro's nodes in a block, one entry per batch element.
 
@@ -34,17 +37,24 @@ class Lanes:
         nodes, numbers: the nodes, as an array and as a list.
     """
 
-    __slots__ = ("at", "count", "element", "nodes", "numbers")
+    __slots__ = ("_at", "_plan", "count", "element", "nodes", "numbers")
 
     def __init__(self, tiling: Tiling, plan: Schedule, nodes: np.ndarray):
         self.nodes = nodes
         self.numbers: list[int] = nodes.tolist()
         self.count = tiling.batch[nodes]
         self.element = None
-        self.at = plan.lane[nodes]
+        self._plan, self._at = plan, _NO_LANES
         if not tiling.single and (self.count > 1).any():
             self.element = elements(self.count)
-            self.at = self.at.repeat(self.count) + self.element
+
+    @property
+    def at(self) -> np.ndarray:
+        if not len(self._at):
+            self._at = self._plan.lane[self.nodes]
+            if self.element is not None:
+                self._at = self._at.repeat(self.count) + self.element
+        return self._at
 
     def spread(self, each: np.ndarray) -> np.ndarray:
         """What holds for each node, on the last axis, for each entry."""
@@ -59,27 +69,17 @@ class Heads(NamedTuple):
 
 
 class Template(NamedTuple):
-    """A tape without runtime data.
-
-    Attributes:
-        tape: the numbers.
-        at, written: where they are not 0, and what they are there.
-        columns: the runtime data, and where it belongs.
-    """
+    """A tape without runtime data; and the columns of that, and where they belong."""
 
     tape: np.ndarray
-    at: np.ndarray
-    written: np.ndarray
     columns: list[Any]
 
-    @classmethod
-    def of(
-        cls, size: int, at: np.ndarray, written: np.ndarray, columns: list[Any]
-    ) -> "Template":
-        """The template of `size` numbers with these parts."""
-        tape = np.zeros(size, np.int32)
-        tape[at] = written
-        return cls(tape, at, written, columns)
+
+class Tape(NamedTuple):
+    """The tape of a graph as a whole, and as forward reads it."""
+
+    whole: Any
+    forth: Any
 
 
 class Column(NamedTuple):
@@ -102,15 +102,15 @@ class TapeWriter:
         draws: Draws,
     ):
         self.tiling, self.plan, self.draws = tiling, plan, draws
-        self._lanes = lanes
+        self.known = lanes
         self._ids: dict[int, np.ndarray] = {}
 
     def lanes(self, macro: int) -> Lanes:
         """The lanes of a macro that has nodes."""
-        found = self._lanes.get(macro)
+        found = self.known.get(macro)
         if found is None:
             nodes = self.tiling.nodes[macro]
-            found = self._lanes[macro] = Lanes(self.tiling, self.plan, nodes)
+            found = self.known[macro] = Lanes(self.tiling, self.plan, nodes)
         return found
 
     def written(
@@ -144,7 +144,7 @@ class TapeWriter:
     def fill(self, columns: Iterable[Column], tape: np.ndarray) -> None:
         """Write runtime data."""
         for macro, what, where, at in columns:
-            tape[at] = self._runtime(self.lanes(macro), macro, what, where)
+            tape[at] = self.runtime(macro, what, where)
 
     def _valid(self, nodes: np.ndarray, places: Places) -> np.ndarray:
         """Where the lanes of `nodes` are marked as real."""
@@ -155,7 +155,7 @@ class TapeWriter:
         count = tiling.batch[nodes]
         return at.repeat(count) + elements(count)
 
-    def _runtime(self, lanes: Lanes, macro: int, what: str, where: list) -> np.ndarray:
+    def runtime(self, macro: int, what: str, where: list) -> np.ndarray:
         """A column of runtime data: rows of a table, or a field of a step's."""
         if what == "rows":
             ids = self.row_ids(macro)
@@ -165,6 +165,7 @@ class TapeWriter:
             return ids
         step, field = where
         place, cells = MACROS[macro].fields[step, field], self.tiling.cells
+        lanes = self.lanes(macro)
         found = [cells[n].inner[place] for n in lanes.numbers]
         if what == "i":
             return _spread(lanes, found, np.int32)
@@ -198,6 +199,13 @@ class TapeWriter:
         given = [cells[n].data for n in lanes.numbers]
         rows[lanes.at] = given[0] if len(given) == 1 else np.concatenate(given)
         return rows
+
+
+class Written(NamedTuple):
+    """A tape, and who knows what is on it."""
+
+    writer: TapeWriter
+    tape: Tape
 
 
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:

@@ -76,6 +76,20 @@ def _all(args: tuple) -> tuple:
     return args
 
 
+class Readers(NamedTuple):
+    """Of every row that is read.
+
+    Attributes:
+        reader: the node that reads it.
+        place: which of its leaves, or operands, it is.
+        slot: the number of the leaf; see `Macro`.
+    """
+
+    reader: np.ndarray
+    place: np.ndarray
+    slot: np.ndarray
+
+
 @dataclass(slots=True)
 class Tiling:
     """A section of a graph.
@@ -87,10 +101,8 @@ class Tiling:
         batch: per node, the older ones included.
         macro_of: per node.
         nodes: nodes of each macro present, by macro id.
-        reader, place, read: of every row that is read, in the order of readers: the
-            node that reads it; which of its leaves, or operands, it is; and the node
-            that is read, or NOTHING.
-        slot: of each of these, the number of the leaf; see `Macro`.
+        counts: how many rows each node reads.
+        read: of every row that is read, in the order of readers, the node, or NOTHING.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
         single: no node has more than one batch element.
         blank: leaf slots that read NOTHING.
@@ -102,20 +114,46 @@ class Tiling:
     batch: np.ndarray
     macro_of: np.ndarray
     nodes: dict[int, np.ndarray]
-    reader: np.ndarray
-    place: np.ndarray
-    slot: np.ndarray
+    counts: np.ndarray
     read: np.ndarray
     elements: dict[int, tuple[int, ...]]
     single: bool
     blank: set[int] = field(default_factory=set)
+    _readers: Readers | None = None
+
+    @property
+    def readers(self) -> Readers:
+        """Who reads each row."""
+        found = self._readers
+        if found is None:
+            count, counts = len(self.counts), self.counts
+            reader = np.arange(count).repeat(counts)
+            place = np.arange(len(reader)) - (counts.cumsum() - counts).repeat(counts)
+            first, step = _slots()[:, self.macro_of[reader]]
+            found = self._readers = Readers(reader, place, first + step * place)
+        return found
+
+    @property
+    def reader(self) -> np.ndarray:
+        """See `Readers`."""
+        return self.readers.reader
+
+    @property
+    def place(self) -> np.ndarray:
+        """See `Readers`."""
+        return self.readers.place
+
+    @property
+    def slot(self) -> np.ndarray:
+        """See `Readers`."""
+        return self.readers.slot
 
     def __len__(self) -> int:
         return len(self.cells)
 
     def key(self) -> tuple:
         """What sections of graphs share that have the same structure."""
-        arrays = self.macro_of, self.batch, self.reader, self.place, self.read
+        arrays = self.macro_of, self.batch, self.counts, self.read
         return *[a.tobytes() for a in arrays], *self.elements.items()
 
     def of(self, cells: list[Expression]) -> "Tiling":
@@ -156,16 +194,12 @@ class Tiling:
     def only(self, macro: int, nodes: np.ndarray) -> "Tiling":
         """Some nodes of one macro; they keep their numbers."""
         mine = np.isin(self.reader, nodes)
-        reads = self.reader, self.place, self.slot, self.read
-        reader, place, slot, read = (a[mine] for a in reads)
         return replace(
             self,
             cells=[],
             nodes={macro: nodes},
-            reader=reader,
-            place=place,
-            slot=slot,
-            read=read,
+            read=self.read[mine],
+            _readers=Readers(*[a[mine] for a in self.readers]),
         )
 
 
@@ -186,37 +220,41 @@ def tile(
         macros = [as_if(m) for m in macros]
     macro_of = np.array(macros, np.int64)
     counts = np.fromiter(map(len, structure.read), np.int64, len(macros))
-    ends = counts.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
+    total = int(np.add.reduce(counts))
     read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
-    reader = np.arange(len(macros)).repeat(counts)
-    place = np.arange(total) - (ends - counts).repeat(counts)
-    first, step = _slots()[:, macro_of[reader]]
-    slot = first + step * place
-    single = structure.lanes.count(1) == len(macros)
-    lanes = ones(len(macros)) if single else np.array(structure.lanes)
-    tiling = Tiling(
-        graph.cells[start:],
-        start,
-        np.zeros(0, np.int64),
-        lanes,
-        macro_of,
-        _by_macro(macro_of, 0),
-        reader,
-        place,
-        slot,
-        read,
-        dict(structure.elements),
-        single,
-    )
+    tiling = tiling_of(structure, macro_of, counts, read)
+    tiling.cells, tiling.start = graph.cells[start:], start
     if start:
         _number_older(tiling, graph)
         if importing:
             _import(tiling, graph)
     nothing = read == NOTHING
     if np.count_nonzero(nothing):
-        tiling.blank = set(slot[nothing].tolist())
+        tiling.blank = set(tiling.slot[nothing].tolist())
     return tiling
+
+
+def tiling_of(
+    structure: Structure, macro_of: np.ndarray, counts: np.ndarray, read: np.ndarray
+) -> Tiling:
+    """A graph of this structure without its nodes.
+
+    Of these, `counts` says how many rows each reads, and `read` which.
+    """
+    count = len(macro_of)
+    single = structure.lanes.count(1) == count
+    return Tiling(
+        [],
+        0,
+        np.zeros(0, np.int64),
+        ones(count) if single else np.array(structure.lanes),
+        macro_of,
+        _by_macro(macro_of, 0),
+        counts,
+        read,
+        dict(structure.elements),
+        single,
+    )
 
 
 _known_slots = np.zeros((2, 0), np.int64)

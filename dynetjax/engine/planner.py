@@ -1,0 +1,306 @@
+"""Plans of new structures by a compiled program, where all else is as it was before.
+
+Every tree has a structure of its own, but after a few hundred of them none shows
+anything new: the same edges between macros, the same widths, the same arrays. Then
+what is left of planning is to number nodes, and a program does that
+(`dynetjax.engine.planning`). It is told the facts of a scope and a fused program, and
+finds what `schedule` and `TapeWriter` would, or that they do not fit a graph.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from dynetjax.engine.body import wiring
+from dynetjax.engine.draws import Draws
+from dynetjax.engine.fused import Fusion
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.planning import (
+    LOOP,
+    PLAIN,
+    REGISTER,
+    SCALE,
+    SPAN,
+    Caps,
+    planning,
+    slices_of,
+)
+from dynetjax.engine.rooms import Sizes
+from dynetjax.engine.schedule import (
+    Block,
+    Schedule,
+    costs_of,
+    lanes_key,
+    rows_of,
+    settled_widths,
+)
+from dynetjax.engine.steps import Step, rows_of_components
+from dynetjax.engine.structure import Scope
+from dynetjax.engine.tape import Tape, TapeWriter, Written
+from dynetjax.engine.threads import stay_awake_for
+from dynetjax.engine.tiling import Structure, Tiling, tiling_of
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import GATHER, MAP
+
+USUAL = 8  # plans in a row for the same program, before it is taken for granted
+SLOW = 2e-3  # seconds that a plan takes where XLA copies arrays in loops
+BITS = 31  # of a number, one for each macro whose lanes are one
+NODES = 512, 2048  # of the largest graph, for which a program is made
+CAPS = (16, 64), (32, 128), (64, 256)  # macros and leaf slots
+LARGEST_TAPE = 1 << 17
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+class Found(NamedTuple):
+    """A graph laid out, and its tape."""
+
+    tiling: Tiling
+    layout: Schedule
+    steps: list[Step]
+    ends: np.ndarray
+    written: Written
+
+
+@dataclass(slots=True)
+class Usual:
+    """The program of the latest graphs of about one size, and how many these were."""
+
+    fusion: Fusion
+    room: Sizes
+    times: int = 0
+    planner: "Planner | None" = None
+
+
+def note_usual(scope: Scope, count: int, fusion: Fusion, room: Sizes) -> None:
+    """A graph of so many nodes was planned for a program, by NumPy."""
+    usual = scope.usual.get(count.bit_length())
+    if usual is None or usual.fusion is not fusion:
+        usual = scope.usual[count.bit_length()] = Usual(fusion, room)
+    usual.times += 1
+
+
+def plan_as_usual(
+    scope: Scope, structure: Structure, cells: list[Expression], draws: Draws
+) -> tuple[Fusion, Found] | None:
+    """The usual program for a graph of these nodes, and what was found; else None."""
+    count = len(cells)
+    usual = scope.usual.get(count.bit_length())
+    if usual is None or usual.times < USUAL or count > NODES[-1]:
+        return None
+    if structure.elements or structure.lanes.count(1) != count:
+        return None
+    if usual.planner is None:
+        same = [u.planner for u in scope.usual.values() if u.fusion is usual.fusion]
+        made = next(filter(None, same), None)
+        usual.planner = made or Planner(scope, usual.fusion, usual.room)
+    found = usual.planner.plan(structure, cells, draws)
+    if found is None:
+        usual.times = 0
+        return None
+    return usual.fusion, found
+
+
+class Planner:
+    """Lays graphs out for one fused program, at one version of a scope's facts."""
+
+    def __init__(self, scope: Scope, fusion: Fusion, room: Sizes):
+        self._scope, self._fusion, self._room = scope, fusion, room
+        self._wires = [wiring(scope, component) for component in scope.components]
+        self._widths = [part.program.width for part in fusion.parts]
+        self._order = [m for c in scope.components for m in c.macros]
+        self._pools = list(dict.fromkeys(scope.pools[m] for m in self._order))
+        self._counts = np.zeros(0, np.int64)
+        self._numbers = np.zeros(0, np.int64)
+        self._caps = self._find_caps()
+        if self._caps is not None:
+            self._facts = jax.device_put(self._all_facts(self._caps))
+            self._nothing = self._caps.macros - 1
+        self._tried: dict[Caps, bool] = {}
+
+    def _find_caps(self) -> Caps | None:
+        """What this takes at least; None if that is too much."""
+        order, fusion = self._order, self._fusion
+        if any(len(component.group) > BITS for component in self._scope.components):
+            return None
+        slots = sum(len(MACROS[m].leaves) for m in order)
+        columns = max(len(order) + 1, len(fusion.places.data))
+        for macros, most in CAPS:
+            if columns <= macros and slots <= most and fusion.size <= LARGEST_TAPE:
+                return Caps(NODES[0], macros, most, fusion.size, fusion.forth)
+        return None
+
+    def _all_facts(self, caps: Caps) -> np.ndarray:
+        """What the program is told."""
+        scope, parts = self._scope, self._fusion.parts
+        facts = np.zeros(slices_of(caps).facts["reads"].stop, np.int32)
+        of = {name: facts[where] for name, where in slices_of(caps).facts.items()}
+        data = [start for *_, start in self._fusion.places.data]
+        of["counts"][:] = len(parts), len(self._order), len(data)
+        of["data"][: len(data)] = data
+        of["room"][: len(self._pools)] = [self._room[p] for p in self._pools]
+        for k, prices in enumerate(zip(*costs_of(scope)[1:], strict=True)):
+            component, program = scope.components[k], parts[k].program
+            trip, patience, turning, lone = prices
+            of["width"][k], of["lanes"][k] = program.width, program.lanes
+            of["trip"][k], of["patience"][k] = trip, patience
+            of["turning"][k], of["lone"][k] = turning, round(SCALE * lone)
+            of["start"][k] = parts[k].start
+            bits: dict[int, int] = {}
+            for macro, group in component.group.items():
+                at = self._order.index(macro)
+                of["bit"][at] = bits[group] = 2 * bits.get(group, 0) or 1
+        reads = of["reads"].reshape(caps.slots, caps.macros)
+        first = 0
+        for at, macro in enumerate(self._order):
+            self._note_macro(of, at, macro, first)
+            slot, leaves = MACROS[macro].slot, len(MACROS[macro].leaves)
+            for k in range(leaves):
+                self._note_slot(of, first + k, slot + k)
+                self._note_reads(reads[first + k], macro, slot + k)
+            first += leaves
+        return facts
+
+    def _note_macro(self, of: dict[str, np.ndarray], at: int, macro: int, first: int):
+        """Take in a macro, whose first leaf has the number `first`."""
+        scope = self._scope
+        part = scope.component_of[macro]
+        start, macros = self._fusion.parts[part].start, self._wires[part].macros
+        of["order"][at] = at
+        of["first"][at], of["step"][at] = first, MACROS[macro].form == MAP
+        of["group"][at] = SPAN * scope.group_of[macro]
+        of["part"][at] = part
+        of["valid"][at] = self._fusion.places.valid[macro]
+        of["pool"][at] = self._pools.index(scope.pools[macro])
+        of["head"][at] = start + 1 + macros.index(macro)
+
+    def _note_slot(self, of: dict[str, np.ndarray], k: int, slot: int) -> None:
+        """Take in a leaf."""
+        of["twin"][k] = slot - self._scope.twins.get(slot, slot)
+        for name in "leaf", "apart", "pull", "left", "beside":
+            of[name][k] = getattr(self._fusion.places, name)[slot]
+
+    def _note_reads(self, how: np.ndarray, macro: int, slot: int) -> None:
+        """Say how a leaf reads the rows of each macro, and of NOTHING."""
+        scope = self._scope
+        if MACROS[macro].form == GATHER:  # whose lanes are not those of its operands
+            return
+        loop = scope.loop_of[macro]
+        for source in scope.sources(slot):
+            inside = loop >= 0 and loop == scope.loop_of[source]
+            usual = LOOP if inside else PLAIN
+            register = slot in scope.registers
+            how[self._order.index(source)] = REGISTER if register else usual
+        if scope.reads_nothing(slot):
+            how[-1] = PLAIN
+
+    def plan(
+        self, structure: Structure, cells: list[Expression], draws: Draws
+    ) -> Found | None:
+        """Lay out a graph; None if it does not fit."""
+        if self._caps is None or not self._has_settled_widths():
+            return None
+        if len(self._counts) < len(MACROS):
+            self._number()
+        macro_of = np.array(structure.macros, np.int64)
+        numbers, counts = self._numbers[macro_of], self._counts[macro_of]
+        if np.maximum.reduce(numbers) == self._nothing:  # a macro never seen
+            return None
+        for k in (counts < 0).nonzero()[0].tolist():
+            counts[k] = len(structure.read[k])
+        total = int(np.add.reduce(counts))
+        read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
+        tiling = tiling_of(structure, macro_of, counts, read).of(cells)
+        layout = Schedule([], _NO_ROWS, {}, _NO_ROWS, self._room)
+        writer = TapeWriter(tiling, layout, {}, draws)
+        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
+        given = self._given(caps, tiling, numbers, writer)
+        run = planning(caps)
+        if run is None or given is None or not self._is_quick(caps, run, given):
+            return None
+        tape, forth, found = run(given, self._facts)
+        rows = rows_of_components(self._scope, tiling)  # while that runs
+        stay_awake_for(found)
+        found = np.asarray(found)
+        if found[0] or not self._take_in(found, caps, layout):
+            return None
+        parts, wires = self._fusion.parts, self._wires
+        steps = []
+        for block in layout.blocks:
+            k = self._scope.component_of[block.component.macros[0]]
+            steps.append(Step(block, wires[k], parts[k].program, k, rows[k]))
+        (ends,) = (found[slices_of(caps).found["read"]][: len(cells)] == 0).nonzero()
+        return Found(tiling, layout, steps, ends, Written(writer, Tape(tape, forth)))
+
+    def _has_settled_widths(self) -> bool:
+        """Whether the program's widths are those that graphs are given now."""
+        widths = zip(self._widths, settled_widths(self._scope), strict=True)
+        return all(settled in (width, None) for width, settled in widths)
+
+    def _number(self) -> None:
+        """Tables for all macros that there are now."""
+        self._counts = np.zeros(len(MACROS), np.int64)
+        self._numbers = np.full(len(MACROS), self._nothing)
+        for k, macro in enumerate(self._order):
+            kind = MACROS[macro]
+            fixed = kind.form == MAP or not kind.leaves
+            self._counts[macro] = len(kind.leaves) if fixed else -1
+            self._numbers[macro] = k
+
+    def _given(
+        self, caps: Caps, tiling: Tiling, numbers: np.ndarray, writer: TapeWriter
+    ) -> np.ndarray | None:
+        """What the program is given of a graph; None if that is too much."""
+        count, where = len(tiling), slices_of(caps).given
+        given = np.empty(where["data"].stop, np.int32)
+        given[0], given[where["nothing"]] = count, self._nothing
+        given[where["macros"].start :][:count] = numbers
+        given[where["counts"].start :][:count] = tiling.counts
+        if len(tiling.read) > 2 * caps.nodes:
+            return None
+        given[where["read"].start :][: len(tiling.read)] = tiling.read
+        at = 0
+        for k, (macro, what, details, _) in enumerate(self._fusion.places.data):
+            nodes = tiling.nodes.get(macro, _NO_ROWS)
+            given[where["amounts"].start + k] = len(nodes)
+            stop = at + len(nodes)
+            if stop > caps.nodes:
+                return None
+            if stop > at:
+                given[where["of"]][at:stop] = nodes
+                given[where["data"]][at:stop] = writer.runtime(macro, what, details)
+                at = stop
+        return given
+
+    def _is_quick(self, caps: Caps, run: Callable, given: np.ndarray) -> bool:
+        """Whether XLA made something of the program that is quicker than NumPy."""
+        known = self._tried.get(caps)
+        if known is None:
+            times = []
+            for _ in range(4):  # the first one compiles
+                start = time.perf_counter()
+                jax.block_until_ready(run(given, self._facts))
+                times.append(time.perf_counter() - start)
+            known = self._tried[caps] = min(times) < SLOW
+        return known
+
+    def _take_in(self, found: np.ndarray, caps: Caps, layout: Schedule) -> bool:
+        """Fill in the layout; False if another program should be taken for it."""
+        at, scope, fusion = slices_of(caps).found, self._scope, self._fusion
+        trips, base, used = (found[at[x]].tolist() for x in ("trips", "base", "used"))
+        needed = {p: 1 + n for p, n in zip(self._pools, used, strict=False) if n}
+        for k, component in enumerate(scope.components):
+            if trips[k]:
+                width = fusion.parts[k].program.width
+                layout.blocks.append(Block(component, width, trips[k]))
+                needed[lanes_key(component)] = trips[k] * width
+        if scope.rooms.settle(needed, rows_of(scope)) is not self._room:
+            return False
+        layout.base |= {m: n for m, n in zip(self._order, base, strict=False) if n}
+        layout.lane = found[at["lane"]]
+        layout.row = found[at["row"]]
+        return True

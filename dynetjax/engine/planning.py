@@ -1,0 +1,380 @@
+"""The planner's program: what `schedule` and `TapeWriter` do, in loops over numbers.
+
+Planning a small graph with NumPy takes as long as there are calls of NumPy. Here XLA
+compiles it, to one function of a few thousand integers: one pass over the nodes places
+them, a second one writes the tape. It decides nothing: what could be otherwise than in
+the graphs before is a *misfit*, and then the result is not used.
+
+On a CPU a function with ``xla_cpu_small_call`` is one kernel, its loops included; and
+without the pass ``fusion`` none of the arrays that loops change is ever copied.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import cache, lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from dynetjax.engine.apart import set_xla_metadata
+from dynetjax.engine.compiling import known_options
+from dynetjax.engine.schedule import LONE
+from dynetjax.engine.stats import note_program
+
+Array = Any
+
+SPAN = 256  # iterations of a loop, at most
+UNKNOWN, PLAIN, REGISTER, LOOP = range(4)  # how a leaf reads a macro's rows
+SCALE = 30  # of costs, which are whole numbers here; see `_trips`
+NOWHERE = 0  # on the tape: what belongs nowhere goes here, until all is written
+OPTIONS = {
+    "xla_disable_hlo_passes": "fusion",
+    "xla_backend_optimization_level": 1,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_use_fusion_emitters": False,
+}
+
+# What is known of every macro, leaf slot and component; see `Planner`.
+OF_MACRO = "first", "step", "group", "part", "bit", "valid", "pool", "order", "head"
+OF_SLOT = "twin", "leaf", "apart", "pull", "left", "beside"
+OF_PART = "width", "trip", "patience", "turning", "lone", "start", "lanes"
+
+
+class Caps(NamedTuple):
+    """For how much a program is made.
+
+    Attributes:
+        nodes: of the largest graph; it may read twice as many rows.
+        macros: at most, and as many components, pools and columns of runtime data.
+        slots: leaf slots.
+        tape, forth: numbers on the tape as a whole, and as forward reads it.
+    """
+
+    nodes: int
+    macros: int
+    slots: int
+    tape: int
+    forth: int
+
+
+class Slices(NamedTuple):
+    """Where columns are; see `slices_of`."""
+
+    facts: dict[str, slice]
+    given: dict[str, slice]
+    found: dict[str, slice]
+
+
+@cache
+def slices_of(caps: Caps) -> Slices:
+    """Where columns are: among the facts, in what is given of a graph, and found."""
+    macros, slots, nodes = caps.macros, caps.slots, caps.nodes
+    facts = {"counts": 3}
+    facts |= dict.fromkeys([*OF_MACRO, *OF_PART, "room", "data"], macros)
+    facts |= dict.fromkeys(OF_SLOT, slots) | {"reads": slots * macros}
+    given = {"count": 1, "amounts": macros, "nothing": 1, "macros": nodes}
+    given |= {"counts": nodes, "read": 2 * nodes, "of": nodes, "data": nodes}
+    found = {"misfits": 1, "trips": macros, "base": macros, "used": macros}
+    found |= {"lane": nodes, "row": nodes + 1, "read": nodes, "awake": 1}
+    return Slices(*map(_one_after_the_other, (facts, given, found)))
+
+
+def _one_after_the_other(sizes: dict[str, int]) -> dict[str, slice]:
+    stops = np.cumsum([*sizes.values()]).tolist()
+    return {
+        name: slice(stop - size, stop)
+        for (name, size), stop in zip(sizes.items(), stops, strict=True)
+    }
+
+
+class _Graph(NamedTuple):
+    """The arrays that are given, and where what is in them begins."""
+
+    given: Array
+    facts: Array
+    at: dict[str, int]
+    known: dict[str, int]
+
+    def of(self, name: str, k: Array) -> Array:
+        """What is given of a node, a read or an entry of runtime data.
+
+        The node -1 is NOTHING, which has a macro, too.
+        """
+        return _at(self.given, k + self.at[name])
+
+    def fact(self, name: str, k: Array) -> Array:
+        """What is known of a macro, slot, component, pool or column."""
+        return _at(self.facts, k + self.known[name])
+
+
+@lru_cache(maxsize=16)
+def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
+    """``(given, facts) -> (tape, forth, found)``, compiled; None if XLA has not what
+    it takes."""
+    on_host = set_xla_metadata is not None and jax.default_backend() == "cpu"
+    options = known_options(OPTIONS)
+    if not on_host or len(options) < len(OPTIONS):
+        return None
+    note_program(f"plans of graphs of up to {caps.nodes} nodes")
+    return jax.jit(partial(_in_one_kernel, caps), compiler_options=options)
+
+
+def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
+    with set_xla_metadata(inlineable="false", xla_cpu_small_call="true"):
+        tape, found = jax.jit(partial(_plan, caps))(given, facts)
+    # JAX has what is little work done by whoever asks for it, and not beside it.
+    awake = jnp.sum(facts * facts, keepdims=True)
+    return tape, tape[: caps.forth], jnp.concatenate([found, awake])
+
+
+def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
+    known, at, _ = (
+        {name: where.start for name, where in several.items()}
+        for several in slices_of(caps)
+    )
+    graph = _Graph(given, facts, at, known)
+    placed = _place(graph, caps)
+    misfits, begin, trips, tape = _trips(graph, caps, placed)
+    misfits, base, used, tape = _bases(graph, caps, misfits, trips, tape)
+    misfits, lane, row, tape = _write(graph, caps, placed, misfits, begin, base, tape)
+    tape = _fill(graph, lane, tape)
+    tape = _put(tape, np.int32(NOWHERE), _at(trips, _ZERO))
+    found = [lax.reshape(misfits, (1,)), trips, base, used, lane, row, placed.read]
+    return tape, lax.concatenate(found, 0)
+
+
+class _Placed(NamedTuple):
+    """Of nodes: which iteration of which component they are in, where there, and
+    whether they are read. And of components: lanes by iteration, and iterations."""
+
+    misfits: Array
+    when: Array
+    place: Array
+    read: Array
+    lanes: Array
+    span: Array
+
+
+def _place(graph: _Graph, caps: Caps) -> _Placed:
+    """Give every node its iteration, and its place among those of its group.
+
+    The first node of those whose lanes are one is their leader. A node's macro is a bit
+    of its leader's `taken`: no two nodes of a macro are in one lane.
+    """
+
+    def node(n, state):
+        k, misfits, iteration, leader, taken, place, when, used, lanes, span, seen = (
+            state
+        )
+        macro = graph.of("macros", n)
+        end = k + graph.of("counts", n)
+        step = graph.fact("step", macro)
+
+        def read(state):
+            k, slot, misfits, mine, least, seen = state
+            x = graph.of("read", k)
+            how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
+            other = _at(leader, x)
+            follows = how == REGISTER
+            misfit = (how == UNKNOWN) | (
+                x != graph.of("read", k - graph.fact("twin", slot))
+            )
+            misfit |= follows & (mine >= 0) & (mine != other)
+            after = lax.select(how == LOOP, _at(iteration, other) + 1, _ZERO)
+            return (
+                k + 1,
+                slot + step,
+                misfits | _int(misfit),
+                lax.select(follows, other, mine),
+                lax.max(least, after),
+                _put(
+                    seen, lax.max(x, _ZERO), lax.select(x < 0, _at(seen, _ZERO), _ONE)
+                ),
+            )
+
+        first = graph.fact("first", macro)
+        state = k, first, misfits, np.int32(-1), _ZERO, seen
+        k, _, misfits, mine, least, seen = lax.while_loop(
+            lambda state: state[0] < end, read, state
+        )
+        leads = mine < 0
+        mine = lax.select(leads, n, mine)
+        time = lax.select(leads, lax.min(least, _LAST), _at(iteration, mine))
+        bit, bits = graph.fact("bit", macro), _at(taken, mine)
+        misfits |= _int((least > time) | ((bit & bits) != 0))
+        group = graph.fact("group", macro) + time
+        number = _at(used, group)
+        more = number + _int(leads)
+        part = graph.fact("part", macro)
+        here = part * SPAN + time
+        return (
+            k,
+            misfits,
+            _put(iteration, n, time),
+            _put(leader, n, mine),
+            _put(taken, mine, bit | bits),
+            _put(place, n, lax.select(leads, number, _at(place, mine))),
+            _put(when, n, here),
+            _put(used, group, more),
+            _put(lanes, here, lax.max(_at(lanes, here), more)),
+            _put(span, part, lax.max(_at(span, part), time + 1)),
+            seen,
+        )
+
+    nodes, times = _zeros(caps.nodes), _zeros(caps.macros * SPAN)
+    parts = _zeros(caps.macros)
+    state = _ZERO, _ZERO, nodes, nodes, nodes, nodes, nodes, times, times, parts, nodes
+    state = lax.fori_loop(_ZERO, graph.given[0], node, state)
+    _, misfits, _, _, _, place, when, _, lanes, span, seen = state
+    return _Placed(misfits, when, place, seen, lanes, span)
+
+
+def _trips(graph: _Graph, caps: Caps, placed: _Placed) -> tuple[Array, ...]:
+    """The first lane of each iteration, and the trips, which go on the tape.
+
+    A width that is not near to what costs least is a misfit (`schedule._widths`).
+    """
+
+    def part(k, state):
+        misfits, begin, trips, tape = state
+        width, span = graph.fact("width", k), _at(placed.span, k)
+
+        def iteration(t, state):
+            begin, chunks, total = state
+            at = k * SPAN + t
+            lanes = _at(begin, at)
+            first = lax.select(lanes < 0, lanes, chunks * width)  # none is below zero
+            more = lax.div(lanes + width - 1, width)
+            return _put(begin, at, first), chunks + more, total + lanes
+
+        state = begin, _ZERO, _ZERO
+        begin, chunks, total = lax.fori_loop(_ZERO, span, iteration, state)
+        trip = graph.fact("trip", k)
+        cost = chunks * (trip + width) * graph.fact("lone", k)
+        least = total + trip * span
+        alone = round(SCALE * LONE) * (least + graph.fact("turning", k))
+        most = SCALE * (2 * least + graph.fact("patience", k))
+        misfit = cost > lax.select(width == 1, alone, most)
+        misfit |= chunks * width > graph.fact("lanes", k)
+        tape = _put(tape, graph.fact("start", k), chunks)
+        return misfits | _int(misfit), begin, _put(trips, k, chunks), tape
+
+    state = placed.misfits, placed.lanes, _zeros(caps.macros), _zeros(caps.tape)
+    return lax.fori_loop(_ZERO, graph.fact("counts", _ZERO), part, state)
+
+
+def _bases(
+    graph: _Graph, caps: Caps, misfits: Array, trips: Array, tape: Array
+) -> tuple[Array, ...]:
+    """The first row of each macro, which goes on the tape, and the rows of pools."""
+
+    def macro(k, state):
+        misfits, base, used, tape = state
+        macro = graph.fact("order", k)
+        part, pool = graph.fact("part", macro), graph.fact("pool", macro)
+        size = _at(trips, part) * graph.fact("width", part)
+        before = _at(used, pool)
+        first = lax.select(size > 0, before + 1, _ZERO)
+        misfit = before + size + 1 > graph.fact("room", pool)
+        tape = _put(tape, graph.fact("head", macro), first)
+        used = _put(used, pool, before + size)
+        return misfits | _int(misfit), _put(base, macro, first), used, tape
+
+    nothing = _zeros(caps.macros)
+    count = graph.fact("counts", _ONE)
+    return lax.fori_loop(_ZERO, count, macro, (misfits, nothing, nothing, tape))
+
+
+def _write(
+    graph: _Graph,
+    caps: Caps,
+    placed: _Placed,
+    misfits: Array,
+    begin: Array,
+    base: Array,
+    tape: Array,
+) -> tuple[Array, ...]:
+    """Lanes and rows, and what the tape says of them.
+
+    Row 0 is that of NOTHING, which is the node after the last.
+    """
+    nowhere, nothing = np.int32(NOWHERE), np.int32(caps.nodes)
+
+    def node(n, state):
+        k, misfits, lane, row, tape = state
+        macro = graph.of("macros", n)
+        end = k + graph.of("counts", n)
+        mine = _at(begin, _at(placed.when, n)) + _at(placed.place, n)
+        tape = _put(tape, graph.fact("valid", macro) + mine, _ONE)
+        row = _put(row, n, _at(base, macro) + mine)
+        step = graph.fact("step", macro)
+
+        def read(state):
+            k, slot, place, misfits, tape = state
+            x = graph.of("read", k)
+            found = _at(row, lax.select(x < 0, nothing, x))
+            leaf = graph.fact("leaf", slot)
+            at = leaf + graph.fact("apart", slot) * place + mine
+            tape = _put(tape, lax.select(leaf < 0, nowhere, at), found)
+            pull = graph.fact("pull", slot)
+            pulls = (pull >= 0) & (found > 0)
+            there = lax.select(pulls, pull + found, nowhere)
+            left = graph.fact("left", slot) + graph.fact("beside", slot) * place + mine
+            before = _at(tape, there)
+            again = pulls & (before != 0)
+            tape = _put(tape, there, lax.select(again, before, left))
+            return k + 1, slot + step, place + 1, misfits | _int(again), tape
+
+        state = k, graph.fact("first", macro), _ZERO, misfits, tape
+        k, _, _, misfits, tape = lax.while_loop(
+            lambda state: state[0] < end, read, state
+        )
+        return k, misfits, _put(lane, n, mine), row, tape
+
+    state = _ZERO, misfits, _zeros(caps.nodes), _zeros(caps.nodes + 1), tape
+    return lax.fori_loop(_ZERO, graph.given[0], node, state)[1:]
+
+
+def _fill(graph: _Graph, lane: Array, tape: Array) -> Array:
+    """Runtime data, column by column."""
+
+    def column(j, state):
+        start = graph.fact("data", j)
+
+        def entry(k, tape):
+            at = start + _at(lane, graph.of("of", k))
+            return _put(tape, at, graph.of("data", k))
+
+        first, tape = state
+        end = first + graph.of("amounts", j)
+        return end, lax.fori_loop(first, end, entry, tape)
+
+    count = graph.fact("counts", np.int32(2))
+    return lax.fori_loop(_ZERO, count, column, (_ZERO, tape))[1]
+
+
+# Functions of `jax.numpy` would be calls here, for nothing is inlined.
+_ZERO, _ONE, _LAST = np.int32(0), np.int32(1), np.int32(SPAN - 1)
+_takes = inspect.signature(lax.dynamic_slice).parameters
+_AS_IT_IS = {"allow_negative_indices": False} if len(_takes) > 3 else {}
+
+
+def _zeros(count: int) -> Array:
+    return lax.full((count,), 0, jnp.int32)
+
+
+def _int(truth: Array) -> Array:
+    return lax.convert_element_type(truth, jnp.int32)
+
+
+def _at(array: Array, k: Array) -> Array:
+    found = lax.dynamic_slice(array, (k,), (1,), **_AS_IT_IS)
+    return lax.reshape(found, ())
+
+
+def _put(array: Array, k: Array, what: Array) -> Array:
+    what = lax.reshape(what, (1,))
+    return lax.dynamic_update_slice(array, what, (k,), **_AS_IT_IS)

@@ -1,0 +1,336 @@
+"""Plans that a compiled program makes, against those of NumPy."""
+
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import dynetjax as dy
+from dynetjax.engine import plan, planner, planning
+from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.tiling import tile
+from dynetjax.graph import current_graph
+
+from . import test_random_graphs as graphs
+
+SIZE, WORDS = 5, 7
+RNG = np.random.default_rng(3)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Which graphs were planned by the program, each as it would be by NumPy."""
+    by_program = plan._as_usual
+    results = []
+
+    def both(structure, roots, cells, draws):
+        quick = by_program(structure, roots, cells, draws)
+        results.append(quick is not None)
+        if quick is not None:
+            tiling = tile(current_graph(), 0, structure)
+            compare(quick, plan._make(tiling, roots, full=False), tiling, draws)
+        return quick
+
+    monkeypatch.setattr(plan, "_as_usual", both)
+    at_once(monkeypatch)
+    return results
+
+
+def at_once(patch):
+    """Have the program plan all but the first graphs."""
+    patch.setattr(plan, "_repeats", defaultdict(plan.Repeats))
+    patch.setattr(plan, "_scopes", {})
+    patch.setattr(plan, "NEW", 1)
+    patch.setattr(plan, "OFTEN", 0)
+    patch.setattr(planner, "USUAL", 1)
+
+
+def compare(quick, slow, tiling, draws):
+    """Whether two plans of a graph are the same, and the tape."""
+    assert quick.fusion is slow.fusion
+    assert quick.work == slow.work
+    assert quick.layout.blocks == slow.layout.blocks
+    assert quick.layout.base == slow.layout.base
+    assert quick.layout.room is slow.layout.room
+    count = len(tiling)
+    equal = np.testing.assert_array_equal
+    equal(quick.layout.lane[:count], slow.layout.lane)
+    equal(quick.layout.row[:count], slow.layout.row[:count])
+    assert quick.layout.row[-1] == slow.layout.row[-1] == 0  # that of NOTHING
+    equal(quick.ends, slow.ends)
+    tape = slow.template.tape.copy()
+    TapeWriter(tiling, slow.layout, {}, draws).fill(slow.template.columns, tape)
+    equal(quick.written.tape.whole, tape)
+    equal(quick.written.tape.forth, tape[: slow.fusion.forth])
+
+
+class Net:
+    """Trees of words, by operations, and chains by an LSTM."""
+
+    def __init__(self):
+        self.pc = dy.ParameterCollection()
+        new = self.pc.parameters_from_numpy
+        self.arrays = RNG.normal(size=(2, SIZE, SIZE)) * 0.5, RNG.normal(size=SIZE)
+        (W, V), b = self.arrays
+        self.W, self.V, self.b = new(W), new(V), new(b)
+        self.words = RNG.normal(size=(WORDS, SIZE))
+        self.table = self.pc.lookup_parameters_from_numpy(self.words)
+        self.lstm = dy.VanillaLSTMBuilder(1, SIZE, SIZE, self.pc)
+
+    def node(self, x, y):
+        return dy.tanh(dy.affine_transform([self.b, self.W, x, self.V, y]))
+
+    def tree(self, tree):
+        if isinstance(tree, int):
+            return self.table[tree]
+        return self.node(*map(self.tree, tree))
+
+    def loss(self, top):
+        return dy.pickneglogsoftmax(top, 2)
+
+    def value(self, tree):
+        """Of a tree in a new graph."""
+        dy.renew_cg()
+        return self.loss(self.tree(tree)).value()
+
+    def expected(self, tree):
+        (W, V), b = self.arrays
+
+        def vector(tree):
+            if isinstance(tree, int):
+                return self.words[tree]
+            return np.tanh(b + W @ vector(tree[0]) + V @ vector(tree[1]))
+
+        top = vector(tree)
+        return np.log(np.exp(top).sum()) - top[2]
+
+
+def some_tree(rng, size):
+    if size == 1:
+        return rng.randrange(WORDS)
+    left = rng.randrange(1, size)
+    return some_tree(rng, left), some_tree(rng, size - left)
+
+
+def trees(seed, count, most=12):
+    rng = random.Random(seed)
+    return [some_tree(rng, rng.randrange(8, most)) for _ in range(count)]
+
+
+def settle(net, seed=0):
+    """Compute trees, until new ones show nothing new."""
+    for tree in trees(seed, 40):
+        net.value(tree)
+
+
+def test_trees(found):
+    net = Net()
+    settle(net)
+    del found[:]
+    for tree in trees(1, 9):
+        assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-5)
+    assert found == [True] * 9
+
+
+def forget_gradients(net):
+    for p in net.W, net.V, net.b, net.table:
+        p.scale_gradient(0)
+
+
+def test_gradients(found, monkeypatch):
+    """The same as those of graphs planned by NumPy."""
+    net = Net()
+
+    def gradients():
+        for tree in trees(2, 30):
+            dy.renew_cg()
+            net.loss(net.tree(tree)).backward()
+            yield [p.grad_as_array().copy() for p in (net.W, net.V, net.b, net.table)]
+            forget_gradients(net)
+
+    settle(net)
+    quick = list(gradients())
+    assert found[-30:] == [True] * 30
+    monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
+    for one, other in zip(quick, gradients(), strict=True):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_runtime_data(found):
+    """Words, classes, constants and random keys stand where they belong."""
+    net = Net()
+    rng = random.Random(4)
+
+    def loss(length):
+        dy.renew_cg()
+        xs = [net.table[rng.randrange(WORDS)] for _ in range(length)]
+        xs = [dy.dropout(x, 0.5) * rng.random() for x in xs]
+        hs = net.lstm.initial_state().transduce(xs)
+        losses = [dy.pickneglogsoftmax(h, rng.randrange(SIZE)) for h in hs]
+        return dy.esum(losses)
+
+    for _ in range(2):
+        del found[:]
+        for length in range(2, 12):
+            loss(length).value()
+    assert found == [True] * 10
+
+
+def test_what_is_given(found):
+    net = Net()
+    for length in [*range(2, 12), *range(2, 12)]:
+        dy.renew_cg()
+        xs = [dy.inputVector(net.words[k % WORDS]) for k in range(length + 1)]
+        top = xs[0]
+        for x in xs[1:]:
+            top = net.node(top, x)
+        got = net.loss(top).value()
+        assert got == pytest.approx(net.expected(chain(length)), rel=1e-5)
+    assert found[-10:] == [True] * 10
+
+
+def chain(length):
+    tree = 0
+    for k in range(length):
+        tree = tree, (k + 1) % WORDS
+    return tree
+
+
+# What a graph may show that none before did; each given as a function that makes the
+# last node, of a net and two nodes.
+NEW = {
+    "an edge": lambda net, x, y: net.node(x, dy.tanh(net.W * y)),
+    "a reader": lambda net, x, y: net.node(net.node(x, y), net.node(x, y)),
+    "twins": lambda net, x, y: net.node(x, x),
+    "a batch": lambda net, x, y: dy.sum_batches(net.node(x, net.table.batch([1, 2]))),
+    "elements": lambda net, x, y: dy.pick_batch_elem(
+        net.node(x, net.table.batch([1, 2])), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_what_is_new_is_not_as_usual(name, found):
+    """And is told from what is: planned by NumPy, with the values it should have."""
+    net, more = Net(), NEW[name]
+    settle(net)
+    del found[:]
+    dy.renew_cg()
+    x, y = net.tree(((1, 2), 3)), net.tree((4, (5, 6)))
+    loss = net.loss(more(net, x, y))
+    got = loss.value()
+    assert True not in found
+    loss.backward()
+    gradient = net.W.grad_as_array().copy()
+    dy.renew_cg(immediate_compute=True)  # node by node
+    x, y = net.tree(((1, 2), 3)), net.tree((4, (5, 6)))
+    forget_gradients(net)
+    again = net.loss(more(net, x, y))
+    assert got == pytest.approx(again.value(), rel=1e-5)
+    again.backward()
+    np.testing.assert_allclose(net.W.grad_as_array(), gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_twins_that_part(found):
+    """Two leaves that read the same rows, until they do not."""
+    net = Net()
+
+    def loss(length, second):
+        dy.renew_cg()
+        xs = [net.table[k % WORDS] for k in range(length)]
+        top = xs[0]
+        for x in xs[1:]:
+            top = dy.tanh(net.W * dy.cmult(x, second(x)) + top)
+        return net.loss(top)
+
+    for length in range(8, 13):
+        loss(length, lambda x: x).value()
+    del found[:]
+    loss(13, lambda x: x).value()
+    loss(13, lambda x: net.table[0]).value()
+    assert found == [True, False]
+
+
+def test_a_step_from_nothing(found):
+    net = Net()
+
+    def loss(length, state):
+        dy.renew_cg()
+        xs = [net.table[k % WORDS] for k in range(length)]
+        before = [dy.tanh(net.W * xs[0])] * 2 if state else None
+        return net.loss(net.lstm.initial_state(before).transduce(xs)[-1])
+
+    for length in [*range(3, 14), *range(3, 14)]:
+        loss(length, True).value()
+    del found[:]
+    loss(13, True).value()
+    value = loss(13, False).value()
+    assert found == [True, False]
+    dy.renew_cg(immediate_compute=True)
+    xs = [net.table[k % WORDS] for k in range(13)]
+    again = net.loss(net.lstm.initial_state().transduce(xs)[-1])
+    assert value == pytest.approx(again.value(), rel=1e-5)
+
+
+def test_a_loop_that_is_too_long(found):
+    net = Net()
+    for length in [planning.SPAN - 1] * 3 + [planning.SPAN + 1] * 3:
+        tree = chain(length)
+        assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-4)
+    assert found[-4:] == [True, False, False, False]
+
+
+def test_another_size(found):
+    """What has outgrown its arrays is planned for larger ones, and what has not is
+    planned for those it had."""
+    net = Net()
+    settle(net)
+    larger = [some_tree(random.Random(k), 700) for k in range(3)]
+    del found[:]
+    for tree in larger:
+        assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-4)
+    assert found[:1] == [False]
+    settle(net, seed=5)
+    del found[:]
+    for tree in trees(6, 4):
+        assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-5)
+    assert found == [True] * 4
+
+
+def test_what_xla_does_badly_is_left(found, monkeypatch):
+    monkeypatch.setattr(planner, "SLOW", 0.0)
+    net = Net()
+    settle(net)
+    assert True not in found
+
+
+def test_a_structure_that_comes_again_is_not_planned(monkeypatch):
+    """Where that is usual, the program is not asked."""
+    asked = []
+    monkeypatch.setattr(plan, "_as_usual", lambda *args: asked.append(args))
+    monkeypatch.setattr(plan, "_repeats", defaultdict(plan.Repeats))
+    net = Net()
+    several = trees(7, 3)
+    for _ in range(2 * plan.NEW):
+        for tree in several:
+            net.value(tree)
+    assert not asked
+    for tree in trees(8, 4 * plan.OFTEN * plan.NEW, most=30):
+        net.value(tree)
+    assert not asked  # as many were met before
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(program=graphs.programs())
+def test_random_graphs(program):
+    with pytest.MonkeyPatch.context() as patch:
+        at_once(patch)
+        graphs.test_values_and_gradients.hypothesis.inner_test("at the end", program)
