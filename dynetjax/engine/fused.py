@@ -93,8 +93,7 @@ class Fusion:
     Attributes:
         parts: in order.
         pools, uniforms: the scope's pools and the kind ids, by number.
-        forth, size: of the tape, as forward reads it and as a whole; `places` says
-            where on it is what.
+        size: of the tape; `places` says where on it is what.
         runs: how often it was asked for.
         number, number_forth: of `parts`, which are slower to look up; and of these
             without what they leave in backward.
@@ -106,7 +105,6 @@ class Fusion:
     parts: tuple[Part, ...]
     pools: list[int]
     uniforms: tuple[int, ...]
-    forth: int
     size: int
     places: Places
     pool_bytes: int
@@ -138,7 +136,7 @@ class Fusion:
         before = () if keeping or (self.kept and not keeps) else self.turned
         use = self.number_forth, keeping and keeps
         scratch = scratch_for(use, partial(_written, *use))
-        run = fused_forward(*use, before)
+        run = fused_forward(*use, before, self.size)
         turned = turned_over([uniforms[n] for n in before])
         args = uniforms, turned, given, tape
         if run.is_new:  # what compiling takes is free again before arrays are made
@@ -264,12 +262,14 @@ def are_small(parts: tuple[Part, ...]) -> bool:
 
 
 @lru_cache(maxsize=KEPT)
-def fused_forward(number: int, keeping: bool, before: tuple[int, ...] = ()) -> Compiled:
+def fused_forward(
+    number: int, keeping: bool, before: tuple[int, ...], size: int
+) -> Compiled:
     """``(uniforms, turned, given, tape, lent) -> (pools, kept)``, compiled.
 
     `turned` has the uniforms that were turned over `before`, by number; `given` has an
     array for each part whose rows are given; `kept` is a list per part; `lent`,
-    donated, are the arrays for both.
+    donated, are the arrays for both. The tape has `size` numbers.
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))

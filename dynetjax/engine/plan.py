@@ -22,7 +22,7 @@ from dynetjax.engine.planner import note_usual, plan_as_usual
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
 from dynetjax.engine.reads import crowded, reads_of
-from dynetjax.engine.rooms import LEAST, Sizes
+from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
     lanes_key,
@@ -427,4 +427,5 @@ def _fuse(
             part = replace(part, left=left)
         leaving.append(part)
     numbers = sum(room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    return Fusion(tuple(leaving), pools, uniforms, tape, size, places, 4 * numbers)
+    size = room_on_tape(size)
+    return Fusion(tuple(leaving), pools, uniforms, size, places, 4 * numbers)

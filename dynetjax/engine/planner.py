@@ -41,13 +41,13 @@ from dynetjax.engine.schedule import (
 )
 from dynetjax.engine.steps import Step, rows_of_components
 from dynetjax.engine.structure import Scope
-from dynetjax.engine.tape import Tape, TapeWriter, Written
+from dynetjax.engine.tape import TapeWriter, Written
 from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Structure, Tiling, tiling_of
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import GATHER, MAP
 
-USUAL = 8  # plans in a row for the same program, before it is taken for granted
+USUAL = 4  # plans in a row for the same program, before it is taken for granted
 SLOW = 2e-3  # seconds that a plan takes where XLA copies arrays in loops
 BITS = 31  # of a number, one for each macro whose lanes are one
 NODES = 512, 2048  # of the largest graph, for which a program is made
@@ -131,7 +131,7 @@ class Planner:
         columns = max(len(order) + 1, len(fusion.places.data))
         for macros, most in CAPS:
             if columns <= macros and slots <= most and fusion.size <= LARGEST_TAPE:
-                return Caps(NODES[0], macros, most, fusion.size, fusion.forth)
+                return Caps(NODES[0], macros, most, fusion.size)
         return None
 
     def _all_facts(self, caps: Caps) -> np.ndarray:
@@ -222,7 +222,7 @@ class Planner:
         run = planning(caps)
         if run is None or given is None or not self._is_quick(caps, run, given):
             return None
-        tape, forth, found = run(given, self._facts)
+        tape, found = run(given, self._facts)
         rows = rows_of_components(self._scope, tiling)  # while that runs
         stay_awake_for(found)
         found = np.asarray(found)
@@ -234,7 +234,7 @@ class Planner:
             k = self._scope.component_of[block.component.macros[0]]
             steps.append(Step(block, wires[k], parts[k].program, k, rows[k]))
         (ends,) = (found[slices_of(caps).found["read"]][: len(cells)] == 0).nonzero()
-        return Found(tiling, layout, steps, ends, Written(writer, Tape(tape, forth)))
+        return Found(tiling, layout, steps, ends, Written(writer, tape))
 
     def _has_settled_widths(self) -> bool:
         """Whether the program's widths are those that graphs are given now."""

@@ -50,14 +50,13 @@ class Caps(NamedTuple):
         nodes: of the largest graph; it may read twice as many rows.
         macros: at most, and as many components, pools and columns of runtime data.
         slots: leaf slots.
-        tape, forth: numbers on the tape as a whole, and as forward reads it.
+        tape: numbers on the tape.
     """
 
     nodes: int
     macros: int
     slots: int
     tape: int
-    forth: int
 
 
 class Slices(NamedTuple):
@@ -112,8 +111,7 @@ class _Graph(NamedTuple):
 
 @lru_cache(maxsize=16)
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
-    """``(given, facts) -> (tape, forth, found)``, compiled; None if XLA has not what
-    it takes."""
+    """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well."""
     on_host = set_xla_metadata is not None and jax.default_backend() == "cpu"
     options = known_options(OPTIONS)
     if not on_host or len(options) < len(OPTIONS):
@@ -127,7 +125,7 @@ def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
         tape, found = jax.jit(partial(_plan, caps))(given, facts)
     # JAX has what is little work done by whoever asks for it, and not beside it.
     awake = jnp.sum(facts * facts, keepdims=True)
-    return tape, tape[: caps.forth], jnp.concatenate([found, awake])
+    return tape, jnp.concatenate([found, awake])
 
 
 def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ LEAST, MOST_AT_FIRST = 256, 2048  # rows
 LEAST_OF_LOOP = 512  # one sentence fills every other lane
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
+LEAST_TAPE = 1 << 12
 FILLING_UP = 3  # times what is needed is more than there is room for
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 
@@ -50,6 +51,12 @@ def rounded(rows: int, row: Row) -> int:
         small = room * row.bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE
     return room
+
+
+def room_on_tape(numbers: int) -> int:
+    """Room for so many numbers: a power of two, or three quarters of one."""
+    room = 1 << max(numbers - 1, LEAST_TAPE - 1).bit_length()
+    return room // 4 * 3 if room // 4 * 3 >= numbers else room
 
 
 class Rooms:

@@ -16,7 +16,7 @@ from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
-from dynetjax.engine.tape import Tape, TapeWriter
+from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -78,7 +78,7 @@ class Run:
         self.pools: dict[int, Array] = {}
         self.keeping = False
         self.lent: Pools | None = None
-        self._tape: Tape | None = None
+        self._tape: Array | None = None
         self._given: dict[int, Array] = {}
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
@@ -128,7 +128,7 @@ class Run:
             assert plan.template is not None
             tape = plan.template.tape.copy()
             self.tapes.fill(plan.template.columns, tape)
-            self._tape = Tape(tape, tape[: plan.fusion.forth])
+            self._tape = tape
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
@@ -146,8 +146,8 @@ class Run:
         """
         assert self._tape is not None
         if not len(unused):
-            return self._tape.whole
-        tape = np.array(self._tape.whole)
+            return self._tape
+        tape = np.array(self._tape)
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
@@ -155,7 +155,7 @@ class Run:
         pool, _ = self.place(node.args[0])
         assert self._tape is not None
         uniforms = self.uniforms.several(fusion.uniforms)
-        fusion.prepare_backward(pool, uniforms, self._tape.whole)
+        fusion.prepare_backward(pool, uniforms, self._tape)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
@@ -167,8 +167,7 @@ class Run:
             if part.given
         ]
         assert self._tape is not None
-        forth = self._tape.forth
-        lent = self.lent = fusion.forward(self.keeping, uniforms, given, forth)
+        lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed
@@ -185,7 +184,7 @@ class Run:
         run = forward(program, fresh, self.keeping)
         given = self._given.get(step.part)
         assert self._tape is not None
-        tape = self.part(self._tape.whole, step)
+        tape = self.part(self._tape, step)
         arrays, kept = run(self.uniforms_of(step), read, shared, given, tape)
         for p, array in zip(written, arrays, strict=True):
             self.pools[names[p]] = array

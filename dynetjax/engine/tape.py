@@ -75,13 +75,6 @@ class Template(NamedTuple):
     columns: list[Any]
 
 
-class Tape(NamedTuple):
-    """The tape of a graph as a whole, and as forward reads it."""
-
-    whole: Any
-    forth: Any
-
-
 class Column(NamedTuple):
     """Runtime data of a macro's nodes, and where on a tape it is."""
 
@@ -205,7 +198,7 @@ class Written(NamedTuple):
     """A tape, and who knows what is on it."""
 
     writer: TapeWriter
-    tape: Tape
+    tape: Any
 
 
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.plan import NEW
 
 from .golden import COPIES
 from .trees import BINARY, CHILDREN, everything, fill_tree, nodes, numbers, outputs
@@ -292,7 +293,7 @@ def test_shapes_compile_nothing(make):
             loss.backward()
             trainer.update()
 
-    train(30)
+    train(2 * NEW)  # and the program that plans them is made
     before = dy.stats()
     train(50)
     after = dy.stats()

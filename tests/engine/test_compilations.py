@@ -42,9 +42,9 @@ def words(length, batch, seed=0):
 
 @pytest.fixture(scope="module")
 def network():
-    """A network that has seen two lengths and two batch sizes, as a warm-up."""
+    """A network that has seen some lengths and batch sizes, as a warm-up."""
     net = Network()
-    for length, batch in [(3, 2), (1, 1), (7, 3), (2, 1)]:
+    for length, batch in [(3, 2), (1, 1), (7, 3), (2, 1), (20, 4)]:
         net.train(words(length, batch))
         net.train(words(length, batch))
     return net
