@@ -111,7 +111,6 @@ class Planner:
     def __init__(self, scope: Scope, fusion: Fusion, room: Sizes):
         self._scope, self._fusion, self._room = scope, fusion, room
         self._wires = [wiring(scope, component) for component in scope.components]
-        self._widths = [part.program.width for part in fusion.parts]
         self._order = [m for c in scope.components for m in c.macros]
         self._pools = list(dict.fromkeys(scope.pools[m] for m in self._order))
         self._counts = np.zeros(0, np.int64)
@@ -202,7 +201,7 @@ class Planner:
         self, structure: Structure, cells: list[Expression], draws: Draws
     ) -> Found | None:
         """Lay out a graph; None if it does not fit."""
-        if self._caps is None or not self._has_settled_widths():
+        if self._caps is None:
             return None
         if len(self._counts) < len(MACROS):
             self._number()
@@ -235,11 +234,6 @@ class Planner:
             steps.append(Step(block, wires[k], parts[k].program, k, rows[k]))
         (ends,) = (found[slices_of(caps).found["read"]][: len(cells)] == 0).nonzero()
         return Found(tiling, layout, steps, ends, Written(writer, tape))
-
-    def _has_settled_widths(self) -> bool:
-        """Whether the program's widths are those that graphs are given now."""
-        widths = zip(self._widths, settled_widths(self._scope), strict=True)
-        return all(settled in (width, None) for width, settled in widths)
 
     def _number(self) -> None:
         """Tables for all macros that there are now."""
@@ -293,9 +287,11 @@ class Planner:
         at, scope, fusion = slices_of(caps).found, self._scope, self._fusion
         trips, base, used = (found[at[x]].tolist() for x in ("trips", "base", "used"))
         needed = {p: 1 + n for p, n in zip(self._pools, used, strict=False) if n}
-        for k, component in enumerate(scope.components):
+        for k, settled in enumerate(settled_widths(scope)):
+            component, width = scope.components[k], fusion.parts[k].program.width
+            if settled != width and (trips[k] or settled is not None):
+                return False
             if trips[k]:
-                width = fusion.parts[k].program.width
                 layout.blocks.append(Block(component, width, trips[k]))
                 needed[lanes_key(component)] = trips[k] * width
         if scope.rooms.settle(needed, rows_of(scope)) is not self._room:

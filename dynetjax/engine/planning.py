@@ -251,7 +251,8 @@ def _trips(graph: _Graph, caps: Caps, placed: _Placed) -> tuple[Array, ...]:
         state = begin, _ZERO, _ZERO
         begin, chunks, total = lax.fori_loop(_ZERO, span, iteration, state)
         trip = graph.fact("trip", k)
-        cost = chunks * (trip + width) * graph.fact("lone", k)
+        price = lax.select(width == 1, graph.fact("lone", k), np.int32(SCALE))
+        cost = chunks * (trip + width) * price
         least = total + trip * span
         alone = round(SCALE * LONE) * (least + graph.fact("turning", k))
         most = SCALE * (2 * least + graph.fact("patience", k))
