@@ -80,14 +80,15 @@ class Engine:
         if state.parts:
             self._compute_more(graph, state, asked)
             return
+        loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
-        run = Run(tiling, plan, state.uniforms, state.draws)
-        loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         habitual = loss is not None and plan.scope.habit.read()
         keeping = _will_train(plan, asked)
         trains = keeping and (habitual or self._is_training())
-        run.forward(keeping, ahead=loss if trains else None)
+        run = Run(tiling, plan, state.uniforms, state.draws)
+        if not run.forward(keeping, ahead=loss if trains else None):
+            run = _run_otherwise(graph, state, asked, keeping)
         state.parts.append(run)
         if loss is not None and habitual:  # while the device is at work
             with suppress(Exception):  # which is raised when backward is asked for
@@ -162,7 +163,8 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
-            run.forward(keeping=True)
+            if not run.forward(keeping=True):
+                run = _run_otherwise(graph, state, [node], keeping=True)
         else:
             run = _keeping(run)
         run.plan.scope.trained = True
@@ -270,13 +272,25 @@ def _plan(
     start: int,
     asked: list[Expression],
     full: bool = False,
+    as_usual: bool = True,
 ) -> tuple[Tiling, Plan]:
-    """The stored nodes from `start` on, and their plan."""
+    """The stored nodes from `start` on, and their plan; see `make_plan`."""
     while True:
-        found = make_plan(graph, start, asked, state.draws, full)
+        found = make_plan(graph, start, asked, state.draws, full, as_usual)
         if found is not None:
             return found
         _settle(graph, state, asked)
+
+
+def _run_otherwise(
+    graph: ComputationGraph, state: State, asked: list[Expression], keeping: bool
+) -> Run:
+    """A run of the whole graph, where what was usual does not fit it."""
+    with phase("plan"):
+        tiling, plan = _plan(graph, state, 0, asked, as_usual=False)
+    run = Run(tiling, plan, state.uniforms, state.draws)
+    run.forward(keeping)
+    return run
 
 
 def _divides(run: Run, graph: ComputationGraph, node: Expression) -> bool:
@@ -304,7 +318,7 @@ def planned(
     last = [node for node in graph.nodes[-1:] if node.lanes]
     state = State(undrawn)
     _settle(graph, state, last)
-    return [_plan(graph, state, 0, last)] if last else []
+    return [_plan(graph, state, 0, last, as_usual=False)] if last else []
 
 
 def _will_train(plan: Plan, asked: list[Expression]) -> bool:

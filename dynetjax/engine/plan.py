@@ -18,7 +18,7 @@ from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
-from dynetjax.engine.planner import note_usual, plan_as_usual
+from dynetjax.engine.planner import Written, note_usual, plan_as_usual
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
 from dynetjax.engine.reads import crowded, reads_of
@@ -31,7 +31,7 @@ from dynetjax.engine.schedule import (
 )
 from dynetjax.engine.steps import Step, heads_of, rows_of_components
 from dynetjax.engine.structure import Component, Scope
-from dynetjax.engine.tape import TapeWriter, Template, Written
+from dynetjax.engine.tape import TapeWriter, Template
 from dynetjax.engine.tiling import Structure, Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
@@ -64,7 +64,7 @@ class Plan:
         lanes: where each macro's nodes are in their block, as far as found.
         ends: nodes that no other reads.
         template: what tapes of this structure have in common; None where the plan is
-            for one graph only, whose tape is `written`.
+            for one graph only, which is `written`.
     """
 
     scope: Scope
@@ -80,6 +80,18 @@ class Plan:
     ends: np.ndarray
     template: Template | None
     written: Written | None = None
+
+    def fits(self) -> bool:
+        """Whether it is one for its graph: what a program plans turns out not to be."""
+        if self.written is None or self.steps:
+            return True
+        with _lock:
+            found = self.written.found()
+        if found is None:
+            return False
+        self.steps, self.ends = found
+        self.work = [step.work for step in self.steps]
+        return True
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
@@ -176,10 +188,12 @@ def make_plan(
     asked: list[Expression],
     draws: Draws,
     full: bool = False,
+    as_usual: bool = True,
 ) -> tuple[Tiling, Plan] | None:
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
-    With `full`, gradients are to flow to constants too. Plans are kept for graphs of
+    With `full`, gradients are to flow to constants too. With `as_usual`, the plan may
+    turn out not to fit. Plans are kept for graphs of
     the same structure, as far as there are any. None if rules had to be changed: the
     graph must be built anew to follow them, if it can be.
     """
@@ -187,7 +201,7 @@ def make_plan(
     structure = structure_of(cells)
     roots = frozenset([node.rule.macro for node in asked])
     repeats = _repeats[roots]
-    if repeats.are_rare and not start and not full:
+    if as_usual and repeats.are_rare and not start and not full:
         with _lock:
             plan = _as_usual(structure, roots, cells, draws)
         if plan is not None:
@@ -231,11 +245,11 @@ def _as_usual(
     planned = plan_as_usual(scope, structure, cells, draws)
     if planned is None:
         return None
-    fusion, (tiling, layout, steps, ends, written) = planned
-    about = layout, steps, [step.work for step in steps], fusion, scope.pools
-    version, lanes = scope.version, written.writer.known
-    learns = scope.differentiable
-    return Plan(scope, tiling, *about, learns, version, lanes, ends, None, written)
+    fusion, written = planned
+    about = fusion, scope.pools, scope.differentiable, scope.version
+    lanes, later = written.writer.known, np.zeros(0, np.int64)
+    tiling, layout = written.tiling, written.layout
+    return Plan(scope, tiling, layout, [], [], *about, lanes, later, None, written)
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:

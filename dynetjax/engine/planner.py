@@ -10,8 +10,9 @@ finds what `schedule` and `TapeWriter` would, or that they do not fit a graph.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -41,11 +42,13 @@ from dynetjax.engine.schedule import (
 )
 from dynetjax.engine.steps import Step, rows_of_components
 from dynetjax.engine.structure import Scope
-from dynetjax.engine.tape import TapeWriter, Written
+from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Structure, Tiling, tiling_of
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import GATHER, MAP
+
+Array = Any
 
 USUAL = 4  # plans in a row for the same program, before it is taken for granted
 SLOW = 2e-3  # seconds that a plan takes where XLA copies arrays in loops
@@ -57,13 +60,27 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 
 class Found(NamedTuple):
-    """A graph laid out, and its tape."""
+    """What follows from how a graph is laid out."""
+
+    steps: list[Step]
+    ends: np.ndarray
+
+
+class Written(NamedTuple):
+    """A graph that is being laid out.
+
+    Attributes:
+        tiling, writer, tape: its own.
+        layout: to be filled in by `found`.
+        found: waits for the program; None if the graph does not fit. Until then the
+            tape can be used, but what comes of it need not be true.
+    """
 
     tiling: Tiling
     layout: Schedule
-    steps: list[Step]
-    ends: np.ndarray
-    written: Written
+    writer: TapeWriter
+    tape: Array
+    found: Callable[[], Found | None]
 
 
 @dataclass(slots=True)
@@ -86,8 +103,8 @@ def note_usual(scope: Scope, count: int, fusion: Fusion, room: Sizes) -> None:
 
 def plan_as_usual(
     scope: Scope, structure: Structure, cells: list[Expression], draws: Draws
-) -> tuple[Fusion, Found] | None:
-    """The usual program for a graph of these nodes, and what was found; else None."""
+) -> tuple[Fusion, Written] | None:
+    """The usual program for a graph of these nodes, and what it runs on; else None."""
     count = len(cells)
     usual = scope.usual.get(count.bit_length())
     if usual is None or usual.times < USUAL or count > NODES[-1]:
@@ -98,15 +115,21 @@ def plan_as_usual(
         same = [u.planner for u in scope.usual.values() if u.fusion is usual.fusion]
         made = next(filter(None, same), None)
         usual.planner = made or Planner(scope, usual.fusion, usual.room)
-    found = usual.planner.plan(structure, cells, draws)
-    if found is None:
-        usual.times = 0
+    written = None
+    if not usual.planner.misfit:
+        written = usual.planner.plan(structure, cells, draws)
+    if written is None:
+        usual.times, usual.planner.misfit = 0, False
         return None
-    return usual.fusion, found
+    return usual.fusion, written
 
 
 class Planner:
-    """Lays graphs out for one fused program, at one version of a scope's facts."""
+    """Lays graphs out for one fused program, at one version of a scope's facts.
+
+    Attributes:
+        misfit: the latest graph did not fit.
+    """
 
     def __init__(self, scope: Scope, fusion: Fusion, room: Sizes):
         self._scope, self._fusion, self._room = scope, fusion, room
@@ -120,6 +143,7 @@ class Planner:
             self._facts = jax.device_put(self._all_facts(self._caps))
             self._nothing = self._caps.macros - 1
         self._tried: dict[Caps, bool] = {}
+        self.misfit = False
 
     def _find_caps(self) -> Caps | None:
         """What this takes at least; None if that is too much."""
@@ -199,8 +223,8 @@ class Planner:
 
     def plan(
         self, structure: Structure, cells: list[Expression], draws: Draws
-    ) -> Found | None:
-        """Lay out a graph; None if it does not fit."""
+    ) -> Written | None:
+        """Begin to lay out a graph; None if it does not fit."""
         if self._caps is None:
             return None
         if len(self._counts) < len(MACROS):
@@ -222,18 +246,8 @@ class Planner:
         if run is None or given is None or not self._is_quick(caps, run, given):
             return None
         tape, found = run(given, self._facts)
-        rows = rows_of_components(self._scope, tiling)  # while that runs
-        stay_awake_for(found)
-        found = np.asarray(found)
-        if found[0] or not self._take_in(found, caps, layout):
-            return None
-        parts, wires = self._fusion.parts, self._wires
-        steps = []
-        for block in layout.blocks:
-            k = self._scope.component_of[block.component.macros[0]]
-            steps.append(Step(block, wires[k], parts[k].program, k, rows[k]))
-        (ends,) = (found[slices_of(caps).found["read"]][: len(cells)] == 0).nonzero()
-        return Found(tiling, layout, steps, ends, Written(writer, tape))
+        fill_in = partial(self._fill_in, caps, found, tiling, layout)
+        return Written(tiling, layout, writer, tape, fill_in)
 
     def _number(self) -> None:
         """Tables for all macros that there are now."""
@@ -282,21 +296,41 @@ class Planner:
             known = self._tried[caps] = min(times) < SLOW
         return known
 
-    def _take_in(self, found: np.ndarray, caps: Caps, layout: Schedule) -> bool:
-        """Fill in the layout; False if another program should be taken for it."""
-        at, scope, fusion = slices_of(caps).found, self._scope, self._fusion
-        trips, base, used = (found[at[x]].tolist() for x in ("trips", "base", "used"))
-        needed = {p: 1 + n for p, n in zip(self._pools, used, strict=False) if n}
+    def _fill_in(
+        self, caps: Caps, found: Array, tiling: Tiling, layout: Schedule
+    ) -> Found | None:
+        """Fill in a layout; None if it is not for this program, or for none."""
+        rows = rows_of_components(self._scope, tiling)  # while that runs
+        stay_awake_for(found)
+        at, numbers = slices_of(caps).found, np.asarray(found)
+        trips = numbers[at["trips"]].tolist()
+        if numbers[0] or not self._has_room(at, numbers, trips):
+            self.misfit = True
+            return None
+        scope, parts, steps = self._scope, self._fusion.parts, []
+        for k, component in enumerate(scope.components):
+            if trips[k]:
+                program = parts[k].program
+                block = Block(component, program.width, trips[k])
+                layout.blocks.append(block)
+                steps.append(Step(block, self._wires[k], program, k, rows[k]))
+        base = zip(self._order, numbers[at["base"]].tolist(), strict=False)
+        layout.base |= {macro: row for macro, row in base if row}
+        layout.lane, layout.row = numbers[at["lane"]], numbers[at["row"]]
+        (ends,) = (numbers[at["read"]][: len(tiling)] == 0).nonzero()
+        return Found(steps, ends)
+
+    def _has_room(
+        self, at: dict[str, slice], numbers: np.ndarray, trips: list[int]
+    ) -> bool:
+        """Whether NumPy would take this program, too, by its widths and sizes."""
+        scope, parts = self._scope, self._fusion.parts
+        used = zip(self._pools, numbers[at["used"]].tolist(), strict=False)
+        needed = {pool: 1 + rows for pool, rows in used if rows}
         for k, settled in enumerate(settled_widths(scope)):
-            component, width = scope.components[k], fusion.parts[k].program.width
+            width = parts[k].program.width
             if settled != width and (trips[k] or settled is not None):
                 return False
             if trips[k]:
-                layout.blocks.append(Block(component, width, trips[k]))
-                needed[lanes_key(component)] = trips[k] * width
-        if scope.rooms.settle(needed, rows_of(scope)) is not self._room:
-            return False
-        layout.base |= {m: n for m, n in zip(self._order, base, strict=False) if n}
-        layout.lane = found[at["lane"]]
-        layout.row = found[at["row"]]
-        return True
+                needed[lanes_key(scope.components[k])] = trips[k] * width
+        return scope.rooms.settle(needed, rows_of(scope)) is self._room

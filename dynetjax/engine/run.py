@@ -94,25 +94,34 @@ class Run:
         found.stop = self.stop
         return found
 
-    def forward(self, keeping: bool, ahead: Expression | None = None) -> None:
+    def forward(self, keeping: bool, ahead: Expression | None = None) -> bool:
         """Compute every node of the plan, and keep what backward needs if asked.
 
         Where programs are new, that of a backward from `ahead` is compiled meanwhile.
+        False if the plan turned out not to fit: then nothing was computed.
         """
-        with phase("tape"):
-            self._write()
         self.keeping = keeping
         fusion = self.plan.fusion
         fusion.runs += 1
         hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
+        fused = hot and not timing()
+        at_once = fused and fusion.runs > HOT + 1 and not fusion.is_given
+        if not at_once and not self.plan.fits():
+            return False
+        with phase("tape"):
+            self._write()
         with phase("run"):
-            if hot and not timing():
+            if fused:
                 if ahead is not None and fusion.runs == HOT + 1:
                     self._prepare_backward(fusion, ahead)
                 self._forward_fused(fusion)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
+        if not self.plan.fits():
+            self.pools, self.lent = {}, None  # row 0 may have been written to
+            return False
         self._note()
+        return True
 
     def _note(self) -> None:
         """Tell the counters what was done."""

@@ -194,13 +194,6 @@ class TapeWriter:
         return rows
 
 
-class Written(NamedTuple):
-    """A tape, and who knows what is on it."""
-
-    writer: TapeWriter
-    tape: Any
-
-
 def _spread(lanes: Lanes, found: Sequence[Any], dtype: Any) -> np.ndarray:
     """Runtime data, one value a node or a list of them, for every lane."""
     if list in map(type, found):
