@@ -58,7 +58,7 @@ def _small_options(backend: str) -> dict[str, Any]:
 
 
 @cache
-def _quick_options(backend: str) -> dict[str, Any]:
+def quick_options(backend: str) -> dict[str, Any]:
     """Options with which XLA compiles quickly."""
     return known_options(_QUICKLY) if backend == "cpu" else {}
 
@@ -96,7 +96,7 @@ class Compiled:
         always = options_for(small)
         self._best = self._good = made(compiler_options=always)
         self._preparing: threading.Thread | None = None
-        quickly = {} if _at_once else _quick_options(jax.default_backend())
+        quickly = {} if _at_once else quick_options(jax.default_backend())
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
         if quickly:

@@ -7,7 +7,6 @@ what is left of planning is to number nodes, and a program does that
 finds what `schedule` and `TapeWriter` would, or that they do not fit a graph.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +50,6 @@ from dynetjax.ops.registry import GATHER, MAP
 Array = Any
 
 USUAL = 4  # plans in a row for the same program, before it is taken for granted
-SLOW = 2e-3  # seconds that a plan takes where XLA copies arrays in loops
 BITS = 31  # of a number, one for each macro whose lanes are one
 NODES = 512, 2048  # of the largest graph, for which a program is made
 CAPS = (16, 64), (32, 128), (64, 256)  # macros and leaf slots
@@ -142,7 +140,6 @@ class Planner:
         if self._caps is not None:
             self._facts = jax.device_put(self._all_facts(self._caps))
             self._nothing = self._caps.macros - 1
-        self._tried: dict[Caps, bool] = {}
         self.misfit = False
 
     def _find_caps(self) -> Caps | None:
@@ -243,7 +240,7 @@ class Planner:
         caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
         given = self._given(caps, tiling, numbers, writer)
         run = planning(caps)
-        if run is None or given is None or not self._is_quick(caps, run, given):
+        if run is None or given is None:
             return None
         tape, found = run(given, self._facts)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
@@ -283,18 +280,6 @@ class Planner:
                 given[where["data"]][at:stop] = writer.runtime(macro, what, details)
                 at = stop
         return given
-
-    def _is_quick(self, caps: Caps, run: Callable, given: np.ndarray) -> bool:
-        """Whether XLA made something of the program that is quicker than NumPy."""
-        known = self._tried.get(caps)
-        if known is None:
-            times = []
-            for _ in range(4):  # the first one compiles
-                start = time.perf_counter()
-                jax.block_until_ready(run(given, self._facts))
-                times.append(time.perf_counter() - start)
-            known = self._tried[caps] = min(times) < SLOW
-        return known
 
     def _fill_in(
         self, caps: Caps, found: Array, tiling: Tiling, layout: Schedule

@@ -6,10 +6,12 @@ them, a second one writes the tape. It decides nothing: what could be otherwise 
 the graphs before is a *misfit*, and then the result is not used.
 
 On a CPU a function with ``xla_cpu_small_call`` is one kernel, its loops included; and
-without the pass ``fusion`` none of the arrays that loops change is ever copied.
+without the pass ``fusion`` none of the arrays that loops change is ever copied. Where
+that is not so, NumPy is quicker.
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
@@ -20,7 +22,7 @@ import numpy as np
 from jax import lax
 
 from dynetjax.engine.apart import set_xla_metadata
-from dynetjax.engine.compiling import known_options
+from dynetjax.engine.compiling import known_options, quick_options
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.stats import note_program
 
@@ -30,12 +32,7 @@ SPAN = 256  # iterations of a loop, at most
 UNKNOWN, PLAIN, REGISTER, LOOP = range(4)  # how a leaf reads a macro's rows
 SCALE = 30  # of costs, which are whole numbers here; see `_trips`
 NOWHERE = 0  # on the tape: what belongs nowhere goes here, until all is written
-OPTIONS = {
-    "xla_disable_hlo_passes": "fusion",
-    "xla_backend_optimization_level": 1,
-    "xla_llvm_disable_expensive_passes": True,
-    "xla_cpu_use_fusion_emitters": False,
-}
+_UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 
 # What is known of every macro, leaf slot and component; see `Planner`.
 OF_MACRO = "first", "step", "group", "part", "bit", "valid", "pool", "order", "head"
@@ -112,12 +109,29 @@ class _Graph(NamedTuple):
 @lru_cache(maxsize=16)
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
     """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well."""
-    on_host = set_xla_metadata is not None and jax.default_backend() == "cpu"
-    options = known_options(OPTIONS)
-    if not on_host or len(options) < len(OPTIONS):
+    backend = jax.default_backend()
+    if set_xla_metadata is None or backend != "cpu":
         return None
+    options = quick_options(backend) | known_options(_UNFUSED)
+    run = jax.jit(partial(_in_one_kernel, caps), compiler_options=options)
     note_program(f"plans of graphs of up to {caps.nodes} nodes")
-    return jax.jit(partial(_in_one_kernel, caps), compiler_options=options)
+    facts, given, _ = (several.values() for several in slices_of(caps))
+    sizes = [max(column.stop for column in several) for several in (given, facts)]
+    shapes = [jax.ShapeDtypeStruct((size,), np.int32) for size in sizes]
+    program = run.lower(*shapes).compile()  # what comes of it is kept with `run`
+    return None if copies_in_loops(program.as_text() or "") else run
+
+
+def copies_in_loops(program: str) -> bool:
+    """Whether XLA's text of a program has loops that copy arrays."""
+    loops = set(re.findall(r"body=(%[\w.-]+)", program))
+    name = ""
+    for line in program.splitlines():
+        if line[:1] in ("%", "E"):
+            name = line.split()[0]
+        elif name in loops and re.search(r"\[\d+\]\S* copy\(", line):
+            return True
+    return False
 
 
 def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:

@@ -156,17 +156,17 @@ class TestAPreparedProgram:
 class TestOptions:
     def test_xla_knows_them(self):
         """Those that help, at least; JAX 0.11 has no other fusion emitters."""
-        known = compiling._quick_options("cpu")
+        known = compiling.quick_options("cpu")
         assert "xla_backend_optimization_level" in known
         assert known.items() <= compiling._QUICKLY.items()
-        assert compiling._quick_options("gpu") == {}
+        assert compiling.quick_options("gpu") == {}
 
     def test_unknown_ones_are_left_out(self, monkeypatch):
         known = {"xla_llvm_disable_expensive_passes": True}
         options = {"xla_cpu_no_such_option": True, **known}
         monkeypatch.setattr(compiling, "_QUICKLY", options)
         before = dy.stats().compilations
-        assert compiling._quick_options.__wrapped__("cpu") == known
+        assert compiling.quick_options.__wrapped__("cpu") == known
         assert dy.stats().compilations == before
 
     def test_deterministic(self, compiled):
