@@ -82,7 +82,10 @@ class Plan:
     written: Written | None = None
 
     def fits(self) -> bool:
-        """Whether it is one for its graph: what a program plans turns out not to be."""
+        """Whether it is one for its graph; what a program plans may turn out not to be.
+
+        Until that is known, it has no steps.
+        """
         if self.written is None or self.steps:
             return True
         with _lock:
@@ -193,9 +196,9 @@ def make_plan(
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
     With `full`, gradients are to flow to constants too. With `as_usual`, the plan may
-    turn out not to fit. Plans are kept for graphs of
-    the same structure, as far as there are any. None if rules had to be changed: the
-    graph must be built anew to follow them, if it can be.
+    turn out not to fit. Plans are kept for graphs of the same structure, as far as
+    there are any. None if rules had to be changed: the graph must be built anew to
+    follow them, if it can be.
     """
     cells = graph.cells[start:]
     structure = structure_of(cells)

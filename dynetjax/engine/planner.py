@@ -151,7 +151,8 @@ class Planner:
         columns = max(len(order) + 1, len(fusion.places.data))
         for macros, most in CAPS:
             if columns <= macros and slots <= most and fusion.size <= LARGEST_TAPE:
-                return Caps(NODES[0], macros, most, fusion.size)
+                caps = Caps(NODES[0], macros, most, fusion.size)
+                return None if planning(caps) is None else caps
         return None
 
     def _all_facts(self, caps: Caps) -> np.ndarray:

@@ -84,8 +84,11 @@ class Run:
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
-        """Arrays that were lent can be lent again: nobody reads this run any more."""
-        if self.lent is not None:
+        """Arrays that were lent can be lent again: nobody reads this run any more.
+
+        But where it is not known that the plan fits, row 0 may have been written to.
+        """
+        if self.lent is not None and self.plan.steps:
             self.lent.give_back()
 
     def again(self) -> "Run":
@@ -98,7 +101,8 @@ class Run:
         """Compute every node of the plan, and keep what backward needs if asked.
 
         Where programs are new, that of a backward from `ahead` is compiled meanwhile.
-        False if the plan turned out not to fit: then nothing was computed.
+        False if the plan turned out not to fit: then nothing was computed, and this run
+        is of no use.
         """
         self.keeping = keeping
         fusion = self.plan.fusion
@@ -106,7 +110,7 @@ class Run:
         hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
         fused = hot and not timing()
         at_once = fused and fusion.runs > HOT + 1 and not fusion.is_given
-        if not at_once and not self.plan.fits():
+        if not at_once and not self._fits():
             return False
         with phase("tape"):
             self._write()
@@ -117,11 +121,14 @@ class Run:
                 self._forward_fused(fusion)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
-        if not self.plan.fits():
-            self.pools, self.lent = {}, None  # row 0 may have been written to
+        if not self._fits():
             return False
         self._note()
         return True
+
+    def _fits(self) -> bool:
+        with phase("plan"):
+            return self.plan.fits()
 
     def _note(self) -> None:
         """Tell the counters what was done."""

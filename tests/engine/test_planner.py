@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 import dynetjax as dy
 from dynetjax.engine import plan, planner, planning, schedule
+from dynetjax.engine.fused import Pools
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import tile
 from dynetjax.graph import current_graph
@@ -358,3 +359,31 @@ def test_random_graphs(program):
     with pytest.MonkeyPatch.context() as patch:
         at_once(patch)
         graphs.test_values_and_gradients.hypothesis.inner_test("at the end", program)
+
+
+def test_an_interrupted_run_lends_nothing(found, monkeypatch):
+    """Whether its plan fitted was never known, so its arrays are not used again."""
+    net = Net()
+    settle(net, found)
+    lent = []
+    give_back = Pools.give_back
+
+    def noted(self):
+        lent.append(self)
+        give_back(self)
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Pools, "give_back", noted)
+    dy.renew_cg()
+    del lent[:]
+    with monkeypatch.context() as patch:
+        patch.setattr(plan.Plan, "fits", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            net.value(chain(9))
+        dy.renew_cg()
+    assert not lent
+    assert net.value(chain(9)) == pytest.approx(net.expected(chain(9)), rel=1e-5)
+    dy.renew_cg()
+    assert lent
