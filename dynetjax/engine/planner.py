@@ -191,7 +191,6 @@ class Planner:
         scope = self._scope
         part = scope.component_of[macro]
         start, macros = self._fusion.parts[part].start, self._wires[part].macros
-        of["order"][at] = at
         of["first"][at], of["step"][at] = first, MACROS[macro].form == MAP
         of["group"][at] = SPAN * scope.group_of[macro]
         of["part"][at] = part

@@ -35,7 +35,7 @@ NOWHERE = 0  # on the tape: what belongs nowhere goes here, until all is written
 _UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 
 # What is known of every macro, leaf slot and component; see `Planner`.
-OF_MACRO = "first", "step", "group", "part", "bit", "valid", "pool", "order", "head"
+OF_MACRO = "first", "step", "group", "part", "bit", "valid", "pool", "head"
 OF_SLOT = "twin", "leaf", "apart", "pull", "left", "beside"
 OF_PART = "width", "trip", "patience", "turning", "lone", "start", "lanes"
 
@@ -258,7 +258,9 @@ def _trips(graph: _Graph, caps: Caps, placed: _Placed) -> tuple[Array, ...]:
             begin, chunks, total = state
             at = k * SPAN + t
             lanes = _at(begin, at)
-            first = lax.select(lanes < 0, lanes, chunks * width)  # none is below zero
+            # None is below zero. But what is written hangs on what is read: XLA would
+            # copy the array if it could do both in any order.
+            first = lax.select(lanes < 0, lanes, chunks * width)
             more = lax.div(lanes + width - 1, width)
             return _put(begin, at, first), chunks + more, total + lanes
 
@@ -284,9 +286,8 @@ def _bases(
 ) -> tuple[Array, ...]:
     """The first row of each macro, which goes on the tape, and the rows of pools."""
 
-    def macro(k, state):
+    def first_row(macro, state):
         misfits, base, used, tape = state
-        macro = graph.fact("order", k)
         part, pool = graph.fact("part", macro), graph.fact("pool", macro)
         size = _at(trips, part) * graph.fact("width", part)
         before = _at(used, pool)
@@ -298,7 +299,7 @@ def _bases(
 
     nothing = _zeros(caps.macros)
     count = graph.fact("counts", _ONE)
-    return lax.fori_loop(_ZERO, count, macro, (misfits, nothing, nothing, tape))
+    return lax.fori_loop(_ZERO, count, first_row, (misfits, nothing, nothing, tape))
 
 
 def _write(
