@@ -131,6 +131,7 @@ class Planner:
 
     def __init__(self, scope: Scope, fusion: Fusion, room: Sizes):
         self._scope, self._fusion, self._room = scope, fusion, room
+        self._version = scope.version
         self._wires = [wiring(scope, component) for component in scope.components]
         self._order = [m for c in scope.components for m in c.macros]
         self._pools = list(dict.fromkeys(scope.pools[m] for m in self._order))
@@ -285,6 +286,8 @@ class Planner:
         self, caps: Caps, found: Array, tiling: Tiling, layout: Schedule
     ) -> Found | None:
         """Fill in a layout; None if it is not for this program, or for none."""
+        if self._version != self._scope.version:  # another thread has widened it
+            return None
         rows = rows_of_components(self._scope, tiling)  # while that runs
         stay_awake_for(found)
         at, numbers = slices_of(caps).found, np.asarray(found)

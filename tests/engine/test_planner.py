@@ -387,3 +387,20 @@ def test_an_interrupted_run_lends_nothing(found, monkeypatch):
     assert net.value(chain(9)) == pytest.approx(net.expected(chain(9)), rel=1e-5)
     dy.renew_cg()
     assert lent
+
+
+def test_a_scope_that_was_widened_meanwhile(found, monkeypatch):
+    """By another thread: a plan begun before is not for it any more."""
+    net = Net()
+    settle(net, found)
+    run = planner.Planner.plan
+
+    def meanwhile(self, *about):
+        written = run(self, *about)
+        self._scope.widen([])
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planner.Planner, "plan", meanwhile)
+        assert net.value(chain(9)) == pytest.approx(net.expected(chain(9)), rel=1e-5)
+    assert True not in found
