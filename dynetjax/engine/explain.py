@@ -39,8 +39,9 @@ def describe(graph: ComputationGraph) -> str:
     """
     if not graph.cells and not graph.nodes:
         return "an empty graph"
+    parts = planned(graph)  # which decides what has rows
     lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
-    for part in planned(graph):
+    for part in parts:
         if isinstance(part, Increment):
             lines += _increment(graph, part)
             continue
