@@ -15,6 +15,7 @@ from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import variants_of
 from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
+from dynetjax.engine.habits import Repeats
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
@@ -39,7 +40,6 @@ from dynetjax.ops.rules import CHANGED
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
-NEW, OFTEN = 64, 4  # structures that are new, for one that was met before, at least
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
@@ -167,19 +167,6 @@ class PackedPlan:
 
 
 _kept: Kept[Plan] = Kept()
-
-
-@dataclass(slots=True)
-class Repeats:
-    """How often graphs with some roots had a structure that was met before, or not."""
-
-    met: int = 0
-    new: int = 0
-
-    @property
-    def are_rare(self) -> bool:
-        """Whether to look for one is in vain."""
-        return self.new >= NEW and self.met * OFTEN < self.new
 
 
 _repeats: defaultdict[frozenset[int], Repeats] = defaultdict(Repeats)
@@ -322,15 +309,13 @@ def _lay_out(
     if not full:
         note_usual(scope, len(tiling), fusion, layout.room)
     starts = [(step, fusion.parts[step.part].start) for step in steps]
-    heads = heads_of(starts, layout.base)
-    at, written = TapeWriter(tiling, layout, {}, undrawn).written(
-        heads, fusion.places, rows
-    )
+    lanes: dict[int, Any] = {}
+    writer = TapeWriter(tiling, layout, lanes, undrawn)
+    places = fusion.places
+    at, written = writer.written(heads_of(starts, layout.base), places, rows)
     tape = np.zeros(fusion.size, np.int32)
     tape[at] = written
     unread = np.bincount(reads[2], minlength=len(tiling)) == 0
-    lanes: dict[int, Any] = {}
-    data = TapeWriter(tiling, layout, lanes, undrawn).data(fusion.places)
     return Plan(
         scope,
         tiling.of([]),
@@ -343,7 +328,7 @@ def _lay_out(
         scope.version,
         lanes,
         unread.nonzero()[0],
-        Template(tape, data),
+        Template(tape, writer.data(places)),
     )
 
 

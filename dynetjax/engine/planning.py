@@ -181,37 +181,11 @@ def _place(graph: _Graph, caps: Caps) -> _Placed:
         k, misfits, iteration, leader, taken, place, when, used, lanes, span, seen = (
             state
         )
-        macro = graph.of("macros", n)
-        end = k + graph.of("counts", n)
-        step = graph.fact("step", macro)
-
-        def read(state):
-            k, slot, misfits, mine, least, seen = state
-            x = graph.of("read", k)
-            how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
-            other = _at(leader, x)
-            follows = how == REGISTER
-            misfit = (how == UNKNOWN) | (
-                x != graph.of("read", k - graph.fact("twin", slot))
-            )
-            misfit |= follows & (mine >= 0) & (mine != other)
-            after = lax.select(how == LOOP, _at(iteration, other) + 1, _ZERO)
-            return (
-                k + 1,
-                slot + step,
-                misfits | _int(misfit),
-                lax.select(follows, other, mine),
-                lax.max(least, after),
-                _put(
-                    seen, lax.max(x, _ZERO), lax.select(x < 0, _at(seen, _ZERO), _ONE)
-                ),
-            )
-
-        first = graph.fact("first", macro)
-        state = k, first, misfits, np.int32(-1), _ZERO, seen
-        k, _, misfits, mine, least, seen = lax.while_loop(
-            lambda state: state[0] < end, read, state
+        before = leader, iteration
+        k, misfits, mine, least, seen = _follow(
+            graph, caps, n, before, (k, misfits, seen)
         )
+        macro = graph.of("macros", n)
         leads = mine < 0
         mine = lax.select(leads, n, mine)
         time = lax.select(leads, lax.min(least, _LAST), _at(iteration, mine))
@@ -242,6 +216,51 @@ def _place(graph: _Graph, caps: Caps) -> _Placed:
     state = lax.fori_loop(_ZERO, graph.given[0], node, state)
     _, misfits, _, _, _, place, when, _, lanes, span, seen = state
     return _Placed(misfits, when, place, seen, lanes, span)
+
+
+def _follow(
+    graph: _Graph,
+    caps: Caps,
+    node: Array,
+    before: tuple[Array, Array],
+    state: tuple[Array, ...],
+) -> tuple[Array, ...]:
+    """What the rows that a node reads say of its leader, and of its iteration at least.
+
+    `before` has the leaders and iterations of earlier nodes. That of a node that leads
+    is -1 here.
+    """
+    leader, iteration = before
+    k, misfits, seen = state
+    macro = graph.of("macros", node)
+    end = k + graph.of("counts", node)
+    step = graph.fact("step", macro)
+
+    def read(state):
+        k, slot, misfits, mine, least, seen = state
+        x = graph.of("read", k)
+        how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
+        other = _at(leader, x)
+        follows = how == REGISTER
+        twin = graph.of("read", k - graph.fact("twin", slot))
+        misfit = (how == UNKNOWN) | (x != twin)
+        misfit |= follows & (mine >= 0) & (mine != other)
+        after = lax.select(how == LOOP, _at(iteration, other) + 1, _ZERO)
+        is_read = lax.select(x < 0, _at(seen, _ZERO), _ONE)
+        return (
+            k + 1,
+            slot + step,
+            misfits | _int(misfit),
+            lax.select(follows, other, mine),
+            lax.max(least, after),
+            _put(seen, lax.max(x, _ZERO), is_read),
+        )
+
+    state = k, graph.fact("first", macro), misfits, np.int32(-1), _ZERO, seen
+    k, _, misfits, mine, least, seen = lax.while_loop(
+        lambda state: state[0] < end, read, state
+    )
+    return k, misfits, mine, least, seen
 
 
 def _trips(graph: _Graph, caps: Caps, placed: _Placed) -> tuple[Array, ...]:

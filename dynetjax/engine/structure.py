@@ -173,11 +173,6 @@ class Scope:
         """
         return self._ranks[macro]
 
-    @property
-    def macros(self) -> list[int]:
-        """The macros that were seen."""
-        return list(self._ranks)
-
     def reads_nothing(self, slot: int) -> bool:
         """Whether this leaf was seen to read NOTHING, or would not mind it."""
         return slot in self._widened and slot not in self.registers

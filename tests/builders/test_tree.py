@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.plan import NEW
+from dynetjax.engine.habits import NEW
 
 from .golden import COPIES
 from .trees import BINARY, CHILDREN, everything, fill_tree, nodes, numbers, outputs

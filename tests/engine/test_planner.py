@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dynetjax as dy
-from dynetjax.engine import plan, planner, planning, schedule
+from dynetjax.engine import habits, plan, planner, planning, schedule
 from dynetjax.engine.fused import Pools
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import tile
@@ -55,11 +55,11 @@ def found(request, monkeypatch):
 
 def at_once(patch):
     """Have the program plan all but the first graphs."""
-    patch.setattr(plan, "_repeats", defaultdict(plan.Repeats))
+    patch.setattr(plan, "_repeats", defaultdict(habits.Repeats))
     patch.setattr(plan, "_scopes", {})
     patch.setattr(schedule, "_settled", {})
-    patch.setattr(plan, "NEW", 1)
-    patch.setattr(plan, "OFTEN", 0)
+    patch.setattr(habits, "NEW", 1)
+    patch.setattr(habits, "OFTEN", 0)
     patch.setattr(planner, "USUAL", 1)
 
 
@@ -336,14 +336,14 @@ def test_a_structure_that_comes_again_is_not_planned(monkeypatch):
     """Where that is usual, the program is not asked."""
     asked = []
     monkeypatch.setattr(plan, "_as_usual", lambda *args: asked.append(args))
-    monkeypatch.setattr(plan, "_repeats", defaultdict(plan.Repeats))
+    monkeypatch.setattr(plan, "_repeats", defaultdict(habits.Repeats))
     net = Net()
     several = trees(7, 3)
-    for _ in range(2 * plan.NEW):
+    for _ in range(2 * habits.NEW):
         for tree in several:
             net.value(tree)
     assert not asked
-    for tree in trees(8, 4 * plan.OFTEN * plan.NEW, most=30):
+    for tree in trees(8, 4 * habits.OFTEN * habits.NEW, most=30):
         net.value(tree)
     assert not asked  # as many were met before
 
