@@ -1,11 +1,13 @@
 """Expression: a node of a graph, and what users do with it."""
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dynetjax.dims import Dim, Shape
 from dynetjax.errors import explain
+from dynetjax.native import mypyc_attr
 from dynetjax.ops.rules import Rule, View
 
 
@@ -43,6 +45,16 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
     return np.array(array, dtype=np.float64, order="F")
 
 
+class Nodes:
+    """What a graph has of its nodes; see `dynetjax.graph.ComputationGraph`."""
+
+    nodes: "list[Expression]"
+    open: Any
+    cells: "list[Expression]"
+    live: bool
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Expression:
     """A node of a graph.
 
@@ -61,6 +73,7 @@ class Expression:
         operands: expressions.
         data: runtime data of its own.
         lengths: true sizes of the axes that are ragged; unset where there are none.
+        table: that a lookup reads, which lives as long; unset in other nodes.
     Examples:
         >>> W = dy.inputTensor([[1, 2], [3, 4]])
         >>> x = dy.inputVector([1, 1])
@@ -82,6 +95,7 @@ class Expression:
         "lengths",
         "operands",
         "rule",
+        "table",
         "view",
     )
     # Whoever makes one fills these in itself: __init__ would take half as long again.
@@ -95,6 +109,8 @@ class Expression:
     operands: "tuple[Expression, ...]"
     data: Any
     lengths: tuple[int, ...]
+    table: Any
+    tensor_value: ClassVar[Any]  # attached by dynetjax.tensor
 
     @property
     def full_dim(self) -> Dim:
@@ -229,12 +245,16 @@ class Expression:
                 )
             )
         dims = [x.full_dim for x in self.operands]
+        if not dims:  # of a lookup, the table's
+            dims = [kind.dim for kind in self.rule.signature.operands]
         self.data = op.reset(self.full_dim, self.data, value, *dims)
         self.graph.invalidate()
         if self.operands:  # the old value is part of what its consumers were given
             self.graph.rebuild()
 
-    set_index = set
+    def set_index(self, value: Any) -> None:
+        """`set`, as DyNet also calls it."""
+        self.set(value)
 
     def __len__(self) -> int:
         raise TypeError("an Expression has no len(); see dim()")
@@ -242,20 +262,63 @@ class Expression:
     def __bool__(self) -> bool:
         return True
 
-    if TYPE_CHECKING:  # attached by dynetjax.ops.operators
+    # Python's operators
 
-        def __add__(self, other: Any) -> "Expression": ...
-        def __radd__(self, other: Any) -> "Expression": ...
-        def __sub__(self, other: Any) -> "Expression": ...
-        def __rsub__(self, other: Any) -> "Expression": ...
-        def __mul__(self, other: Any) -> "Expression": ...
-        def __rmul__(self, other: Any) -> "Expression": ...
-        def __truediv__(self, other: Any) -> "Expression": ...
-        def __neg__(self) -> "Expression": ...
-        def __getitem__(self, key: Any) -> "Expression": ...
+    def __add__(self, other: Any) -> "Expression":
+        return operators.add(self, other)
 
-        # attached by dynetjax.tensor
-        tensor_value: Any
+    def __radd__(self, other: Any) -> "Expression":
+        return operators.add_to(self, other)
+
+    def __sub__(self, other: Any) -> "Expression":
+        return operators.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> "Expression":
+        return operators.subtract_from(self, other)
+
+    def __mul__(self, other: Any) -> "Expression":
+        return operators.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> "Expression":
+        return operators.multiply(self, other)
+
+    def __truediv__(self, other: Any) -> "Expression":
+        return operators.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> "Expression":
+        return operators.divide_into(self, other)
+
+    def __neg__(self) -> "Expression":
+        return operators.negate(self)
+
+    def __pow__(self, exponent: Any, modulus: Any = None) -> "Expression":
+        del modulus  # as in DyNet
+        return operators.power(self, exponent)
+
+    def __rpow__(self, base: Any) -> "Expression":
+        return operators.power_of(self, base)
+
+    def __getitem__(self, key: Any) -> "Expression":
+        return operators.item(self, key)
+
+
+class Operators:
+    """What Python's operators do with an expression and something else."""
+
+    add: Callable[[Expression, Any], Expression]
+    add_to: Callable[[Expression, Any], Expression]
+    subtract: Callable[[Expression, Any], Expression]
+    subtract_from: Callable[[Expression, Any], Expression]
+    multiply: Callable[[Expression, Any], Expression]
+    divide: Callable[[Expression, Any], Expression]
+    divide_into: Callable[[Expression, Any], Expression]
+    negate: Callable[[Expression], Expression]
+    power: Callable[[Expression, Any], Expression]
+    power_of: Callable[[Expression, Any], Expression]
+    item: Callable[[Expression, Any], Expression]
+
+
+operators = Operators()  # filled in by `dynetjax.ops.operators`
 
 
 def stale(use: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.expression import Expression, engine, stale
+from dynetjax.expression import Expression, Nodes, engine, stale
 from dynetjax.nodes import (
     ROWS,
     batch_mismatch,
@@ -40,7 +40,7 @@ MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
 
-class ComputationGraph:
+class ComputationGraph(Nodes):
     """Nodes in order of creation; operands always come before results.
 
     Attributes:
@@ -305,8 +305,10 @@ class ComputationGraph:
             self.store(x)
         return found
 
-    def add_source(self, source: Expression, rule: Rule, data: Any) -> None:
-        """Append a node that reads rows of a table; its slots are filled here."""
+    def add_source(self, table: Expression, rule: Rule, data: Any) -> Expression:
+        """Append a node that reads rows of a table."""
+        source = Expression()
+        source.table = table
         source.graph, source.rule, source.view = self, rule, rule.view
         source.lanes = len(data) if isinstance(data, list) else 1
         source.operands = source.inner = ()
@@ -315,10 +317,11 @@ class ComputationGraph:
         nodes, cells = self.open, self.cells
         if nodes is None:
             self._enter(source)
-            return
+            return source
         source.args = (len(cells),)
         cells.append(source)
         nodes.append(source)
+        return source
 
     def zeros(self, shape: Shape, lanes: int) -> Expression:
         """An operand of zeros, which is no node and costs nothing."""

@@ -178,7 +178,7 @@ class Tiling:
         if not left:
             return np.zeros(0, np.int64)
         reader, _, read = self.reads()
-        first = np.searchsorted(reader, np.arange(len(self) + 1)).tolist()
+        first: Any = np.searchsorted(reader, np.arange(len(self) + 1)).tolist()
         readers = np.bincount(read, minlength=len(self)).tolist()
         operands = read.tolist()
         found = []
@@ -257,7 +257,7 @@ def tiling_of(
     )
 
 
-_known_slots = np.zeros((2, 0), np.int64)
+_known_slots: np.ndarray = np.zeros((2, 0), np.int64)
 
 
 def _slots() -> np.ndarray:
@@ -282,13 +282,13 @@ def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:
 
 def first_of_each(numbers: np.ndarray) -> np.ndarray:
     """Which of them differ from the one before."""
-    found = np.empty(len(numbers), bool)
+    found: np.ndarray = np.empty(len(numbers), bool)
     found[:1] = True
     np.not_equal(numbers[1:], numbers[:-1], out=found[1:])
     return found
 
 
-_ones = np.ones(0, np.int64)
+_ones: np.ndarray = np.ones(0, np.int64)
 
 
 def ones(count: int) -> np.ndarray:

@@ -1,6 +1,5 @@
 """LookupParameters: a table of trainable rows, such as word embeddings."""
 
-import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,16 +8,14 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.expression import Expression, stale
+from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.registry import SIGNATURES, Op, intern
 from dynetjax.ops.rules import Rule, rule_for
-from dynetjax.ops.sources import lookup_rule, parameter_rule
-
-_MAX_INDEX = 2**32 - 1
+from dynetjax.ops.sources import lookup_rule, parameter_rule, row_id, row_ids
 
 
 def _rows_last(table):
@@ -30,27 +27,6 @@ def _rows_last_dim(name, table):
 
 
 WHOLE_TABLE = Op("lookup_table", _rows_last, _rows_last_dim, internal=True)
-
-
-class RowExpression(Expression):
-    """A row of a table, or a batch of rows; `set` chooses others."""
-
-    __slots__ = ("_table",)
-
-    _table: "LookupParameters"
-
-    def set(self, value: Any) -> None:
-        """Read another row, or as many other rows; the graph is computed anew.
-
-        Raises:
-            OverflowError, ValueError, TypeError: as the lookup itself would.
-        """
-        if not self.graph.live:
-            raise ValueError(stale("operand"))
-        check = _row_ids if isinstance(self.data, list) else _row_id
-        super().set(check("set", value, len(self._table)))
-
-    set_index = set
 
 
 class LookupParameters(Whole, Expression):
@@ -77,11 +53,10 @@ class LookupParameters(Whole, Expression):
     """
 
     __slots__ = ("row_rules", "storage")
-    graph = None
-    lanes, args, operands = 0, (), ()
 
     def __init__(self, storage: TableStorage):
         self.storage = storage
+        self.graph, self.lanes, self.args, self.operands = None, 0, (), ()
         of = storage.ident, storage.shape
         self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
         self.rule = _whole(parameter_rule(*of, False))
@@ -265,7 +240,7 @@ class LookupParameters(Whole, Expression):
 
     def _existing(self, row: Any) -> int:
         try:
-            return _row_id("row", row, len(self))
+            return row_id("row", row, len(self))
         except ValueError as error:
             raise IndexError(str(error)) from None
 
@@ -304,7 +279,7 @@ def lookup(p: LookupParameters, index: int = 0, update: bool = True) -> Expressi
     storage = _storage("lookup", p)
     shape = storage.shape
     if type(index) is not int or not 0 <= index < shape[0]:
-        index = _row_id("lookup", index, shape[0])
+        index = row_id("lookup", index, shape[0])
     return _read(p, index, bool(update))
 
 
@@ -327,15 +302,12 @@ def lookup_batch(
         ((2,), 3) [11.0, 3.0, 11.0]
     """
     storage = _storage("lookup_batch", p)
-    ids = _row_ids("lookup_batch", indices, storage.shape[0])
+    ids = row_ids("lookup_batch", indices, storage.shape[0])
     return _read(p, ids, bool(update))
 
 
 def _read(table: LookupParameters, rows: int | list[int], update: bool) -> Expression:
-    node = RowExpression()
-    node._table = table
-    current_graph().add_source(node, table.row_rules[update], rows)
-    return node
+    return current_graph().add_source(table, table.row_rules[update], rows)
 
 
 def _whole(table: Rule) -> Rule:
@@ -357,46 +329,3 @@ def _storage(name: str, table: Any) -> TableStorage:
             )
         )
     return table.storage
-
-
-def _row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
-    """The indices as a list of ints, checked."""
-    ids = indices.tolist() if isinstance(indices, np.ndarray) else list(indices)
-    if not ids:
-        raise ValueError(
-            explain(
-                f"{name}: there is no index",
-                got=ids,
-                expected="at least one index",
-                fix="check for an empty list before",
-            )
-        )
-    if {*map(type, ids)} == {int} and min(ids) >= 0 and max(ids) < size:
-        return ids
-    return [_row_id(name, i, size) for i in ids]
-
-
-def _row_id(name: str, index: Any, size: int) -> int:
-    """The index as an int, checked."""
-    try:
-        row = operator.index(index)
-    except TypeError:
-        raise TypeError(
-            explain(
-                f"{name}: the index is not an int",
-                got=f"{index!r} ({type(index).__name__})",
-                expected=f"an int from 0 to {size - 1}",
-                fix="pass one index; batch(ids) takes several",
-            )
-        ) from None
-    if 0 <= row < size:
-        return row
-    wrong = OverflowError if row < 0 or row > _MAX_INDEX else ValueError
-    raise wrong(
-        explain(
-            f"{name}: the index is out of range",
-            got=row,
-            expected=f"an int from 0 to {size - 1}",
-            fix="count from 0; a table does not grow",
-        )
-    )

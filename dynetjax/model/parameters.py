@@ -21,11 +21,10 @@ class _Leaf(Expression):
 
     __slots__ = ("storage",)
     constant = False
-    graph = None
-    lanes, args, operands = 0, (), ()
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
+        self.graph, self.lanes, self.args, self.operands = None, 0, (), ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
         self.view = self.rule.view
 

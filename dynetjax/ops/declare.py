@@ -14,12 +14,14 @@ adds a node; the operation itself hangs on it as ``.op``.
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.nodes import is_for, repeated
+from dynetjax.nodes import is_for
+from dynetjax.ops.building import append, append_list, binary, unary
 from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.templates import with_arguments, without_arguments
 
@@ -93,27 +95,59 @@ def _builder(operation: Op, parameters, names: list[str], accept, usual: str) ->
     """The function users call, as `dynetjax.ops.templates` has it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
-    rules = operation.quick
+    if not others and not accept and not operation.runtime and len(names) <= 2:
+        return _plain(operation, names)
     scope: dict[str, Any] = {
         "__name__": __name__,
         "op": operation,
         "accept": accept,
-        "rules": rules,
-        "Expression": Expression,
+        "rules": operation.quick,
+        "append": append,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
-    if not others and not accept and not operation.runtime and len(names) <= 2:
-        scope["slowly"] = _slowly(operation, rules)
-        sources = [without_arguments(operation.name, names)]
-    else:
-        sources = with_arguments(operation, parameters, names, bool(accept), usual)
-    for source in sources:
+    for source in with_arguments(operation, parameters, names, bool(accept), usual):
         if operation.name in scope:
             scope["with_checks"] = scope[operation.name]
             scope.setdefault("slowly", scope[operation.name])
-        exec(compile(source, f"<dynetjax.{operation.name}>", "exec"), scope)
+        _define(source, operation.name, scope)
     return scope[operation.name]
+
+
+def _define(source: str, name: str, scope: dict[str, Any]) -> None:
+    exec(compile(source, f"<dynetjax.{name}>", "exec"), scope)
+
+
+def _plain(operation: Op, names: list[str]) -> Any:
+    """The same of one operand, or two, and nothing else."""
+    name, rules = operation.name, operation.quick
+    slowly = _slowly(operation, rules)
+    build = (unary if len(names) == 1 else binary)(rules, slowly)
+    if isinstance(build, FunctionType):
+        return _renamed(build, name, names)
+    scope: dict[str, Any] = {
+        "__name__": __name__,
+        "slowly": slowly,
+        "build": build,
+        "Expression": Expression,
+    }
+    _define(without_arguments(name, names), name, scope)
+    found: Any = scope[name]
+    found.quick = build
+    return found
+
+
+def _renamed(build: FunctionType, name: str, operands: list[str]) -> FunctionType:
+    """The same function, with names of its own for itself and its parameters."""
+    code = build.__code__
+    build.__code__ = code.replace(
+        co_name=name,
+        co_qualname=name,
+        co_varnames=(*operands, *code.co_varnames[len(operands) :]),
+        co_posonlyargcount=1 if len(operands) == 1 else 0,
+    )
+    build.__name__ = build.__qualname__ = name
+    return build
 
 
 def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
@@ -132,8 +166,7 @@ def _list_builder(operation: Op, others, accept) -> Any:
     def build(xs, *args, **kwargs):
         node = None
         if type(xs) is list and not kwargs:
-            append = _append_pair if len(xs) == 2 else _append_list
-            node = append(known, xs, args)
+            node = append_list(known, xs, args)
         return carefully(xs, args, kwargs) if node is None else node
 
     def carefully(xs, args, kwargs):
@@ -171,64 +204,6 @@ def _list_signature(others) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     shown = [inspect.Parameter("xs", kind), *[p.replace(kind=kind) for p in others]]
     return inspect.Signature(shown)
-
-
-def _append_list(known: dict, xs: list[Any], args: tuple) -> Expression | None:
-    """A node over `xs` by a known rule; None where something is not as usual."""
-    try:
-        rule = known[args, *[x.view for x in xs]]
-        graph: Any = None
-        lanes, read = 0, ()
-        for x in xs:
-            if x.lanes:
-                if x.lanes != lanes or x.graph is not graph:
-                    if lanes:
-                        return None
-                    graph, lanes = x.graph, x.lanes
-                read += x.args
-        eats = rule.eats
-        if len(eats) > 1 and repeated(rule, xs):
-            return None
-        nodes, cells = graph.open, graph.cells
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, None
-        node.lanes, node.operands = lanes, tuple(xs)
-        if rule.stored:
-            node.inner, node.args = read, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = read
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return None
-    for k in eats:
-        xs[k].view = None
-    return node
-
-
-def _append_pair(known: dict, xs: list[Any], args: tuple) -> Expression | None:
-    """The same over two operands, both of which have rows."""
-    x, y = xs
-    try:
-        rule = known[args, x.view, y.view]
-        graph, lanes = x.graph, x.lanes
-        if not lanes or y.lanes != lanes or y.graph is not graph or rule.eats:
-            return _append_list(known, xs, args)
-        nodes, cells = graph.open, graph.cells
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, None
-        node.lanes, node.operands = lanes, (x, y)
-        if rule.stored:
-            node.inner, node.args = x.args + y.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = x.args + y.args
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return None
-    return node
 
 
 def in_pairs(graph: ComputationGraph, op: Op, operands: tuple) -> tuple:

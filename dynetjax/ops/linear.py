@@ -1,6 +1,6 @@
 """Linear algebra: matrix products, affine maps, inner products."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
@@ -9,6 +9,7 @@ from dynetjax.dims import Dim, Shape, pad, trim
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import misfit, one_batch
+from dynetjax.ops.building import Recipe, append_product, append_products
 from dynetjax.ops.declare import op, operands
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule, View
@@ -110,19 +111,7 @@ AFFINE_OP = Op(
 )
 
 
-class _Recipe(NamedTuple):
-    """How a sum is made whose bias and weights are uniform and all else has rows.
-
-    By the views of the operands: its rule, and that of each product, as long as no
-    more than `changes` rules of the process have changed.
-    """
-
-    rule: Rule
-    products: list[Rule]
-    changes: int
-
-
-_recipes: dict[tuple[View | None, ...], _Recipe] = {}
+_recipes: dict[tuple[View | None, ...], Recipe] = {}
 
 
 def affine_transform(exprs):
@@ -148,79 +137,12 @@ def affine_transform(exprs):
     """
     if type(exprs) is not list:
         return _affine(exprs)
-    try:
-        node = _one_product(*exprs) if len(exprs) == 3 else _several_products(exprs)
-    except (KeyError, AttributeError, TypeError, IndexError):
-        node = None
+    if len(exprs) == 3:
+        b, W, x = exprs
+        node = append_product(_recipes, b, W, x)
+    else:
+        node = append_products(_recipes, exprs)
     return _affine(exprs) if node is None else node
-
-
-def _one_product(b: Expression, W: Expression, x: Expression) -> Expression | None:
-    """``b + W x`` by a known recipe; None, or an error, where it is not as usual."""
-    rule, (product,), changes = _recipes[b.view, W.view, x.view]
-    graph, args = x.graph, x.args
-    nodes, cells = graph.open, graph.cells
-    number = len(nodes)
-    if changes != len(CHANGED):
-        return None
-    if product.stored:
-        part = stored_part(graph, number, product, x)
-        cells.append(part)
-        args = part.args
-    node = Expression()
-    node.graph, node.index = graph, number
-    node.rule, node.view = rule, rule.view
-    node.lanes, node.operands = x.lanes, (b, W, x)
-    if rule.stored:
-        node.inner, node.args = args, (len(cells),)
-        cells.append(node)
-    else:
-        node.args = args
-    nodes.append(node)
-    return node
-
-
-def _several_products(exprs: list[Expression]) -> Expression | None:
-    """The same for ``b + W1 x1 + W2 x2 + ...``."""
-    rule, products, changes = _recipes[tuple([x.view for x in exprs])]
-    graph, lanes = exprs[2].graph, exprs[2].lanes
-    nodes, cells = graph.open, graph.cells
-    number, args = len(nodes), ()
-    if changes != len(CHANGED):
-        return None
-    for x in exprs[4::2]:
-        if x.graph is not graph or x.lanes != lanes:
-            return None
-    for x, product in zip(exprs[2::2], products, strict=True):
-        if product.stored:
-            part = stored_part(graph, number, product, x)
-            cells.append(part)
-            args += part.args
-        else:
-            args += x.args
-    node = Expression()
-    node.graph, node.index = graph, number
-    node.rule, node.view = rule, rule.view
-    node.lanes, node.operands = lanes, tuple(exprs)
-    if rule.stored:
-        node.inner, node.args = args, (len(cells),)
-        cells.append(node)
-    else:
-        node.args = args
-    nodes.append(node)
-    return node
-
-
-def stored_part(
-    graph: ComputationGraph, number: int, product: Rule, x: Expression
-) -> Expression:
-    """A product with `x` that has rows, which is to be the next of the cells."""
-    part = Expression()
-    part.graph, part.index = graph, number
-    part.rule, part.view = product, product.view
-    part.lanes, part.operands = x.lanes, ()
-    part.inner, part.args = x.args, (len(graph.cells),)
-    return part
 
 
 def product_rules(exprs: list[Expression]) -> list[Rule]:
@@ -244,7 +166,7 @@ def _affine(exprs: Any) -> Expression:
         pairs = zip(views[1::2], views[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:
-            _recipes[views] = _Recipe(node.rule, products, len(CHANGED))
+            _recipes[views] = Recipe(node.rule, products, len(CHANGED))
     return node
 
 

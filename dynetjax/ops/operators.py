@@ -1,12 +1,12 @@
 """Python's operators on expressions: ``+ - * / ** -x x[...]``.
 
-`*` is the matrix product, never element-wise. Importing this module attaches them.
+`*` is the matrix product, never element-wise. Importing this module puts them in use.
 """
 
 import math
 
 from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.expression import Expression, operators
 from dynetjax.ops.arithmetic import (
     add,
     negate,
@@ -22,6 +22,10 @@ from dynetjax.ops.selection import strided_select
 from dynetjax.ops.shaping import pick
 
 NUMBER = (int, float)
+# Where these are compiled, what is left of them once both operands are expressions.
+_sum, _difference, _product = [
+    getattr(function, "quick", function) for function in (add, subtract, matmul)
+]
 
 
 def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
@@ -37,7 +41,7 @@ def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
 
 def _add(self, other):
     if isinstance(other, Expression):
-        return add(self, other)
+        return _sum(self, other)
     if isinstance(other, NUMBER):
         return shift(self, other)
     raise _unsupported("+", self, other, "float(...) or inputTensor(...)")
@@ -51,7 +55,7 @@ def _radd(self, other):
 
 def _sub(self, other):
     if isinstance(other, Expression):
-        return subtract(self, other)
+        return _difference(self, other)
     if isinstance(other, NUMBER):
         return shift(self, -other)
     raise _unsupported("-", self, other, "float(...) or inputTensor(...)")
@@ -65,7 +69,7 @@ def _rsub(self, other):
 
 def _mul(self, other):
     if isinstance(other, Expression):
-        return matmul(self, other)
+        return _product(self, other)
     if isinstance(other, NUMBER):
         return scale(self, other)
     raise _unsupported("*", self, other, "float(...) or inputTensor(...)")
@@ -81,8 +85,7 @@ def _rtruediv(self, other):
     raise _unsupported("/", other, self, "cdiv(x, y) divides element-wise")
 
 
-def _pow(self, exponent, modulus=None):
-    del modulus  # as in DyNet
+def _pow(self, exponent):
     if isinstance(exponent, NUMBER):
         exponent = scalarInput(exponent)
     if not isinstance(exponent, Expression):
@@ -142,18 +145,14 @@ def _bad_key(key, error: type[Exception]) -> Exception:
     )
 
 
-for _name, _function in {
-    "__add__": _add,
-    "__radd__": _radd,
-    "__sub__": _sub,
-    "__rsub__": _rsub,
-    "__mul__": _mul,
-    "__rmul__": _mul,
-    "__truediv__": _truediv,
-    "__rtruediv__": _rtruediv,
-    "__neg__": negate,
-    "__pow__": _pow,
-    "__rpow__": _rpow,
-    "__getitem__": _getitem,
-}.items():
-    setattr(Expression, _name, _function)
+operators.add = _add
+operators.add_to = _radd
+operators.subtract = _sub
+operators.subtract_from = _rsub
+operators.multiply = _mul
+operators.divide = _truediv
+operators.divide_into = _rtruediv
+operators.negate = negate
+operators.power = _pow
+operators.power_of = _rpow
+operators.item = _getitem

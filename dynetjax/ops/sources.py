@@ -1,6 +1,14 @@
 """Nodes that read a parameter or a table."""
 
-from dynetjax.dims import Shape
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Dim, Shape
+from dynetjax.errors import explain
+from dynetjax.ops.arguments import MAX_UNSIGNED
 from dynetjax.ops.registry import (
     LOOKUP,
     PARAMETER,
@@ -14,15 +22,19 @@ from dynetjax.ops.registry import (
 from dynetjax.ops.rules import Rule
 
 
-def _same_number_of_rows(dim, data, value):
-    rows = list(value) if isinstance(data, list) else value
-    if isinstance(data, list) and len(rows) != len(data):
+def _other_rows(dim: Dim, data: Any, value: Any, table: Dim) -> Any:
+    """Another row of a table, or as many others, for `Expression.set`."""
+    del dim
+    if not isinstance(data, list):
+        return row_id("set", value, table.shape[0])
+    rows = row_ids("set", value, table.shape[0])
+    if len(rows) != len(data):
         raise ValueError(f"lookup: set() with {len(rows)} rows, expected {len(data)}")
     return rows
 
 
 PARAMETER_OP = Op("parameter", form=PARAMETER)
-LOOKUP_OP = Op("lookup", runtime="i", form=LOOKUP, reset=_same_number_of_rows)
+LOOKUP_OP = Op("lookup", runtime="i", form=LOOKUP, reset=_other_rows)
 
 
 def parameter_rule(ident: int, shape: Shape, constant: bool) -> Rule:
@@ -43,3 +55,46 @@ def _rule(op: Op, source: Kind, result: Kind) -> Rule:
         signature = intern(op, ((), 0, source.id), result.shape, kind=result)
         rule = op.rules[source] = Rule(SIGNATURES[signature], ())
     return rule
+
+
+def row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
+    """The indices as a list of ints, checked."""
+    ids = indices.tolist() if isinstance(indices, np.ndarray) else list(indices)
+    if not ids:
+        raise ValueError(
+            explain(
+                f"{name}: there is no index",
+                got=ids,
+                expected="at least one index",
+                fix="check for an empty list before",
+            )
+        )
+    if {*map(type, ids)} == {int} and min(ids) >= 0 and max(ids) < size:
+        return ids
+    return [row_id(name, i, size) for i in ids]
+
+
+def row_id(name: str, index: Any, size: int) -> int:
+    """The index as an int, checked."""
+    try:
+        row = operator.index(index)
+    except TypeError:
+        raise TypeError(
+            explain(
+                f"{name}: the index is not an int",
+                got=f"{index!r} ({type(index).__name__})",
+                expected=f"an int from 0 to {size - 1}",
+                fix="pass one index; batch(ids) takes several",
+            )
+        ) from None
+    if 0 <= row < size:
+        return row
+    wrong = OverflowError if row < 0 or row > MAX_UNSIGNED else ValueError
+    raise wrong(
+        explain(
+            f"{name}: the index is out of range",
+            got=row,
+            expected=f"an int from 0 to {size - 1}",
+            fix="count from 0; a table does not grow",
+        )
+    )

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from dynetjax.expression import Expression
+from dynetjax.expression import Expression, Nodes
+from dynetjax.ops.building import stored_part
 from dynetjax.ops.gates import (
     activation,
     coupled_cell,
@@ -18,7 +19,7 @@ from dynetjax.ops.gates import (
     gated_output,
     lstm_cell,
 )
-from dynetjax.ops.linear import affine_transform, product_rules, stored_part
+from dynetjax.ops.linear import affine_transform, product_rules
 from dynetjax.ops.rules import CHANGED, Rule
 
 Two = Callable[[Expression, Expression], Expression]
@@ -120,8 +121,10 @@ def _alike(
     of_product, of_total, of_gates, of_cell, of_output, _ = rules
     seen_gates, seen_cell, seen_output = of_gates.view, of_cell.view, of_output.view
     x = xs[start]
-    first, graph, lanes = x.view, x.graph, x.lanes
-    nodes, cells = graph.open, graph.cells
+    first, lanes = x.view, x.lanes
+    graph: Nodes = x.graph
+    nodes: list[Expression] = graph.open
+    cells = graph.cells
     number, at = len(nodes), len(cells)
     made = []
     for k in range(start, len(xs)):

@@ -8,68 +8,16 @@ import inspect
 
 from dynetjax.ops.registry import Op
 
-_UNARY = """
-def {name}({x}, /):
-    try:
-        rule = rules[{x}.view]
-        graph = {x}.graph
-        nodes = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = {x}.lanes, ({x},)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return slowly({x})
-    if rule.eats:
-        {x}.view = None
-    return node
-"""
-_BINARY = """
-def {name}({x}, {y}):
-    try:
-        rule = rules[{x}.view, {y}.view]
-        batch, other, graph = {x}.lanes, {y}.lanes, {x}.graph
-        if graph is not {y}.graph or batch != other or {x} is {y}:
-            if (batch and other and batch != other) or {x} is {y}:
-                return slowly({x}, {y})
-            if graph is None:
-                graph = {y}.graph
-            elif {y}.graph is not None and {y}.graph is not graph:
-                return slowly({x}, {y})
-            batch = batch or other
-        nodes = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = batch, ({x}, {y})
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args + {y}.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args + {y}.args
-        nodes.append(node)
-    except (KeyError, AttributeError, TypeError):
-        return slowly({x}, {y})
-    for k in rule.eats:
-        if k:
-            {y}.view = None
-        else:
-            {x}.view = None
-    return node
+# What a compiled function is not told: names of parameters, and a docstring.
+_CALL = """
+def {name}({signature}):
+    if {checks}:
+        return build({inputs})
+    return slowly({inputs})
 """
 _UNARY_WITH = """
 def {name}({signature}):
     try:
-        graph = {x}.graph
-        nodes = graph.open
         if not {x}.lanes:
             return slowly({inputs}, {rest})
         static, data, batch = accept({name!r}, [{x}.full_dim], {rest})
@@ -77,49 +25,21 @@ def {name}({signature}):
             return slowly({inputs}, {rest})
         view = {x}.view
         rule = rules[static, view]
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, data
-        node.lanes, node.operands = {x}.lanes, ({x},)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args{args}, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args{args}
-        nodes.append(node)
         rules[view, {x}.lanes{key}] = rule
+        return append(rule, {x}, data, {own})
     except (KeyError, AttributeError, TypeError):
         return slowly({inputs}, {rest})
-    if rule.eats:
-        {x}.view = None
-    return node
 """
 # The same arguments need no second check, nor does runtime data that is as usual.
 _UNARY_AGAIN = """
 def {name}({signature}):
     try:
         rule = rules[{x}.view, {x}.lanes{key}]
-        if not ({check}):
-            return with_checks({inputs}, {rest})
-        graph = {x}.graph
-        nodes = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, {data}
-        node.lanes, node.operands = {x}.lanes, ({x},)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = {x}.args{args}, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = {x}.args{args}
-        nodes.append(node)
+        if {check}:
+            return append(rule, {x}, {data}, {own})
     except (KeyError, AttributeError, TypeError, IndexError):
-        return with_checks({inputs}, {rest})
-    if rule.eats:
-        {x}.view = None
-    return node
+        pass
+    return with_checks({inputs}, {rest})
 """
 _ANY = """
 def {name}({signature}):
@@ -130,9 +50,14 @@ def {name}({signature}):
 
 
 def without_arguments(name: str, operands: list[str]) -> str:
-    """The source of a function of one operand, or of two."""
-    template = _UNARY if len(operands) == 1 else _BINARY
-    return template.format(name=name, x=operands[0], y=operands[-1])
+    """The source of a function that leaves it to `build`, which is compiled."""
+    inputs = ", ".join(operands)
+    return _CALL.format(
+        name=name,
+        signature=inputs + (", /" if len(operands) == 1 else ""),
+        checks=" and ".join(f"isinstance({x}, Expression)" for x in operands),
+        inputs=inputs,
+    )
 
 
 def with_arguments(
@@ -159,13 +84,13 @@ def with_arguments(
         "x": x,
         "key": "".join(f", {p.name}, type({p.name})" for p in static),
     }
-    args = {0: "", 1: " + (data,)"}.get(len(fed), " + data")
-    sources.append(_UNARY_WITH.format(args=args, **about))
+    own = {0: "()", 1: "(data,)"}.get(len(fed), "data")
+    sources.append(_UNARY_WITH.format(own=own, **about))
     if usual or not fed:
         data = fed[0] if fed else "None"
-        args = f" + ({data},)" if fed else ""
+        own = f"({data},)" if fed else "()"
         check = usual or "True"
-        sources.append(_UNARY_AGAIN.format(args=args, data=data, check=check, **about))
+        sources.append(_UNARY_AGAIN.format(own=own, data=data, check=check, **about))
     return sources
 
 
