@@ -7,10 +7,13 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= 0
 export JAX_PLATFORMS ?=
 
-.PHONY: demo test check clean
+# A copy in which mypyc has compiled what every node passes through, where it can.
+NATIVE := build/native
 
-demo: $(VENV)/demo
-	$(BIN)/python examples/ast_treelstm.py
+.PHONY: demo test check native clean
+
+demo: native
+	PYTHONPATH=$(NATIVE) $(BIN)/python examples/ast_treelstm.py
 
 test: check
 	$(BIN)/python -m pytest -n 2 -q
@@ -37,8 +40,15 @@ $(VENV)/test: $(VENV)/python pyproject.toml
 
 # BENCH='--seconds 5 --repeats 3' is quick; see benchmarks/README.md for the peers.
 .PHONY: bench
-bench: $(VENV)/demo
-	$(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
+bench: native
+	PYTHONPATH=$(CURDIR)/$(NATIVE) $(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
+
+native: $(NATIVE)/made
+
+$(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py')
+	rm -rf $(NATIVE) build/lib*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(NATIVE) .
+	touch $@
 
 clean:
 	rm -rf $(VENV) .jax_cache build *.egg-info

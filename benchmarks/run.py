@@ -133,7 +133,7 @@ def run_once(row, peer, python, args, cache):
     line = command(row, peer, python, args)
     environment = dict(os.environ)
     if peer in ("dynetjax", "jax"):
-        paths = [str(HERE.parent), environment.get("PYTHONPATH", "")]
+        paths = [environment.get("PYTHONPATH", ""), str(HERE.parent)]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         environment["JAX_COMPILATION_CACHE_DIR"] = str(cache / f"{peer}-{row.name}")
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

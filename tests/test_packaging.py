@@ -1,16 +1,29 @@
-"""The wheel, installed somewhere else, by every way in."""
+"""The wheel, installed somewhere else, by every way in; what is compiled in it."""
 
+import ast
 import email
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+AS_COMPILED = [  # a second or a few each
+    "tests/test_graph.py",
+    "tests/test_checkpoints.py",
+    "tests/engine/test_tree_lstm.py",
+    "tests/ops/test_arithmetic.py",
+    "tests/ops/test_linear.py",
+    "tests/ops/test_operators.py",
+    "tests/ops/test_steps.py",
+]
+QUIET = "--quiet", "--disable-pip-version-check", "--no-deps"
 NEEDED = {"jax", "jaxlib", "numpy", "optax"}
 PROGRAM = """
 import dynet as dy
@@ -58,8 +71,7 @@ def wheel(made):
 def installed(wheel, tmp_path_factory):
     """A folder with the package and nothing else."""
     folder = tmp_path_factory.mktemp("installed")
-    quiet = "--quiet", "--disable-pip-version-check"
-    run("pip", *quiet, "install", "--no-deps", "--target", str(folder), str(wheel))
+    run("pip", "install", *QUIET, "--target", str(folder), str(wheel))
     return folder
 
 
@@ -125,3 +137,78 @@ def test_ways_in(installed, tmp_path, words):
     where, values = done.stdout.splitlines()
     assert Path(where).is_relative_to(installed)
     assert values == "[1.5, 1.5]"
+
+
+def compiled_modules():
+    """The modules that setup.py has compiled."""
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    (found,) = [
+        ast.literal_eval(line.value)
+        for line in tree.body
+        if isinstance(line, ast.Assign) and ast.unparse(line.targets) == "MODULES"
+    ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def compiled(installed):
+    """`installed`, where a compiler and Python's headers were at hand."""
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    if shutil.which(compiler.split()[0]) is None or not headers.exists():
+        pytest.skip("nothing can be compiled here")
+    return installed
+
+
+def test_what_is_compiled(compiled):
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for module in compiled_modules():
+        assert (compiled / module).exists(), "for whoever reads a traceback"
+        assert (compiled / module).with_suffix(suffix).exists()
+
+
+def test_compiled_as_in_python(compiled):
+    """What is compiled passes the tests that the same in Python passes."""
+    environment = {**os.environ, "PYTHONPATH": str(compiled)}
+    asked = "import dynetjax.expression as e; print(e.__file__)"
+    for words, told in [
+        (["-c", asked], sysconfig.get_config_var("EXT_SUFFIX")),
+        (["-m", "pytest", "-q", "-p", "no:cacheprovider", *AS_COMPILED], " passed"),
+    ]:
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=ROOT / "tests" if words[0] == "-c" else ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert not done.returncode, done.stdout + done.stderr
+        assert told in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("DYNETJAX_NATIVE", "0"), ("CC", "false")]
+)
+def test_it_can_stay_python(made, tmp_path, monkeypatch, variable, value):
+    """Where that is asked for, and where nothing can be compiled."""
+    monkeypatch.setenv(variable, value)
+    (source,) = made.glob("*.tar.gz")
+    target = "--target", str(tmp_path)
+    run("pip", "install", *QUIET, "--no-build-isolation", *target, str(source))
+    assert (tmp_path / "dynetjax" / "graph.py").exists()
+    assert not list(tmp_path.rglob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
+
+
+def test_it_can_be_asked_to_be_compiled(made, tmp_path):
+    """Then an install fails where it cannot be, and leaves nothing."""
+    (source,) = made.glob("*.tar.gz")
+    target = "--no-build-isolation", "--target", str(tmp_path), str(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *QUIET, *target],
+        env={**os.environ, "DYNETJAX_NATIVE": "1", "CC": "false"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode
+    assert "false" in done.stderr  # the command that failed
+    assert not list(tmp_path.iterdir())
