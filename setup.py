@@ -35,7 +35,8 @@ def extensions():
     try:
         from mypyc.build import mypycify
 
-        alone = ["--ignore-missing-imports", "--follow-imports=skip"]
+        alone = ["--no-site-packages", "--ignore-missing-imports"]
+        alone += ["--follow-imports=skip"]
         return mypycify(
             [*alone, "dynetjax/native.py", *MODULES],
             only_compile_paths=MODULES,
