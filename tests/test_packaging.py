@@ -21,6 +21,7 @@ AS_COMPILED = [  # a second or a few each
     "tests/ops/test_arithmetic.py",
     "tests/ops/test_linear.py",
     "tests/ops/test_operators.py",
+    "tests/ops/test_rows.py",
     "tests/ops/test_steps.py",
 ]
 QUIET = "--quiet", "--disable-pip-version-check", "--no-deps"

@@ -202,10 +202,11 @@ class Recipe:
 
 
 def append_product(
-    recipes: dict[Any, Recipe], b: Expression, W: Expression, x: Expression
+    recipes: dict[Any, Recipe], exprs: list[Expression]
 ) -> Expression | None:
     """Add ``b + W x`` by a known recipe; None where something is not as usual."""
     try:
+        b, W, x = exprs
         recipe = recipes[b.view, W.view, x.view]
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open

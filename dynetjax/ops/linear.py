@@ -137,11 +137,8 @@ def affine_transform(exprs):
     """
     if type(exprs) is not list:
         return _affine(exprs)
-    if len(exprs) == 3:
-        b, W, x = exprs
-        node = append_product(_recipes, b, W, x)
-    else:
-        node = append_products(_recipes, exprs)
+    append = append_product if len(exprs) == 3 else append_products
+    node = append(_recipes, exprs)
     return _affine(exprs) if node is None else node
 
 

@@ -112,7 +112,7 @@ def esum(xs):
             total = xs[0].graph.add_sum_of_like(SUM_OP, xs)
             if total is not None:
                 return total
-    except AttributeError:  # not all are expressions, or the first is a parameter
+    except (AttributeError, TypeError):  # not all are expressions of a graph
         pass
     graph = operands("esum", xs)
     dims = [x.full_dim for x in xs]

@@ -131,3 +131,18 @@ def test_other_refusals():
     rejects(lambda: dy.colwise_add(*tensors((2, 3), (3,))), ValueError, "{m,n} and {m}")
     rejects(lambda: dy.inverse(*tensors((2, 3))), ValueError, "a square matrix")
     rejects(lambda: dy.logdet(*tensors((2, 3))), ValueError, "logdet: the dims")
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("number", [3, 5])
+def test_an_affine_transform_of_what_is_no_expression(settled, number):
+    """Also where sums like it have been made, and need no checks."""
+    model = dy.ParameterCollection()
+    b, W = model.add_parameters(2), model.add_parameters((2, 2))
+    x = dy.inputVector([1, 2])
+    exprs = [b, *[W, x] * (number // 2)]
+    for _ in range(2 * settled):
+        dy.affine_transform(exprs)
+    for wrong, error in (None, AssertionError), (1, TypeError):
+        with pytest.raises(error, match="affine_transform: "):
+            dy.affine_transform([*exprs[:-2], wrong, x])

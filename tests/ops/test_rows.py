@@ -127,3 +127,14 @@ def batch(size):
 )
 def test_refusals(function, error, message):
     rejects(function, error, message)
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(None, AssertionError), (1, TypeError)])
+def test_a_sum_of_what_is_no_expression(wrong, error):
+    """Also where sums like it have been made, and need no checks."""
+    for _ in range(3):
+        dy.renew_cg()
+        xs = vector(2, 2, 2)
+        dy.esum(xs).value()
+    with pytest.raises(error, match="esum: "):
+        dy.esum([*xs, wrong])
