@@ -87,19 +87,23 @@ def binary(
     return build
 
 
-def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expression:
-    """Add a node over `x`, which has rows; `own` is the data that its rule mentions.
+def _enter(
+    graph: Nodes,
+    rule: Rule,
+    lanes: int,
+    operands: tuple[Expression, ...],
+    args: tuple[Any, ...],
+) -> Expression:
+    """Add a node; `unary` and `binary`, which make most of them, say this themselves.
 
     Raises:
-        AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
+        AttributeError, TypeError: `graph` is none, or takes no nodes as they come.
     """
-    graph: Nodes = x.graph
     nodes: list[Expression] = graph.open
     node = Expression()
     node.graph, node.index = graph, len(nodes)
-    node.rule, node.view, node.data = rule, rule.view, data
-    node.lanes, node.operands = x.lanes, (x,)
-    args = x.args + own
+    node.rule, node.view, node.data = rule, rule.view, None
+    node.lanes, node.operands = lanes, operands
     if rule.stored:
         cells = graph.cells
         node.inner, node.args = args, (len(cells),)
@@ -107,6 +111,17 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     else:
         node.args = args
     nodes.append(node)
+    return node
+
+
+def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expression:
+    """Add a node over `x`, which has rows; `own` is the data that its rule mentions.
+
+    Raises:
+        AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
+    """
+    node = _enter(x.graph, rule, x.lanes, (x,), x.args + own)
+    node.data = data
     if rule.eats:
         x.view = None
     return node
@@ -142,19 +157,7 @@ def _append_several(
         eats = rule.eats
         if len(eats) > 1 and repeated(rule, xs):
             return None
-        graph: Nodes = found
-        nodes: list[Expression] = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, None
-        node.lanes, node.operands = lanes, tuple(xs)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = read, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = read
-        nodes.append(node)
+        node = _enter(found, rule, lanes, tuple(xs), read)
     except (KeyError, AttributeError, TypeError):
         return None
     for k in eats:
@@ -172,22 +175,9 @@ def _append_pair(
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.eats:
             return _append_several(known, xs, args)
-        graph: Nodes = x.graph
-        nodes: list[Expression] = graph.open
-        node = Expression()
-        node.graph, node.index = graph, len(nodes)
-        node.rule, node.view, node.data = rule, rule.view, None
-        node.lanes, node.operands = lanes, (x, y)
-        if rule.stored:
-            cells = graph.cells
-            node.inner, node.args = x.args + y.args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = x.args + y.args
-        nodes.append(node)
+        return _enter(x.graph, rule, lanes, (x, y), x.args + y.args)
     except (KeyError, AttributeError, TypeError):
         return None
-    return node
 
 
 class Recipe:
@@ -212,25 +202,14 @@ def append_product(
         nodes: list[Expression] = graph.open
         if recipe.changes != len(CHANGED):
             return None
-        rule, product, cells = recipe.rule, recipe.products[0], graph.cells
-        number, args = len(nodes), x.args
+        product, args = recipe.products[0], x.args
         if product.stored:
-            part = stored_part(graph, number, product, x)
-            cells.append(part)
+            part = stored_part(graph, len(nodes), product, x)
+            graph.cells.append(part)
             args = part.args
-        node = Expression()
-        node.graph, node.index = graph, number
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = x.lanes, (b, W, x)
-        if rule.stored:
-            node.inner, node.args = args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = args
-        nodes.append(node)
+        return _enter(graph, recipe.rule, x.lanes, (b, W, x), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
-    return node
 
 
 def append_products(
@@ -247,29 +226,17 @@ def append_products(
         for x in exprs[4::2]:
             if x.graph is not found or x.lanes != lanes:
                 return None
-        rule, cells = recipe.rule, graph.cells
-        number = len(nodes)
         args: tuple[Any, ...] = ()
         for x, product in zip(exprs[2::2], recipe.products, strict=True):
             if product.stored:
-                part = stored_part(graph, number, product, x)
-                cells.append(part)
+                part = stored_part(graph, len(nodes), product, x)
+                graph.cells.append(part)
                 args += part.args
             else:
                 args += x.args
-        node = Expression()
-        node.graph, node.index = graph, number
-        node.rule, node.view = rule, rule.view
-        node.lanes, node.operands = lanes, tuple(exprs)
-        if rule.stored:
-            node.inner, node.args = args, (len(cells),)
-            cells.append(node)
-        else:
-            node.args = args
-        nodes.append(node)
+        return _enter(graph, recipe.rule, lanes, tuple(exprs), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
-    return node
 
 
 def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expression:

@@ -1,7 +1,7 @@
 """The functions that users call for operations, as Python source.
 
-What is run for every node is written out, so that it costs no more than it must: a rule
-that is known needs no check. Whatever is not as usual ends in `slowly`.
+Written out are those of operations that have other arguments than operands, and what
+stands before a compiled function. Whatever is not as usual ends in `slowly`.
 """
 
 import inspect
