@@ -154,7 +154,8 @@ class ComputationGraph(Nodes):
         self, node: Expression, op: Op, static: tuple, data: Any, batch: int
     ) -> tuple[Expression, ...]:
         """Give `node` its rule, data and lengths; what it is made of."""
-        parts, lengths = node.operands, ()
+        parts: tuple[Expression, ...] = node.operands
+        lengths: tuple[int, ...] = ()
         if op.compose is not None:
             parts = op.compose(self, parts)
         if op.mixtures is not None:
