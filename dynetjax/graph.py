@@ -59,6 +59,7 @@ class ComputationGraph(Nodes):
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
+        is_large: it was given many numbers, which are not to stay for long.
         entering: the number of the node that is entered anew, whose parts have it too.
     """
 
@@ -75,6 +76,7 @@ class ComputationGraph(Nodes):
         self.changes = len(CHANGED)
         self.held: set[int] = set()
         self.entering: int | None = None
+        self.is_large = False
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
@@ -88,14 +90,16 @@ class ComputationGraph(Nodes):
         """The graph that takes this one's place, where it is the thread's."""
         return renew_cg(immediate_compute, check_validity)
 
-    def close(self) -> None:
-        """Drop every node. Expressions made before are stale from now on."""
+    def close(self) -> tuple[list[Expression], list[Expression]]:
+        """Give up every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
         self.invalidate()
+        given_up = self.nodes, self.cells
         if self.nodes:  # a loss that the user still has would keep all others
             self.nodes[-1].operands = ()
         self.nodes, self.cells, self.uniforms = [], [], []
         self.sessions, self.marks = {}, []
+        return given_up
 
     def add(
         self,
@@ -554,6 +558,7 @@ _undecided = Rule(SIGNATURES[intern(Op("undecided"), ((), 0), (1,))], ())
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.graph = ComputationGraph()
+        self.given_up: Any = None  # nodes of the last graph
 
 
 _thread = _Thread()
@@ -578,11 +583,18 @@ def renew_cg(
     """
     del autobatching
     old = _thread.graph
-    old.close()
+    _thread.given_up = old.close()
+    if old.is_large:
+        free_last_graph()
     _thread.graph = ComputationGraph(
         old.version + 1, bool(immediate_compute), bool(check_validity)
     )
     return _thread.graph
+
+
+def free_last_graph() -> None:
+    """Free what is left of it: this can wait until there is nothing else to do."""
+    _thread.given_up = None
 
 
 def cg_version() -> int:

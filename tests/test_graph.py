@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine.run import Run
 from dynetjax.expression import Expression
+from dynetjax.graph import free_last_graph
 from dynetjax.ops.registry import LOOKUP
 
 
@@ -196,6 +198,28 @@ def test_parts_of_a_list_are_inlined_the_second_time_as_well():
     assert all(once.graph.cells[k].rule.signature.op.form == LOOKUP for k in once.inner)
 
 
+def test_nodes_are_freed_while_the_device_computes_the_next_graph():
+    numbers = weakref.ref(dy.inputVector([1, 2]).data)
+    dy.renew_cg()
+    loss = dy.squared_norm(dy.inputVector([3, 4]))
+    assert numbers() is not None
+    assert loss.value() == 25
+    assert numbers() is None
+
+
+def test_nodes_of_two_graphs_are_never_kept():
+    numbers = weakref.ref(dy.inputVector([1, 2]).data)
+    dy.renew_cg()
+    dy.renew_cg()
+    assert numbers() is None
+
+
+def test_large_inputs_are_freed_at_once():
+    numbers = weakref.ref(dy.inputTensor(np.zeros((600, 600))).data)
+    dy.renew_cg()
+    assert numbers() is None
+
+
 def test_a_loss_that_is_kept_keeps_no_other_node():
     def alive():
         return sum(type(o) is Expression for o in gc.get_objects())
@@ -206,6 +230,7 @@ def test_a_loss_that_is_kept_keeps_no_other_node():
     loss, before = dy.square(x), alive()
     del x
     dy.renew_cg()
+    free_last_graph()
     assert before - alive() == 101  # all but the loss
     with pytest.raises(RuntimeError, match="is stale"):
         loss.value()

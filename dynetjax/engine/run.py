@@ -20,6 +20,7 @@ from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
+from dynetjax.graph import free_last_graph
 from dynetjax.ops.registry import IMPORT, INPUT
 
 Array = Any
@@ -121,6 +122,7 @@ class Run:
                 self._forward_fused(fusion)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
+        free_last_graph()  # while the device is at work
         if not self._fits():
             return False
         self._note()

@@ -48,6 +48,7 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
     return _laid_out(dim, flat)
 
 
+LARGE = 1 << 20  # bytes
 INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
 FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
@@ -55,7 +56,9 @@ FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 def _input(op: Op, data: np.ndarray) -> Expression:
     """A node of `data`, which has its batch first."""
     batch, *shape = data.shape
-    return current_graph().add_rows(op, (), tuple(shape), data, batch)
+    graph = current_graph()
+    graph.is_large = graph.is_large or data.nbytes > LARGE
+    return graph.add_rows(op, (), tuple(shape), data, batch)
 
 
 def scalarInput(s, device=""):
