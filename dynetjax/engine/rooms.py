@@ -105,9 +105,10 @@ class Rooms:
                 k: _spare(room, rows[k].bytes, most, least // CHEAP)
                 for k, room in fresh.items()
             }
-        if best not in known:
+        same = next((sizes for sizes in self._known if sizes == best), None)
+        if same is None:
             self._known.append(best)
-        return best
+        return same or best
 
 
 def _grown(sizes: Sizes, needed: Sizes, rows: dict[int, Row]) -> Sizes:

@@ -34,8 +34,8 @@ def test_known_sizes_are_taken_again():
     rooms, rows = Rooms(), {0: Row(400), 1: Row(4)}
     large = rooms.settle({0: 400, 1: 70}, rows)
     assert large == {0: 1024, 1: 2048}
-    assert rooms.settle({0: 190, 1: 20}, rows) == large
-    assert rooms.settle({0: 20}, rows) == large
+    assert rooms.settle({0: 190, 1: 20}, rows) is large
+    assert rooms.settle({0: 20}, rows) is large
 
 
 def test_what_is_small_has_room_to_spare():
