@@ -159,6 +159,24 @@ def test_trees(found):
     assert found == [True] * 9
 
 
+def test_many_trees(found):
+    """In one graph, of more nodes than a single sentence has."""
+    net = Net()
+
+    def value(seed):
+        dy.renew_cg()
+        several = trees(seed, 120, most=24)
+        losses = [net.loss(net.tree(tree)) for tree in several]
+        total = dy.esum(losses)
+        return total.value(), sum(map(net.expected, several))
+
+    settle_for(found, lambda: [value(seed) for seed in range(6)])
+    got, expected = value(7)
+    assert len(current_graph().cells) > planner.NODES[1]
+    assert got == pytest.approx(expected, rel=1e-5)
+    assert found == [True]
+
+
 def forget_gradients(net):
     for p in net.W, net.V, net.b, net.table:
         p.scale_gradient(0)
