@@ -27,10 +27,11 @@ from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
 
-LEAST = 2**19
-"""Numbers in the smallest table whose rows wait for dense updates until they are read.
+LEAST = 2**18
+"""Numbers in rows without a gradient, for which dense updates wait until they are read.
 
-Of less, changing all rows takes no longer than catching up."""
+Changing fewer takes no longer than catching up."""
+LATE = 4  # times the price of a row that an update changes: it has caught up before
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
 
@@ -190,13 +191,20 @@ class Trainer(OnFile):
         """Whether the rule does; where rows may wait, they do from now on."""
         everywhere = not (self.sparse_updates_enabled or self._still)
         if self._lagging is not None:
-            pays = math.prod(table.shape) >= LEAST and self._averages is None
-            if not decay and (self._lazy_correct or (everywhere and pays)):
+            pays = everywhere and self._averages is None and self._may_wait(table)
+            if not decay and (self._lazy_correct or pays):
                 self._lagging.take(table, moving=self._updates > 0)
                 everywhere = False
             else:
                 self._lagging.let_go(table)
         return everywhere or table.gradient is not None
+
+    def _may_wait(self, table: TableStorage) -> bool:
+        """Whether it pays that rows wait; those that do go on with it."""
+        count, *row = table.shape
+        if table.lagging is None:
+            count -= LATE * table.part_size()
+        return count * math.prod(row) >= LEAST
 
     def _store(
         self, members: Members, values: list[Any], targets: Targets, kept: float

@@ -54,7 +54,7 @@ class World:
 def waiting(make):
     """A world of dense updates, in which rows of the smallest table wait."""
     world = World(make)
-    world.least = 0
+    world.least = -(2**20)  # for all rows may have a gradient
     return world
 
 
@@ -291,3 +291,24 @@ def test_the_sum_of_steps_of_adam(betas):
     np.testing.assert_allclose(change, expected, rtol=2e-6)
     np.testing.assert_allclose(after.m, m * betas[0] ** steps, rtol=1e-5)
     np.testing.assert_allclose(after.v, v * betas[1] ** steps, rtol=1e-5)
+
+
+def test_which_tables_wait():
+    """Large ones, of which an update changes few rows; and they go on with it."""
+
+    def waits(size, *counts):
+        pc = dy.ParameterCollection()
+        table = pc.add_lookup_parameters((size, 64))
+        trainer = dy.AdamTrainer(pc)
+        trainer.set_sparse_updates(False)
+        for count in counts:
+            dy.renew_cg()
+            rows = table.batch([*range(count)])
+            dy.sum_batches(dy.squared_norm(rows)).backward()
+            trainer.update()
+        return table.storage.lagging is not None
+
+    assert waits(9000, 2)
+    assert not waits(900, 2)
+    assert not waits(9000, 4000)
+    assert waits(9000, 2, 4000)
