@@ -36,6 +36,7 @@ from dynetjax.ops.rules import CHANGED, Rule, View, is_even, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
 MOST_DECIDED = 4096
+MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
@@ -59,7 +60,7 @@ class ComputationGraph(Nodes):
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
         state: the engine's notes on what it has computed.
-        is_large: it was given many numbers, which are not to stay for long.
+        given: bytes that the user gave it.
         entering: the number of the node that is entered anew, whose parts have it too.
     """
 
@@ -76,7 +77,7 @@ class ComputationGraph(Nodes):
         self.changes = len(CHANGED)
         self.held: set[int] = set()
         self.entering: int | None = None
-        self.is_large = False
+        self.given = 0
         self.uniforms: list[Expression] = []
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
@@ -584,7 +585,7 @@ def renew_cg(
     del autobatching
     old = _thread.graph
     _thread.given_up = old.close()
-    if old.is_large:
+    if old.given > MOST_GIVEN:
         free_last_graph()
     _thread.graph = ComputationGraph(
         old.version + 1, bool(immediate_compute), bool(check_validity)

@@ -215,8 +215,20 @@ def test_nodes_of_two_graphs_are_never_kept():
 
 
 def test_large_inputs_are_freed_at_once():
-    numbers = weakref.ref(dy.inputTensor(np.zeros((600, 600))).data)
+    several = [dy.inputTensor(np.zeros((300, 300))).data for _ in range(4)]
+    numbers = [weakref.ref(data) for data in several]
+    del several
     dy.renew_cg()
+    assert [data() for data in numbers] == [None] * 4
+
+
+def test_a_new_model_finds_the_memory_of_the_last_one():
+    W = dy.ParameterCollection().add_parameters((2, 2))
+    numbers = weakref.ref(W.storage)
+    dy.tanh(W * dy.inputVector([1, 2]))
+    del W
+    dy.renew_cg()
+    dy.ParameterCollection()
     assert numbers() is None
 
 

@@ -105,10 +105,11 @@ class Rooms:
                 k: _spare(room, rows[k].bytes, most, least // CHEAP)
                 for k, room in fresh.items()
             }
-        same = next((sizes for sizes in self._known if sizes == best), None)
-        if same is None:
-            self._known.append(best)
-        return same or best
+        for sizes in self._known:
+            if sizes == best:  # one object, that programs and plans are known by
+                return sizes
+        self._known.append(best)
+        return best
 
 
 def _grown(sizes: Sizes, needed: Sizes, rows: dict[int, Row]) -> Sizes:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynetjax.dims import to_shape
 from dynetjax.errors import explain
+from dynetjax.graph import free_last_graph
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
@@ -47,6 +48,7 @@ class ParameterCollection(Whole):
                     fix="leave it out",
                 )
             )
+        free_last_graph()  # which may be all that keeps a former model
         self._kept_alive = parent
         self._ancestors: tuple[ParameterCollection, ...] = ()
         self._name = "/"

@@ -48,7 +48,6 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
     return _laid_out(dim, flat)
 
 
-LARGE = 1 << 20  # bytes
 INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
 FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
@@ -57,7 +56,7 @@ def _input(op: Op, data: np.ndarray) -> Expression:
     """A node of `data`, which has its batch first."""
     batch, *shape = data.shape
     graph = current_graph()
-    graph.is_large = graph.is_large or data.nbytes > LARGE
+    graph.given += data.nbytes
     return graph.add_rows(op, (), tuple(shape), data, batch)
 
 

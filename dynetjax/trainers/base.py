@@ -31,7 +31,7 @@ LEAST = 2**18
 """Numbers in rows without a gradient, for which dense updates wait until they are read.
 
 Changing fewer takes no longer than catching up."""
-LATE = 4  # times the price of a row that an update changes: it has caught up before
+LATE = 4  # a row that must catch up first costs as much as so many that need not
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
 
