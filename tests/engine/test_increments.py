@@ -12,7 +12,7 @@ from dynetjax.engine import hosted
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
-from dynetjax.graph import current_graph
+from dynetjax.graph import current_graph, free_last_graph
 
 
 @pytest.fixture(autouse=True, params=["host", "device"])
@@ -375,6 +375,7 @@ def test_no_graph_is_kept():
     net.run(4, lambda _: True)
     old = weakref.ref(current_graph())
     dy.renew_cg()
+    free_last_graph()
     gc.collect()
     assert old() is None
 
