@@ -1,18 +1,19 @@
 """Compiled programs outlive the process: the next one reads them from a folder.
 
-JAX has the cache. Here it gets a folder, unless the user has given one to JAX, and is
-kept to a size. Programs are of the processor that they were compiled on, so the folder
-is, too: a home may be shared by machines.
+JAX has the cache, and `dynetjax.engine.stored` adds to it. Here it gets a folder,
+unless the user has given one to JAX, and is kept to a size. Programs are of the
+processor that they were compiled on, so the folder is, too: a home may be shared by
+machines.
 """
 
 import contextlib
-import hashlib
 import os
 import pathlib
-import platform
 import time
 
 import jax
+
+from dynetjax.engine.stored import processor
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
 MOST_BYTES = 1 << 30
@@ -57,19 +58,7 @@ def _is_wanted() -> bool:
 def _folder() -> pathlib.Path:
     given = os.environ.get(VARIABLE)
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / _processor()
-
-
-def _processor() -> str:
-    """Names the kind of processor: what it is, and what it can do."""
-    about = [platform.machine(), platform.processor()]
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith(("model name", "flags", "Features")):
-                about.append(line)
-            elif not line.strip():  # the next core
-                break
-    return hashlib.sha256("".join(about).encode()).hexdigest()[:12]
+    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / processor()
 
 
 def _is_due(mark: pathlib.Path) -> bool:

@@ -13,7 +13,7 @@ import sys
 
 import jax
 
-from dynetjax.engine import compiling
+from dynetjax.engine import compiling, stored
 
 FEW, MANY = 50, 100  # tests between
 QUICKLY = [  # those that may go first come first
@@ -46,6 +46,7 @@ def _compile_quickly():
 if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 compiling._QUICKLY["xla_backend_optimization_level"] = 0
+stored.is_wanted = False  # tests change what programs are traced from
 
 
 def pytest_runtest_teardown(item, nextitem):

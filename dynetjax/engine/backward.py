@@ -103,7 +103,8 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
         sources = [[Source(a) for a in arrays] for arrays in above]
         return run(uniforms, pools, kept, sources, given_back, tape)[:2]
 
-    return Compiled(rows, "given_back", program.small)
+    about = "one component backward", program, fresh
+    return Compiled(rows, "given_back", program.small, about)
 
 
 def backward_rows(

@@ -5,9 +5,13 @@ and at a lower level, it takes 0.4 of the time, and what comes of it runs a tent
 fifth slower. So a program is compiled so at first; when it has run often and for long,
 a thread compiles it once more beside the runs, and the better one takes over. The runs
 are slower meanwhile, which only a long training makes up for.
+
+What was compiled in an earlier process is loaded, and not even traced
+(`dynetjax.engine.stored`).
 """
 
 import os
+import pathlib
 import sys
 import threading
 import time
@@ -19,8 +23,9 @@ from typing import Any
 
 import jax
 
+from dynetjax.engine import stored
 from dynetjax.engine.heap import give_back
-from dynetjax.engine.stats import beside_the_runs, count
+from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
 from dynetjax.engine.threads import stand_back
 
 HOT = 300  # runs
@@ -87,20 +92,41 @@ class Compiled:
         run: pure.
         donated: names of its arguments that are donated.
         small: none of its kernels is worth dividing among threads.
+        about: all that it is traced from besides its arguments, to know it by in
+            another process; None if it is not to be kept for one.
     """
 
-    __slots__ = ("_best", "_born", "_good", "_left", "_preparing")
+    __slots__ = (
+        "_about",
+        "_best",
+        "_born",
+        "_file",
+        "_good",
+        "_left",
+        "_lock",
+        "_options",
+        "_preparing",
+        "_ready",
+        "_traced",
+    )
 
-    def __init__(self, run: Callable, donated: str, small: bool = False):
+    def __init__(
+        self, run: Callable, donated: str, small: bool = False, about: Any = None
+    ):
         made = partial(jax.jit, run, donate_argnames=donated)
         always = options_for(small)
         self._best = self._good = made(compiler_options=always)
         self._preparing: threading.Thread | None = None
+        self._about, self._options = about, always
+        self._file: pathlib.Path | None = None
+        self._ready, self._lock = False, threading.Lock()
         quickly = {} if _at_once else quick_options(jax.default_backend())
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
         if quickly:
-            self._best = made(compiler_options=quickly | always)
+            self._options = quickly | always
+            self._best = made(compiler_options=self._options)
+        self._traced = self._best
 
     def __call__(self, *args: Any) -> Any:
         if self._left:
@@ -111,15 +137,26 @@ class Compiled:
                 else:
                     _improve_soon(self, args)
         if not self._born:
+            if self._preparing is not None:
+                self._preparing.join()
+            if self._about is not None and not self._ready:
+                self.compile(*jax.tree.map(shape_of, args))
             with _compiling():
-                if self._preparing is not None:
-                    self._preparing.join()
-                found = self._best(*args)
+                found = self._run(args)
             self._preparing = None
             stand_back()
             self._born = time.monotonic()
             return found
-        return self._best(*args)
+        return self._run(args)
+
+    def _run(self, args: tuple[Any, ...]) -> Any:
+        try:
+            return self._best(*args)
+        except TypeError:  # what was loaded is for some shapes and no others
+            if self._best is self._traced or self._best is self._good:
+                raise
+            self._best = self._traced
+            return self._best(*args)
 
     @property
     def is_new(self) -> bool:
@@ -127,28 +164,56 @@ class Compiled:
         return not self._born
 
     def compile(self, *shapes: Any) -> None:
-        """Compile it for arguments of these shapes, before they are there."""
-        with _compiling():
-            self._best.lower(*shapes).compile()  # what comes of it is kept with it
+        """Compile it for arguments of these shapes, before they are there; or load it.
+
+        What comes of it is kept with the function.
+        """
+        with self._lock:
+            if self._ready:
+                return
+            self._load(shapes)
+            if self._best is self._traced:
+                with _compiling():
+                    self._compile(self._traced, shapes, well=not self._left)
+            self._ready = True
+
+    def _load(self, shapes: Any) -> None:
+        """Take what an earlier process has kept, if it has."""
+        start = time.perf_counter()
+        if self._about is not None:
+            self._file = stored.find(self._about, shapes, self._options)
+        found = None if self._file is None else stored.load(self._file)
+        if found is not None:
+            self._best = found.program
+            if found.well:
+                self._left = 0
+            note_loaded(start)
+
+    def _compile(self, function: Any, shapes: Any, well: bool) -> None:
+        """Compile it, and keep it for the next process."""
+        before = hits()
+        program = function.lower(*shapes).compile()  # which is kept with the function
+        if self._file is not None and hits() == before:
+            stored.keep(self._file, program, well)
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet."""
         if not self._born and self._preparing is None:
             self._preparing = threading.Thread(
-                target=_prepare, args=(self._best, shapes), name="dynetjax-preparing"
+                target=_prepare, args=(self, shapes), name="dynetjax-preparing"
             )
             self._preparing.start()
 
     def improve(self, shapes: Any) -> None:
         """Compile it well for arguments of these shapes, and use that from now on."""
-        self._good.lower(*shapes).compile()  # which is kept with the function
+        self._compile(self._good, shapes, well=True)
         self._best = self._good
         give_back()
 
 
-def _prepare(run: Any, shapes: Any) -> None:
+def _prepare(function: Compiled, shapes: Any) -> None:
     with suppress(Exception):  # which is raised when it is run
-        run.lower(*shapes).compile()  # what comes of it is kept with the function
+        function.compile(*shapes)
 
 
 @contextmanager

@@ -166,14 +166,14 @@ class Fusion:
         )
 
     def backward(
-        self, pools: Iterable[int], seeds: list[Seed], *args: Any
+        self, pools: Iterable[int], seeds: Iterable[Seed], *args: Any
     ) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts, from seeds in some of its pools."""
         scratch = scratch_for(self.number, partial(_large, self.number))
-        several = zip(pools, seeds, strict=True)
+        several = [*zip(pools, seeds, strict=True)]
         roots = tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
         run = fused_backward(self.number, roots)
-        lent, *found = run(seeds, *args, scratch.lend())
+        lent, *found = run([seed for _, seed in several], *args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)
 
@@ -305,7 +305,7 @@ def fused_forward(
                 pools[part.pools[p]] = array
         return pools, kept
 
-    return Compiled(run, "lent", small)
+    return Compiled(run, "lent", small, ("forward", parts, keeping, before))
 
 
 @lru_cache(maxsize=KEPT)
@@ -336,7 +336,7 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
-    return Compiled(run, "lent", small)
+    return Compiled(run, "lent", small, ("backward", parts, roots))
 
 
 @dataclass

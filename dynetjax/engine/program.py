@@ -131,7 +131,8 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
     run = forward_rows(program, fresh, keeping)
-    return Compiled(run, "shared_pools", program.small)
+    about = "one component forward", program, fresh, keeping
+    return Compiled(run, "shared_pools", program.small, about)
 
 
 def forward_rows(

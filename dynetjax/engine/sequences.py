@@ -182,4 +182,4 @@ def run_sequence(number: int) -> Callable:
             found.append(rows)
         return arrays, [found[k] for k in asked]
 
-    return Compiled(run, "arrays", are_small(parts))
+    return Compiled(run, "arrays", are_small(parts), ("increment", parts, asked))

@@ -1,0 +1,139 @@
+"""Programs that outlive the process, found by what they were traced from.
+
+JAX's cache finds what was compiled by a program's text. To have the text, JAX traces
+and lowers the program, and that takes twice as long as to load what was compiled. So
+what has a description (`dynetjax.engine.descriptions`) is kept a second time, under a
+digest of it and of all else that decides what comes of it: this package's source, the
+versions, the processor, and JAX's settings. The files are in the folder of JAX's cache.
+
+This is for a CPU, where it was tried, and for what was compiled in this process: XLA
+can write what it has read itself, but then functions are missing when it runs.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import pickle
+import platform
+import sys
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jaxlib
+from jax.experimental import serialize_executable
+
+from dynetjax.engine.descriptions import NotDescribedError, described
+
+PREFIX = "dynetjax-"
+is_wanted = True
+_DIGEST = 32  # bytes of the file, before what they are the digest of
+_CACHES = "cache", "log"  # settings that change no program
+_OF_CONTEXTS = "jax_enable_x64", "jax_default_matmul_precision", "jax_disable_jit"
+
+
+class Stored(NamedTuple):
+    """What a file has: a compiled function, and whether it was compiled well."""
+
+    program: Any
+    well: bool
+
+
+def find(about: Any, shapes: Any, options: dict[str, Any]) -> pathlib.Path | None:
+    """The file of a program; None if it is not to be kept.
+
+    Args:
+        about: all that it is traced from besides its arguments.
+        shapes: of these.
+        options: with which it is compiled.
+    """
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        text = described((about, sorted(options.items())))
+    except NotDescribedError:
+        return None
+    leaves, tree = jax.tree.flatten(shapes)
+    sizes = [(x.shape, str(x.dtype), x.weak_type) for x in leaves]
+    whole = _surroundings(), _settings(), text, sizes, str(tree)
+    digest = hashlib.sha256(repr(whole).encode())
+    return folder / f"{PREFIX}{digest.hexdigest()}"
+
+
+def load(file: pathlib.Path) -> Stored | None:
+    """What is in a file; None if there is none, or nothing that can be used."""
+    with contextlib.suppress(Exception):  # then it is compiled
+        content = file.read_bytes()
+        digest, rest = content[:_DIGEST], content[_DIGEST:]
+        if hashlib.sha256(rest).digest() == digest:
+            well, *parts = pickle.loads(rest)
+            read = serialize_executable.deserialize_and_load
+            here = {"execution_devices": jax.local_devices()[:1]}
+            return Stored(read(*parts, **here), well)
+    return None
+
+
+def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
+    """Write a program, for those who come after."""
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    with contextlib.suppress(Exception):  # then the next process compiles it
+        try:
+            rest = pickle.dumps((well, *serialize_executable.serialize(program)))
+            draft.write_bytes(hashlib.sha256(rest).digest() + rest)
+            os.replace(draft, file)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _folder() -> pathlib.Path | None:
+    """Where programs are kept, if they are."""
+    config = partial(getattr, jax.config)
+    given = config("jax_compilation_cache_dir", None)
+    wanted = is_wanted and config("jax_enable_compilation_cache", True)
+    if not given or not wanted or config("jax_disable_jit"):
+        return None
+    if jax.default_backend() != "cpu" or config("jax_default_device") is not None:
+        return None
+    return pathlib.Path(given) if os.path.isdir(given) else None
+
+
+@cache
+def _surroundings() -> str:
+    """What is the same for as long as the process lives."""
+    versions = jax.__version__, jaxlib.__version__, sys.version, processor()
+    cores = os.cpu_count(), os.environ.get("XLA_FLAGS")
+    return repr((versions, cores, _source()))
+
+
+def _settings() -> str:
+    """JAX's, as they are now."""
+    values = [
+        (name, repr(value))
+        for name, value in getattr(jax.config, "values", {}).items()
+        if not any(word in name for word in _CACHES)
+    ]
+    now = [getattr(jax.config, name) for name in _OF_CONTEXTS]
+    return repr((sorted(values), now))
+
+
+def _source() -> str:
+    """A digest of this package."""
+    digest = hashlib.sha256()
+    root = pathlib.Path(__file__).parent.parent
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def processor() -> str:
+    """Names the kind of processor: what it is, and what it can do."""
+    about = [platform.machine(), platform.processor()]
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("model name", "flags", "Features")):
+                about.append(line)
+            elif not line.strip():  # the next core
+                break
+    return hashlib.sha256("".join(about).encode()).hexdigest()[:12]

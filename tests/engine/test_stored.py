@@ -1,0 +1,256 @@
+"""What one process compiled, the next one loads without tracing it."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import compiling, stored
+from dynetjax.engine.compiling import Compiled
+
+pytestmark = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="programs are kept on a CPU only"
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where programs are kept, in this process; JAX's own cache keeps none there."""
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path),
+        "jax_persistent_cache_min_compile_time_secs": 1e6,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    monkeypatch.setattr(stored, "is_wanted", True)
+    yield tmp_path
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+class Counted:
+    """A program that no cache has, and how often it was traced."""
+
+    def __init__(self):
+        self.number = int.from_bytes(os.urandom(3), "big")
+        self.traces = 0
+
+    def made(self, *more):
+        def run(x, held):
+            self.traces += 1
+            return jnp.tanh(x["a"]) * self.number, held + 1
+
+        return Compiled(run, "held", True, ("counted", self.number, *more))
+
+    def check(self, program, size=3):
+        x = np.linspace(0, 1, size, dtype=np.float32)
+        held = jnp.zeros(4)
+        found, again = program({"a": x}, held)
+        np.testing.assert_allclose(found, np.tanh(x) * self.number, rtol=1e-6)
+        np.testing.assert_array_equal(again, np.ones(4))
+        assert held.is_deleted()
+
+
+def files(folder):
+    return [f for f in folder.iterdir() if f.name.startswith(stored.PREFIX)]
+
+
+class TestAnother:
+    """An equal program of a later process, or what stands for it here."""
+
+    def test_is_not_traced(self, folder):
+        counted = Counted()
+        counted.check(counted.made())
+        assert counted.traces == len(files(folder)) == 1
+        program, loads = counted.made(), dy.stats().loads
+        for _ in range(3):
+            counted.check(program)
+        assert counted.traces == 1
+        assert dy.stats().loads == loads + 1
+
+    def test_is_traced_for_other_shapes(self, folder):
+        counted = Counted()
+        counted.check(counted.made())
+        program = counted.made()
+        counted.check(program)
+        for size in 5, 3, 5:
+            counted.check(program, size)
+        assert counted.traces == 3
+        counted.check(counted.made(), 5)  # which no program has begun with
+        assert counted.traces == 4
+        assert len(files(folder)) == 2
+
+    def test_of_something_else_is_another(self, folder):
+        counted = Counted()
+        counted.check(counted.made(1))
+        counted.check(counted.made(2))
+        assert counted.traces == len(files(folder)) == 2
+
+    @pytest.mark.parametrize(
+        "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b * 2]
+    )
+    def test_is_compiled_if_the_file_is_damaged(self, folder, damage):
+        counted = Counted()
+        counted.check(counted.made())
+        (file,) = files(folder)
+        whole = file.read_bytes()
+        file.write_bytes(damage(whole))
+        counted.check(counted.made())
+        assert counted.traces == 2
+        assert len(file.read_bytes()) == len(whole)
+        counted.check(counted.made())
+        assert counted.traces == 2
+
+    def test_waits_for_one_that_is_prepared(self, folder):
+        counted = Counted()
+        shapes = {"a": compiling.shape_of(np.zeros(3, np.float32))}
+        program = counted.made()
+        program.prepare(shapes, compiling.shape_of(jnp.zeros(4)))
+        counted.check(program)
+        counted.check(counted.made())
+        assert counted.traces == 1
+
+    def test_is_compiled_well_once_one_was(self, folder, monkeypatch):
+        monkeypatch.setattr(compiling, "HOT", 2)
+        monkeypatch.setattr(compiling, "OLD", 0)
+        counted, improved = Counted(), dy.stats().improved
+        for _ in range(2):  # processes, as it were
+            program = counted.made()
+            for _ in range(5):
+                counted.check(program)
+                if compiling._thread is not None:
+                    compiling._thread.join()
+            assert dy.stats().improved == improved + 1
+        assert len(files(folder)) == 1
+
+
+class TestNothingIsKept:
+    @staticmethod
+    def check(folder):
+        counted = Counted()
+        for traces in 1, 2:
+            counted.check(counted.made())
+            assert counted.traces == traces
+        assert not files(folder)
+
+    def test_of_what_jax_has_read(self, folder, monkeypatch):
+        """XLA cannot write it once more."""
+        numbers = iter(range(10))
+        monkeypatch.setattr(compiling, "hits", lambda: next(numbers))
+        self.check(folder)
+
+    def test_without_a_folder(self, folder):
+        jax.config.update("jax_compilation_cache_dir", str(folder / "absent"))
+        self.check(folder)
+
+    def test_that_cannot_be_written(self, folder, monkeypatch):
+        def full(*_):
+            raise OSError("No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+        self.check(folder)
+        assert not list(folder.glob("*dynetjax-*"))
+
+    def test_if_the_user_says_so(self, folder):
+        before = jax.config.jax_enable_compilation_cache
+        jax.config.update("jax_enable_compilation_cache", False)
+        self.check(folder)
+        jax.config.update("jax_enable_compilation_cache", before)
+
+
+def test_what_it_is_found_by(folder, monkeypatch):
+    """All that decides what is compiled has a part in it."""
+
+    def name(about=(1,), options=None):
+        stored._surroundings.cache_clear()
+        shapes = [compiling.shape_of(np.zeros(3, np.float32))]
+        return stored.find(about, shapes, options or {}).name
+
+    known = {name()}
+    assert name() in known
+    known |= {name((2,)), name(options={"a": True})}
+    with jax.enable_x64(True):
+        known.add(name())
+    for what, value in {
+        "jax.__version__": "99",
+        "jaxlib.__version__": "99",
+        "sys.version": "99",
+        "platform.machine": lambda: "z80",
+        "os.cpu_count": lambda: 99,
+        "dynetjax.engine.stored._source": lambda: "edited",
+    }.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(what, value)
+            known.add(name())
+    with monkeypatch.context() as patched:
+        patched.setenv("XLA_FLAGS", "--xla_something=1")
+        known.add(name())
+    assert len(known) == 11
+    stored._surroundings.cache_clear()
+
+
+PROGRAM = """\
+import sys
+import numpy as np
+import dynetjax as dy
+
+dy.reset_random_seed(3)
+model = dy.ParameterCollection()
+table = model.add_lookup_parameters((20, 8))
+read = dy.VanillaLSTMBuilder(1, 8, 8, model)
+out = model.add_parameters((3, 8))
+trainer = dy.AdamTrainer(model)
+for k in range(30):
+    dy.renew_cg()
+    words = [(7 * k + 3 * j) % 20 for j in range(2 + k % 5)]
+    states = read.initial_state().transduce([table[w] for w in words])
+    loss = dy.esum([dy.pickneglogsoftmax(out * s, k % 3) for s in states])
+    print(loss.value())
+    loss.backward()
+    trainer.update()
+stats = dy.stats()
+print(stats.compilations, stats.loads, file=sys.stderr)
+"""
+
+
+def test_a_training_in_two_processes(tmp_path):
+    """The second one compiles nothing, and computes the same."""
+    kept = {k: v for k, v in os.environ.items() if "CACHE_DIR" not in k}
+    environment = kept | {"DYNETJAX_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+        for _ in range(2)
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    compiled, loaded = map(int, runs[1].stderr.split()[-2:])
+    assert compiled == 0 < loaded
+    (folder,) = pathlib.Path(tmp_path).iterdir()
+    assert len(files(folder)) >= 2  # forward and backward
+
+
+def test_threads_that_want_the_same_program(folder):
+    """One of them compiles it."""
+    counted = Counted()
+    program = counted.made()
+    threads = [
+        threading.Thread(target=counted.check, args=(program,)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counted.traces == 1
