@@ -94,6 +94,10 @@ class Compiled:
         small: none of its kernels is worth dividing among threads.
         about: all that it is traced from besides its arguments, to know it by in
             another process; None if it is not to be kept for one.
+        twice: whether to compile it quickly first.
+
+    Attributes:
+        traced: it as JAX has it, for arguments of any shapes.
     """
 
     __slots__ = (
@@ -107,11 +111,16 @@ class Compiled:
         "_options",
         "_preparing",
         "_ready",
-        "_traced",
+        "traced",
     )
 
     def __init__(
-        self, run: Callable, donated: str, small: bool = False, about: Any = None
+        self,
+        run: Callable,
+        donated: str,
+        small: bool = False,
+        about: Any = None,
+        twice: bool = True,
     ):
         made = partial(jax.jit, run, donate_argnames=donated)
         always = options_for(small)
@@ -120,13 +129,14 @@ class Compiled:
         self._about, self._options = about, always
         self._file: pathlib.Path | None = None
         self._ready, self._lock = False, threading.Lock()
-        quickly = {} if _at_once else quick_options(jax.default_backend())
+        once = _at_once or not twice
+        quickly = {} if once else quick_options(jax.default_backend())
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
         if quickly:
             self._options = quickly | always
             self._best = made(compiler_options=self._options)
-        self._traced = self._best
+        self.traced = self._best
 
     def __call__(self, *args: Any) -> Any:
         if self._left:
@@ -153,9 +163,9 @@ class Compiled:
         try:
             return self._best(*args)
         except TypeError:  # what was loaded is for some shapes and no others
-            if self._best is self._traced or self._best is self._good:
+            if self._best is self.traced or self._best is self._good:
                 raise
-            self._best = self._traced
+            self._best = self.traced
             return self._best(*args)
 
     @property
@@ -172,9 +182,9 @@ class Compiled:
             if self._ready:
                 return
             self._load(shapes)
-            if self._best is self._traced:
+            if self._best is self.traced:
                 with _compiling():
-                    self._compile(self._traced, shapes, well=not self._left)
+                    self._compile(self.traced, shapes, well=not self._left)
             self._ready = True
 
     def _load(self, shapes: Any) -> None:

@@ -18,10 +18,10 @@ import pickle
 import platform
 import sys
 from functools import cache, partial
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
-import jaxlib
 from jax.experimental import serialize_executable
 
 from dynetjax.engine.descriptions import NotDescribedError, described
@@ -102,9 +102,9 @@ def _folder() -> pathlib.Path | None:
 @cache
 def _surroundings() -> str:
     """What is the same for as long as the process lives."""
-    versions = jax.__version__, jaxlib.__version__, sys.version, processor()
-    cores = os.cpu_count(), os.environ.get("XLA_FLAGS")
-    return repr((versions, cores, _source()))
+    versions = [version(package) for package in ("jax", "jaxlib", "optax")]
+    machine = processor(), os.cpu_count(), os.environ.get("XLA_FLAGS")
+    return repr((versions, sys.version, machine, _source()))
 
 
 def _settings() -> str:

@@ -21,7 +21,7 @@ from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.sparse import densify
-from dynetjax.trainers.update import Targets, agreed, jitted
+from dynetjax.trainers.update import Targets, Update, agreed
 from dynetjax.trainers.way import Take, Way, require_shape
 
 
@@ -170,7 +170,7 @@ def compiled_tree_update(
         new_state = _merged(step, state, new_part, written)
         return Targets([new_state], tables, [names]), new, norm
 
-    return jitted(update, small)
+    return Update(update, small, tx)
 
 
 _PAST = 2**31 - 1  # a row that no table has

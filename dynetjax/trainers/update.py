@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from dynetjax.engine.apart import Call, caller, few_at_once
-from dynetjax.engine.compiling import options_for
+from dynetjax.engine.compiling import Compiled
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -65,12 +65,54 @@ def knobs(
     return np.array([learning_rate, threshold, step, decay], np.float32)
 
 
+class Update:
+    """A compiled update, for gradients of tables in a few sizes.
+
+    Each of them has a program of its own, which the next process loads.
+
+    Args:
+        run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
+        small: it changes few numbers, and is not divided among threads.
+        about: all else that it is traced from.
+
+    Attributes:
+        programs: those made, by what tells them apart.
+    """
+
+    def __init__(self, run: Callable, small: bool, *about: Any):
+        self._run, self._small, self._about = run, small, about
+        self.programs: dict[tuple, Compiled] = {}
+
+    def __call__(
+        self,
+        numbers: np.ndarray,
+        values: list[list[Any]],
+        targets: Targets,
+        gradients: Gradients,
+        dense: tuple[bool, ...],
+        frozen_sizes: tuple[int, ...],
+    ) -> tuple[Targets, list[list[Any]], Any]:
+        key = (dense, frozen_sizes, *[len(g.rows) for g in gradients.tables])
+        program = self.programs.get(key)
+        if program is None:
+            program = self.programs[key] = self.program(dense, frozen_sizes)
+        return program(numbers, values, targets, gradients)
+
+    def program(
+        self, dense: tuple[bool, ...], frozen_sizes: tuple[int, ...]
+    ) -> Compiled:
+        """The update as a function of the other arguments, of which shapes matter."""
+        run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
+        about = "update", dense, frozen_sizes, self._small, self._about
+        return Compiled(run, "targets", self._small, about, twice=False)
+
+
 @functools.lru_cache(maxsize=32)
 def compiled_update(
     rule: optax.GradientTransformationExtraArgs,
     by_tensor: bool = False,
     small: bool = False,
-) -> Any:
+) -> Update:
     """``(knobs, values, targets, gradients, dense, frozen_sizes)``, compiled.
 
     Args:
@@ -110,17 +152,7 @@ def compiled_update(
         )
         return new_targets, [new for new, _ in blocks], norm
 
-    return jitted(update, small)
-
-
-def jitted(update: Callable, small: bool) -> Any:
-    """An update, to be compiled; `small` ones are not divided among threads."""
-    return jax.jit(
-        update,
-        donate_argnames="targets",
-        static_argnames=("dense", "frozen_sizes"),
-        compiler_options=options_for(small),
-    )
+    return Update(update, small, rule, by_tensor)
 
 
 def _how(to_all: bool) -> Callable:

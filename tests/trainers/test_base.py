@@ -231,7 +231,7 @@ class TestUpdate:
             world.backward(list(range(k)))
             trainer.update()
         trainer.update()
-        assert update._cache_size() == 1
+        assert [p.traced._cache_size() for p in update.programs.values()] == [1]
 
 
 class TestRefusedUpdate:

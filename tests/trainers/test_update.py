@@ -175,10 +175,8 @@ class TestMemory:
 
     def check(self, arrays, values, now, gradients, dense):
         numbers = knobs(0.1, 5.0, 1)
-        lowered = compiled_update(RULE).lower(
-            numbers, values, now, gradients, dense=dense, frozen_sizes=()
-        )
-        compiled = lowered.compile()
+        program = compiled_update(RULE).program(dense, ())
+        compiled = program.traced.lower(numbers, values, now, gradients).compile()
         assert not re.findall(
             r"f32\[(?:4096,128|524288)\]\S* copy\(", compiled.as_text()
         )
@@ -186,3 +184,16 @@ class TestMemory:
         assert used.temp_size_in_bytes <= arrays * self.BYTES
         donated = sum(leaf.nbytes for leaf in jax.tree.leaves(now))
         assert used.alias_size_in_bytes == donated
+
+
+def test_two_models_of_a_rule():
+    """Where sizes of gradients agree, they share a program, of whatever shapes."""
+    update = compiled_update.__wrapped__(RULE)
+    for size in SIZE, 2 * SIZE, SIZE:
+        now = targets(np.zeros((ROWS, size), np.float32))
+        g = rows_gradient([1, 2], np.ones((2, size), np.float32))
+        now, _, norm = update(knobs(0.1, 0.0, 1), [], now, g, (False,), ())
+        np.testing.assert_allclose(norm, np.sqrt(2 * size), rtol=1e-6)
+        moved = np.flatnonzero(np.asarray(now.tables[0]).any(axis=1))
+        np.testing.assert_array_equal(moved, [1, 2])
+    assert len(update.programs) == 1
