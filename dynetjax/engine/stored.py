@@ -27,7 +27,7 @@ from jax.experimental import serialize_executable
 from dynetjax.engine.descriptions import NotDescribedError, described
 
 PREFIX = "dynetjax-"
-is_wanted = True
+is_wanted = True  # not where constants of modules are patched
 _DIGEST = 32  # bytes of the file, before what they are the digest of
 _CACHES = "cache", "log"  # settings that change no program
 _OF_CONTEXTS = "jax_enable_x64", "jax_default_matmul_precision", "jax_disable_jit"
