@@ -10,11 +10,32 @@ import pytest
 
 from dynetjax import compilation_cache
 from dynetjax.compilation_cache import DAY, LOOKED, VARIABLE, keep_compilations
+from dynetjax.engine.stored import PREFIX
 
 PROGRAM = """\
 import dynetjax as dy
-import jax
 dy.tanh(dy.inputVector([0.5, 1.5])).value()
+"""
+TRAINING = """\
+import dynetjax as dy
+
+dy.reset_random_seed(3)
+model = dy.ParameterCollection()
+table = model.add_lookup_parameters((20, 8))
+read = dy.VanillaLSTMBuilder(1, 8, 8, model)
+out = model.add_parameters((3, 8))
+trainer = dy.AdamTrainer(model)
+for k in range(30):
+    dy.renew_cg()
+    words = [(7 * k + 3 * j) % 20 for j in range(2 + k % 5)]
+    states = read.initial_state().transduce([table[w] for w in words])
+    loss = dy.esum([dy.pickneglogsoftmax(out * s, k % 3) for s in states])
+    print(loss.value())
+    loss.backward()
+    trainer.update()
+"""
+REPORT = """\
+import jax
 stats = dy.stats()
 print(stats.compilations, stats.loads, jax.config.jax_compilation_cache_dir)
 """
@@ -22,17 +43,23 @@ print(stats.compilations, stats.loads, jax.config.jax_compilation_cache_dir)
 
 def run(home, **variables):
     """How many programs a process compiled, and read; and the folder that it has."""
+    return run_program(PROGRAM, home, **variables)[1:]
+
+
+def run_program(program, home, **variables):
+    """The same, after what the program printed."""
     kept = {k: v for k, v in os.environ.items() if "CACHE_DIR" not in k}
     environment = {**kept, "HOME": str(home), "XDG_CACHE_HOME": "", **variables}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program + REPORT],
         capture_output=True,
         text=True,
         check=True,
         env=environment,
     )
-    compiled, loaded, folder = done.stdout.rstrip("\n").split(" ", 2)
-    return int(compiled), int(loaded), folder
+    *printed, report = done.stdout.rstrip("\n").split("\n")
+    compiled, loaded, folder = report.split(" ", 2)
+    return printed, int(compiled), int(loaded), folder
 
 
 def test_the_next_process_reads_them(tmp_path):
@@ -40,6 +67,17 @@ def test_the_next_process_reads_them(tmp_path):
     assert compiled > 0 == loaded
     assert pathlib.Path(folder).parent == tmp_path / ".cache" / "dynetjax"
     assert run(tmp_path) == (0, compiled, folder)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="kept on a CPU only")
+def test_a_training_in_two_processes(tmp_path):
+    """The second one compiles nothing, and computes the same."""
+    losses = run_program(TRAINING, tmp_path)[0]
+    again, compiled, loaded, folder = run_program(TRAINING, tmp_path)
+    assert len(losses) == 30
+    assert again == losses
+    assert compiled == 0 < loaded
+    assert len([*pathlib.Path(folder).glob(f"{PREFIX}*")]) >= 2  # forward and backward
 
 
 def test_not_if_the_user_wants_none(tmp_path):

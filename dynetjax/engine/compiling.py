@@ -124,19 +124,18 @@ class Compiled:
     ):
         made = partial(jax.jit, run, donate_argnames=donated)
         always = options_for(small)
-        self._best = self._good = made(compiler_options=always)
-        self._preparing: threading.Thread | None = None
-        self._about, self._options = about, always
-        self._file: pathlib.Path | None = None
-        self._ready, self._lock = False, threading.Lock()
         once = _at_once or not twice
         quickly = {} if once else quick_options(jax.default_backend())
+        self._options = quickly | always
+        self._good = made(compiler_options=always)
+        self.traced = made(compiler_options=self._options) if quickly else self._good
+        self._best: Any = self.traced
+        self._about = about
+        self._file: pathlib.Path | None = None
+        self._preparing: threading.Thread | None = None
+        self._ready, self._lock = False, threading.Lock()
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
-        if quickly:
-            self._options = quickly | always
-            self._best = made(compiler_options=self._options)
-        self.traced = self._best
 
     def __call__(self, *args: Any) -> Any:
         if self._left:
@@ -147,11 +146,11 @@ class Compiled:
                 else:
                     _improve_soon(self, args)
         if not self._born:
-            if self._preparing is not None:
-                self._preparing.join()
-            if self._about is not None and not self._ready:
-                self.compile(*jax.tree.map(shape_of, args))
             with _compiling():
+                if self._preparing is not None:
+                    self._preparing.join()
+                if not self._ready:
+                    self._make_ready(jax.tree.map(shape_of, args))
                 found = self._run(args)
             self._preparing = None
             stand_back()
@@ -178,13 +177,16 @@ class Compiled:
 
         What comes of it is kept with the function.
         """
+        with _compiling():
+            self._make_ready(shapes)
+
+    def _make_ready(self, shapes: Any) -> None:
         with self._lock:
             if self._ready:
                 return
             self._load(shapes)
             if self._best is self.traced:
-                with _compiling():
-                    self._compile(self.traced, shapes, well=not self._left)
+                self._compile(self.traced, shapes, well=not self._left)
             self._ready = True
 
     def _load(self, shapes: Any) -> None:
@@ -197,7 +199,7 @@ class Compiled:
             self._best = found.program
             if found.well:
                 self._left = 0
-            note_loaded(start)
+            note_loaded(time.perf_counter() - start)
 
     def _compile(self, function: Any, shapes: Any, well: bool) -> None:
         """Compile it, and keep it for the next process."""
@@ -223,7 +225,7 @@ class Compiled:
 
 def _prepare(function: Compiled, shapes: Any) -> None:
     with suppress(Exception):  # which is raised when it is run
-        function.compile(*shapes)
+        function._make_ready(shapes)
 
 
 @contextmanager

@@ -157,7 +157,7 @@ class Fusion:
         shapes = [*map(_of_floats, _written(self.number, keeping))]
         count = len(self.pools)
         fused_backward(self.number, (Root(self.pools.index(pool)),)).prepare(
-            [Seed(shape_of(np.int32(0)))],
+            (Seed(shape_of(np.int32(0))),),
             jax.tree.map(shape_of, uniforms),
             shapes[:count],
             _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
@@ -166,14 +166,14 @@ class Fusion:
         )
 
     def backward(
-        self, pools: Iterable[int], seeds: Iterable[Seed], *args: Any
+        self, pools: Iterable[int], seeds: tuple[Seed, ...], *args: Any
     ) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts, from seeds in some of its pools."""
         scratch = scratch_for(self.number, partial(_large, self.number))
-        several = [*zip(pools, seeds, strict=True)]
+        several = zip(pools, seeds, strict=True)
         roots = tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
         run = fused_backward(self.number, roots)
-        lent, *found = run([seed for _, seed in several], *args, scratch.lend())
+        lent, *found = run(seeds, *args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)
 

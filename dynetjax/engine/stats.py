@@ -243,20 +243,21 @@ _compiling = Spans()
 
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
-    if event.startswith("/jax/core/compile/") and not _is_beside():
-        with _lock:
-            end = time.perf_counter()
-            _stats.compile_seconds += _compiling.add(end - duration_secs, end)
-            _stats.compilations += event == _COMPILE
+    if event.startswith("/jax/core/compile/"):
+        _note_compiling(duration_secs, compilations=event == _COMPILE)
 
 
-def note_loaded(start: float) -> None:
-    """A program was read since `start`, of which JAX does not tell."""
+def note_loaded(seconds: float) -> None:
+    """A program was read in the last `seconds`, of which JAX does not tell."""
+    _note_compiling(seconds, loads=1)
+
+
+def _note_compiling(seconds: float, **changes: int) -> None:
     if not _is_beside():
         with _lock:
             end = time.perf_counter()
-            _stats.compile_seconds += _compiling.add(start, end)
-            _stats.loads += 1
+            _stats.compile_seconds += _compiling.add(end - seconds, end)
+        count(**changes)
 
 
 def _on_event(event: str, **_: object) -> None:

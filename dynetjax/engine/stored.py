@@ -18,10 +18,11 @@ import pickle
 import platform
 import sys
 from functools import cache, partial
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
+import jaxlib
+import optax
 from jax.experimental import serialize_executable
 
 from dynetjax.engine.descriptions import NotDescribedError, described
@@ -102,7 +103,7 @@ def _folder() -> pathlib.Path | None:
 @cache
 def _surroundings() -> str:
     """What is the same for as long as the process lives."""
-    versions = [version(package) for package in ("jax", "jaxlib", "optax")]
+    versions = [package.__version__ for package in (jax, jaxlib, optax)]
     machine = processor(), os.cpu_count(), os.environ.get("XLA_FLAGS")
     return repr((versions, sys.version, machine, _source()))
 

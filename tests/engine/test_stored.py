@@ -1,9 +1,6 @@
 """What one process compiled, the next one loads without tracing it."""
 
 import os
-import pathlib
-import subprocess
-import sys
 import threading
 
 import jax
@@ -180,7 +177,9 @@ def test_what_it_is_found_by(folder, monkeypatch):
     with jax.enable_x64(True):
         known.add(name())
     for what, value in {
-        "dynetjax.engine.stored.version": lambda package: "99",
+        "jax.__version__": "99",
+        "jaxlib.__version__": "99",
+        "optax.__version__": "99",
         "sys.version": "99",
         "platform.machine": lambda: "z80",
         "os.cpu_count": lambda: 99,
@@ -192,53 +191,8 @@ def test_what_it_is_found_by(folder, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setenv("XLA_FLAGS", "--xla_something=1")
         known.add(name())
-    assert len(known) == 10
+    assert len(known) == 12
     stored._surroundings.cache_clear()
-
-
-PROGRAM = """\
-import sys
-import numpy as np
-import dynetjax as dy
-
-dy.reset_random_seed(3)
-model = dy.ParameterCollection()
-table = model.add_lookup_parameters((20, 8))
-read = dy.VanillaLSTMBuilder(1, 8, 8, model)
-out = model.add_parameters((3, 8))
-trainer = dy.AdamTrainer(model)
-for k in range(30):
-    dy.renew_cg()
-    words = [(7 * k + 3 * j) % 20 for j in range(2 + k % 5)]
-    states = read.initial_state().transduce([table[w] for w in words])
-    loss = dy.esum([dy.pickneglogsoftmax(out * s, k % 3) for s in states])
-    print(loss.value())
-    loss.backward()
-    trainer.update()
-stats = dy.stats()
-print(stats.compilations, stats.loads, file=sys.stderr)
-"""
-
-
-def test_a_training_in_two_processes(tmp_path):
-    """The second one compiles nothing, and computes the same."""
-    kept = {k: v for k, v in os.environ.items() if "CACHE_DIR" not in k}
-    environment = kept | {"DYNETJAX_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment,
-        )
-        for _ in range(2)
-    ]
-    assert runs[0].stdout == runs[1].stdout
-    compiled, loaded = map(int, runs[1].stderr.split()[-2:])
-    assert compiled == 0 < loaded
-    (folder,) = pathlib.Path(tmp_path).iterdir()
-    assert len(files(folder)) >= 2  # forward and backward
 
 
 def test_threads_that_want_the_same_program(folder):
