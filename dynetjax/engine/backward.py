@@ -27,6 +27,7 @@ from dynetjax.engine.cells import (
     weights,
 )
 from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.kernels import loop
 from dynetjax.engine.learning import Learning, cotangents_kept
 from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.engine.pulls import Left
@@ -136,15 +137,15 @@ def backward_rows(
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, sources, tape, base)], [], [], []
-        loop = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
-        state = loop.start(back, iter(lent))
+        trip = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
+        state = trip.start(back, iter(lent))
 
         def step(k, state):
-            return loop.reverse(trips - 1 - k, base, state)
+            return trip.reverse(trips - 1 - k, base, state)
 
-        back, left, cheap, wide = lax.fori_loop(0, trips, step, state)
-        total = loop.learning.of_all(trips, base, wide)
-        learned = [_sum(n, cheap, total) for n in loop.learned]
+        back, left, cheap, wide = loop(trips, step, state, program.small)
+        total = trip.learning.of_all(trips, base, wide)
+        learned = [_sum(n, cheap, total) for n in trip.learned]
         buffers = [*left, *[w for w in wide if w is not None]]
         large = [a for a in buffers if is_large(a.shape)]
         return [back[p] for p in into], learned, left, large

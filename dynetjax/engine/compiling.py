@@ -25,6 +25,7 @@ import jax
 
 from dynetjax.engine import stored
 from dynetjax.engine.heap import give_back
+from dynetjax.engine.kernels import without as without_kernels
 from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
 from dynetjax.engine.threads import stand_back
 
@@ -102,14 +103,17 @@ class Compiled:
 
     __slots__ = (
         "_about",
+        "_always",
         "_best",
         "_born",
+        "_donated",
         "_file",
         "_good",
         "_left",
         "_lock",
         "_options",
         "_preparing",
+        "_pure",
         "_ready",
         "traced",
     )
@@ -122,20 +126,25 @@ class Compiled:
         about: Any = None,
         twice: bool = True,
     ):
-        made = partial(jax.jit, run, donate_argnames=donated)
-        always = options_for(small)
         once = _at_once or not twice
         quickly = {} if once else quick_options(jax.default_backend())
-        self._options = quickly | always
-        self._good = made(compiler_options=always)
-        self.traced = made(compiler_options=self._options) if quickly else self._good
-        self._best: Any = self.traced
+        self._pure, self._donated = run, donated
+        self._always = options_for(small)
+        self._options = quickly | self._always
+        self._trace(run)
         self._about = about
         self._file: pathlib.Path | None = None
         self._preparing: threading.Thread | None = None
         self._ready, self._lock = False, threading.Lock()
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
+
+    def _trace(self, run: Callable) -> None:
+        made = partial(jax.jit, run, donate_argnames=self._donated)
+        self._good = made(compiler_options=self._always)
+        twice = self._options != self._always
+        self.traced = made(compiler_options=self._options) if twice else self._good
+        self._best: Any = self.traced
 
     def __call__(self, *args: Any) -> Any:
         if self._left:
@@ -186,7 +195,11 @@ class Compiled:
                 return
             self._load(shapes)
             if self._best is self.traced:
-                self._compile(self.traced, shapes, well=not self._left)
+                try:
+                    self._compile(self.traced, shapes, well=not self._left)
+                except jax.errors.JaxRuntimeError:
+                    self._trace(without_kernels(self._pure))
+                    self._compile(self.traced, shapes, well=not self._left)
             self._ready = True
 
     def _load(self, shapes: Any) -> None:

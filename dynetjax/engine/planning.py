@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dynetjax.engine.apart import set_xla_metadata
 from dynetjax.engine.compiling import known_options, quick_options
+from dynetjax.engine.kernels import can_be, one_kernel
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.stats import note_program
 
@@ -109,10 +109,9 @@ class _Graph(NamedTuple):
 @lru_cache(maxsize=16)
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
     """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well."""
-    backend = jax.default_backend()
-    if set_xla_metadata is None or backend != "cpu":
+    if not can_be():
         return None
-    options = quick_options(backend) | known_options(_UNFUSED)
+    options = quick_options("cpu") | known_options(_UNFUSED)
     run = jax.jit(partial(_in_one_kernel, caps), compiler_options=options)
     note_program(f"plans of graphs of up to {caps.nodes} nodes")
     facts, given, _ = (several.values() for several in slices_of(caps))
@@ -135,8 +134,7 @@ def copies_in_loops(program: str) -> bool:
 
 
 def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
-    with set_xla_metadata(inlineable="false", xla_cpu_small_call="true"):
-        tape, found = jax.jit(partial(_plan, caps))(given, facts)
+    tape, found = one_kernel(partial(_plan, caps), given, facts)
     # JAX has what is little work done by whoever asks for it, and not beside it.
     awake = jnp.sum(facts * facts, keepdims=True)
     return tape, jnp.concatenate([found, awake])

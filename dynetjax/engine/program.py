@@ -20,6 +20,7 @@ from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.kernels import loop
 
 Array = Any
 
@@ -181,7 +182,7 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        mine, kept = lax.fori_loop(0, trips, step, (start, kept))
+        mine, kept = loop(trips, step, (start, kept), program.small)
         return [mine[p] for p in written], kept
 
     return component
