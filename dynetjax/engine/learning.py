@@ -27,7 +27,7 @@ from dynetjax.engine.scratch import is_large
 Array = Any
 
 GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
-LAST_CHUNKS = (32, 64, 128)  # and at the end
+LAST_CHUNKS = (16, 32, 64, 128)  # and at the end
 
 
 def room(lanes: int) -> int:

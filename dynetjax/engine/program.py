@@ -27,7 +27,7 @@ Array = Any
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
-WIDE, MUCH = 64, 1 << 22  # lanes of a trip; numbers of a result in all trips
+WIDE, MUCH = 32, 1 << 22  # lanes of a trip; numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
 
 

@@ -22,7 +22,7 @@ from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
-WIDTHS = (16, 64, 256)  # of a component that runs once
+WIDTHS = (16, 32, 256)  # of a component that runs once
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
 LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
