@@ -103,10 +103,12 @@ def _run(
 
 
 def one_kernel(fn: Callable[..., Any], *args: Any) -> Any:
-    """``fn(*args)`` as one kernel. It must read every array that it gets.
+    """``fn(*args)`` as one kernel, where there are such. It must read all its arrays.
 
     XLA ends the process where a kernel has an argument that nothing in it reads.
     """
+    if not _wanted.get() or not can_be():
+        return fn(*args)
 
     def inside(*args: Any) -> Any:
         with set_xla_metadata(inlineable="true"):  # for the functions that it calls

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from dynetjax.engine.kernels import one_kernel
+
 
 class Gradient(NamedTuple):
     """The gradient of a table as an update gets it.
@@ -50,7 +52,7 @@ def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
     """
     ordered = jnp.sort(rows)
     first = jnp.append(True, ordered[1:] != ordered[:-1])
-    slots = jnp.searchsorted(ordered, rows)
+    slots = one_kernel(jnp.searchsorted, ordered, rows)  # which loops
     return jnp.where(first, ordered, size), jnp.where(rows < size, slots, len(rows))
 
 

@@ -8,7 +8,7 @@ from jax import lax
 
 from dynetjax.engine import apart, kernels
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import can_be, loop
+from dynetjax.engine.kernels import can_be, loop, one_kernel
 
 on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about a CPU")
 MARK = 'inlineable="false",xla_cpu_small_call="true"'
@@ -149,6 +149,8 @@ def test_elsewhere_it_is_an_ordinary_loop(monkeypatch, without):
         monkeypatch.setattr(kernels, "set_xla_metadata", None)
     arguments = 3, lambda t, x: x * 2, jnp.ones(2), without != "small"
     assert "jit" not in str(jax.make_jaxpr(lambda: loop(*arguments))())
+    one = str(jax.make_jaxpr(lambda x: one_kernel(lax.sin, x))(1.0))
+    assert ("jit" in one) == (without == "small" and can_be())
 
 
 @on_cpu
