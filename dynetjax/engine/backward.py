@@ -19,6 +19,7 @@ from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
+    FEW,
     Trip,
     cheap,
     contractions,
@@ -27,7 +28,7 @@ from dynetjax.engine.cells import (
     weights,
 )
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import loop
+from dynetjax.engine.kernels import can_be, loop
 from dynetjax.engine.learning import Learning, cotangents_kept
 from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.engine.pulls import Left
@@ -38,8 +39,15 @@ Array = Any
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
-    """`pool` with values added to some rows, which are within it."""
-    return pool.at[rows].add(values, mode="promise_in_bounds")
+    """`pool` with values added to some rows, which are within it.
+
+    A few are added one by one, for in one kernel there are no scatters.
+    """
+    if len(rows) > FEW or not can_be():
+        return pool.at[rows].add(values, mode="promise_in_bounds")
+    for k in range(len(rows)):
+        pool = put(pool, take(pool, rows[k : k + 1]) + values[k : k + 1], rows[k])
+    return pool
 
 
 def scattered_pools(body: Body, left: tuple[Left, ...] = ()) -> list[int]:

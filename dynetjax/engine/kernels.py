@@ -22,7 +22,7 @@ from dynetjax.engine.apart import set_xla_metadata
 Array = Any
 Step = Callable[[Any, Any], Any]
 
-MOST = 1 << 14  # numbers that are added up: for more, XLA calls a library
+MOST = 1 << 11  # numbers that are added up: for more, XLA calls a library
 _PLAIN = frozenset(
     str.split("""
     abs acos acosh add add_any and asin asinh atan atan2 atanh bitcast_convert_type
