@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine import kernels
 from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
@@ -28,7 +29,6 @@ from dynetjax.engine.cells import (
     weights,
 )
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import can_be, loop
 from dynetjax.engine.learning import Learning, cotangents_kept
 from dynetjax.engine.program import KEPT, Program, put, zeros
 from dynetjax.engine.pulls import Left
@@ -43,7 +43,7 @@ def add_rows(pool: Array, rows: Array, values: Array) -> Array:
 
     A few are added one by one, for in one kernel there are no scatters.
     """
-    if len(rows) > FEW or not can_be():
+    if len(rows) > FEW or not kernels.can_be():
         return pool.at[rows].add(values, mode="promise_in_bounds")
     for k in range(len(rows)):
         pool = put(pool, take(pool, rows[k : k + 1]) + values[k : k + 1], rows[k])
@@ -145,15 +145,15 @@ def backward_rows(
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, sources, tape, base)], [], [], []
-        trip = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
-        state = trip.start(back, iter(lent))
+        loop = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
+        state = loop.start(back, iter(lent))
 
         def step(k, state):
-            return trip.reverse(trips - 1 - k, base, state)
+            return loop.reverse(trips - 1 - k, base, state)
 
-        back, left, cheap, wide = loop(trips, step, state, program.small)
-        total = trip.learning.of_all(trips, base, wide)
-        learned = [_sum(n, cheap, total) for n in trip.learned]
+        back, left, cheap, wide = kernels.loop(trips, step, state, program.small)
+        total = loop.learning.of_all(trips, base, wide)
+        learned = [_sum(n, cheap, total) for n in loop.learned]
         buffers = [*left, *[w for w in wide if w is not None]]
         large = [a for a in buffers if is_large(a.shape)]
         return [back[p] for p in into], learned, left, large

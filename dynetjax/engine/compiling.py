@@ -23,9 +23,8 @@ from typing import Any
 
 import jax
 
-from dynetjax.engine import stored
+from dynetjax.engine import kernels, stored
 from dynetjax.engine.heap import give_back
-from dynetjax.engine.kernels import without as without_kernels
 from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
 from dynetjax.engine.threads import stand_back
 
@@ -140,6 +139,7 @@ class Compiled:
         self._left = HOT if quickly else 0  # runs until it is hot
 
     def _trace(self, run: Callable) -> None:
+        """Have JAX trace `run` when it is called, and not what was traced before."""
         made = partial(jax.jit, run, donate_argnames=self._donated)
         self._good = made(compiler_options=self._always)
         twice = self._options != self._always
@@ -198,7 +198,7 @@ class Compiled:
                 try:
                     self._compile(self.traced, shapes, well=not self._left)
                 except jax.errors.JaxRuntimeError:
-                    self._trace(without_kernels(self._pure))
+                    self._trace(kernels.without(self._pure))
                     self._compile(self.traced, shapes, well=not self._left)
             self._ready = True
 

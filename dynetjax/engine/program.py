@@ -16,11 +16,11 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
+from dynetjax.engine import kernels
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import loop
 
 Array = Any
 
@@ -182,7 +182,7 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        mine, kept = loop(trips, step, (start, kept), program.small)
+        mine, kept = kernels.loop(trips, step, (start, kept), program.small)
         return [mine[p] for p in written], kept
 
     return component
