@@ -22,16 +22,24 @@ FEW = 6  # kernels that are ready at once
 Call = Callable[..., Any]
 
 
-def apart(fn: Callable[..., Any], *args: Any) -> Any:
-    """``fn(*args)`` of arrays, as a function that XLA does not inline on a CPU."""
-    if set_xla_metadata is None or jax.default_backend() != "cpu":
+def can_be() -> bool:
+    """Whether functions can be apart: on a CPU, with a JAX that tells XLA of them."""
+    return set_xla_metadata is not None and jax.default_backend() == "cpu"
+
+
+def apart(fn: Callable[..., Any], *args: Any, **metadata: str) -> Any:
+    """``fn(*args)`` of arrays, as a function that XLA does not inline on a CPU.
+
+    `metadata` is what else XLA is told of the function.
+    """
+    if not can_be():
         return fn(*args)
 
     def inside(*args: Any) -> Any:
         with set_xla_metadata(inlineable="true"):  # for the functions that it calls
             return fn(*args)
 
-    with set_xla_metadata(inlineable="false"):
+    with set_xla_metadata(inlineable="false", **metadata):
         return jax.jit(inside)(*args)
 
 

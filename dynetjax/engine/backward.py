@@ -17,6 +17,7 @@ from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine import kernels
+from dynetjax.engine.apart import can_be
 from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
@@ -43,7 +44,7 @@ def add_rows(pool: Array, rows: Array, values: Array) -> Array:
 
     A few are added one by one, for in one kernel there are no scatters.
     """
-    if len(rows) > FEW or not kernels.can_be():
+    if len(rows) > FEW or not can_be():
         return pool.at[rows].add(values, mode="promise_in_bounds")
     for k in range(len(rows)):
         pool = put(pool, take(pool, rows[k : k + 1]) + values[k : k + 1], rows[k])

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from dynetjax.engine.apart import set_xla_metadata
+from dynetjax.engine.apart import apart, can_be
 
 Array = Any
 Step = Callable[[Any, Any], Any]
@@ -46,11 +46,6 @@ _CALLS = "jit", "cond", "custom_jvp_call", "custom_vjp_call"
 _wanted: ContextVar[bool] = ContextVar("kernels are wanted", default=True)
 
 
-def can_be() -> bool:
-    """Whether there can be kernels of this sort."""
-    return set_xla_metadata is not None and jax.default_backend() == "cpu"
-
-
 def without(run: Callable[..., Any]) -> Callable[..., Any]:
     """`run` with its loops as they are, should XLA fail to make kernels of them."""
 
@@ -75,16 +70,22 @@ def loop(trips: Array, step: Step, state: Any, small: bool) -> Any:
         return jax.tree.leaves(step(t, jax.tree.unflatten(tree, flat)))
 
     closed = jax.make_jaxpr(flat_step)(jnp.int32(0), *flat)
-    run = partial(_run, closed.jaxpr)
     if flat and all(x.size for x in closed.consts) and _is_plain(closed.jaxpr):
+        run = partial(_reading_all, closed.jaxpr)
         found, used = one_kernel(run, trips, closed.consts, flat)
         found, _ = lax.optimization_barrier((found, used))
     else:
-        found, _ = run(trips, closed.consts, flat)
+        found = lax.fori_loop(
+            0, trips, partial(_step, closed.jaxpr, closed.consts), flat
+        )
     return jax.tree.unflatten(tree, found)
 
 
-def _run(
+def _step(step: Jaxpr, read: list[Array], t: Array, state: list[Array]) -> list[Array]:
+    return jax.core.eval_jaxpr(step, read, t, *state)
+
+
+def _reading_all(
     step: Jaxpr, trips: Array, read: list[Array], state: list[Array]
 ) -> tuple[list[Array], Array]:
     """The loop, whose step reads arrays that stay as they are, besides the state.
@@ -96,7 +97,7 @@ def _run(
 
     def further(t: Array, both: tuple[list[Array], Array]):
         state, used = both
-        return jax.core.eval_jaxpr(step, read, t, *state), used + 1
+        return _step(step, read, t, state), used + 1
 
     used = sum([x[(0,) * x.ndim].astype(jnp.float32) for x in read], jnp.float32(0))
     return lax.fori_loop(0, trips, further, (state, used))
@@ -107,15 +108,9 @@ def one_kernel(fn: Callable[..., Any], *args: Any) -> Any:
 
     XLA ends the process where a kernel has an argument that nothing in it reads.
     """
-    if not _wanted.get() or not can_be():
+    if not _wanted.get():
         return fn(*args)
-
-    def inside(*args: Any) -> Any:
-        with set_xla_metadata(inlineable="true"):  # for the functions that it calls
-            return fn(*args)
-
-    with set_xla_metadata(inlineable="false", xla_cpu_small_call="true"):
-        return jax.jit(inside)(*args)
+    return apart(fn, *args, xla_cpu_small_call="true")
 
 
 def _is_plain(jaxpr: Any) -> bool:

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import known_options, quick_options
-from dynetjax.engine.kernels import can_be, one_kernel
+from dynetjax.engine.kernels import one_kernel
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.stats import note_program
 

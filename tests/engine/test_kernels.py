@@ -7,8 +7,9 @@ import pytest
 from jax import lax
 
 from dynetjax.engine import apart, kernels
+from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import can_be, loop, one_kernel
+from dynetjax.engine.kernels import loop, one_kernel
 
 on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about a CPU")
 MARK = 'inlineable="false",xla_cpu_small_call="true"'
@@ -80,7 +81,7 @@ KERNELS = [
 OTHERS = [matrices, scattered, ordered, large_sum]
 
 
-def recurrent(of_step, small=True):
+def recurrent(of_step):
     """A loop with a pool: what a step writes, the next one reads."""
 
     def run(trips, weight, inputs, pool):
@@ -90,7 +91,7 @@ def recurrent(of_step, small=True):
             made = of_step(h, weight, t)
             return lax.dynamic_update_slice(pool, made[None], (t + 1, 0)), others
 
-        return loop(trips, step, (pool, {"unchanged": pool[0]}), small)
+        return loop(trips, step, (pool, {"unchanged": pool[0]}), True)
 
     return run
 
@@ -141,12 +142,25 @@ def test_may_read_what_it_does_not_use():
     assert count
 
 
+@on_cpu
+def test_may_read_an_empty_array():
+    def run(trips, weight, inputs, pool):
+        def step(t, state):
+            return state + jnp.sum(empty) + 1
+
+        empty = inputs[:0] * 2
+        return loop(trips, step, pool, True), {"unchanged": jnp.zeros(1)}
+
+    found, _ = compute(run, 3)
+    np.testing.assert_array_equal(found, 3)
+
+
 @pytest.mark.parametrize("without", ["CPU", "metadata", "small"])
 def test_elsewhere_it_is_an_ordinary_loop(monkeypatch, without):
     if without == "CPU":
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     elif without == "metadata":
-        monkeypatch.setattr(kernels, "set_xla_metadata", None)
+        monkeypatch.setattr(apart, "set_xla_metadata", None)
     arguments = 3, lambda t, x: x * 2, jnp.ones(2), without != "small"
     assert "jit" not in str(jax.make_jaxpr(lambda: loop(*arguments))())
     one = str(jax.make_jaxpr(lambda x: one_kernel(lax.sin, x))(1.0))
