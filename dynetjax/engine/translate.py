@@ -1,68 +1,78 @@
 """JAX functions as NumPy functions: what JAX makes of them, primitive by primitive.
 
-A function is traced once, and every primitive becomes a line of Python. What has no
-line here, or is random, is not translated.
+A function is traced once, and every primitive that the result needs becomes a line of
+Python, which writes into the array of an operand that nothing reads any more. What has
+no line here, or is random, is not translated.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from dynetjax.dims import Shape
+
 Array = Any
 
-_ELEMENTWISE = {
-    "abs": "np.abs({})",
-    "acos": "np.arccos({})",
-    "acosh": "np.arccosh({})",
-    "add": "{} + {}",
-    "add_any": "{} + {}",
-    "and": "{} & {}",
-    "asin": "np.arcsin({})",
-    "asinh": "np.arcsinh({})",
-    "atan": "np.arctan({})",
-    "atanh": "np.arctanh({})",
-    "ceil": "np.ceil({})",
-    "copy": "{}",
-    "cos": "np.cos({})",
-    "cosh": "np.cosh({})",
-    "div": "{} / {}",
+_OPERATORS = {
+    "add": ("+", "add"),
+    "add_any": ("+", "add"),
+    "and": ("&", "bitwise_and"),
+    "div": ("/", "divide"),
+    "mul": ("*", "multiply"),
+    "or": ("|", "bitwise_or"),
+    "sub": ("-", "subtract"),
+}
+_FUNCTIONS = {
+    "abs": "abs",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atanh": "arctanh",
+    "ceil": "ceil",
+    "cos": "cos",
+    "cosh": "cosh",
+    "exp": "exp",
+    "expm1": "expm1",
+    "floor": "floor",
+    "log": "log",
+    "log1p": "log1p",
+    "max": "maximum",
+    "min": "minimum",
+    "neg": "negative",
+    "not": "invert",
+    "pow": "power",
+    "sign": "sign",
+    "sin": "sin",
+    "sinh": "sinh",
+    "sqrt": "sqrt",
+    "square": "square",
+    "tan": "tan",
+    "tanh": "tanh",
+}
+_TEMPLATES = {
     "eq": "{} == {}",
-    "exp": "np.exp({})",
-    "expm1": "np.expm1({})",
-    "floor": "np.floor({})",
     "ge": "{} >= {}",
     "gt": "{} > {}",
     "is_finite": "np.isfinite({})",
     "le": "{} <= {}",
-    "log": "np.log({})",
-    "log1p": "np.log1p({})",
     "logistic": "1 / (1 + np.exp(-{}))",
     "lt": "{} < {}",
-    "max": "np.maximum({}, {})",
-    "min": "np.minimum({}, {})",
-    "mul": "{} * {}",
     "ne": "{} != {}",
-    "neg": "-{}",
-    "not": "~{}",
-    "or": "{} | {}",
-    "pow": "np.power({}, {})",
     "rsqrt": "1 / np.sqrt({})",
-    "sign": "np.sign({})",
-    "sin": "np.sin({})",
-    "sinh": "np.sinh({})",
-    "sqrt": "np.sqrt({})",
-    "square": "np.square({})",
-    "stop_gradient": "{}",
-    "sub": "{} - {}",
-    "tan": "np.tan({})",
-    "tanh": "np.tanh({})",
 }
+_ELEMENTWISE = {*_OPERATORS, *_FUNCTIONS, *_TEMPLATES}
 _OF_FLOATS = "div", "sign"  # of integers, NumPy's are others
+_SAME = "copy", "stop_gradient"
+_CONVERT = "convert_element_type"
+_RESHAPES = "expand_dims", "reshape", "squeeze"
+_VIEWS = "broadcast_in_dim", "dynamic_slice", "slice", "transpose"
 _REDUCTIONS = {
     "reduce_and": "all",
     "reduce_max": "max",
@@ -88,31 +98,92 @@ def translated(
     """
     closed = jax.make_jaxpr(function)(*arguments)
     writer = _Writer()
-    given = [f"a{k}" for k in range(len(arguments))]
+    given = [writer.argument(argument.shape) for argument in arguments]
     (result,) = writer.inline(closed.jaxpr, closed.consts, given)
-    (shape,) = [var.aval.shape for var in closed.jaxpr.outvars]
-    if not shape:
-        result = f"np.asarray({result})"
-    body = "\n    ".join([*writer.lines, f"return {result}"])
-    source = f"def run({', '.join(given)}):\n    {body}"
+    source = f"def run({', '.join(given)}):\n    " + "\n    ".join(writer.body(result))
     exec(compile(source, f"<{function.__name__} in NumPy>", "exec"), writer.scope)
     return writer.scope["run"]
+
+
+class _Line(NamedTuple):
+    """What computes one result.
+
+    Attributes:
+        name: of the result.
+        template: the expression, with places for operands.
+        into: the same that writes into an array; empty if that is not possible.
+        operands: their names.
+        base: the operand of which this may be a view; empty if it is an array of its
+            own.
+    """
+
+    name: str
+    template: str
+    into: str
+    operands: list[str]
+    base: str
 
 
 class _Writer:
     """Writes lines, one for each result of a primitive."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.lines: list[_Line] = []
         self.scope: dict[str, Any] = {"np": np, "dynamic_slice": _dynamic_slice}
         self.constants: dict[str, np.ndarray] = {}
+        self._avals: dict[str, tuple[Shape, Any]] = {}
+        self._reshaped: dict[str, str] = {}
+
+    def argument(self, shape: Shape) -> str:
+        """The name of the next argument."""
+        name = f"a{len(self._avals)}"
+        self._avals[name] = shape, None
+        return name
 
     def constant(self, value: Any) -> str:
         """The name of an array that does not change."""
         name, array = f"c{len(self.constants)}", np.asarray(value)
         self.constants[name] = array
+        self._avals[name] = array.shape, array.dtype
         self.scope[name] = array if array.ndim else array[()]
         return name
+
+    def body(self, result: str) -> list[str]:
+        """The lines that `result` needs, and its return.
+
+        An operation writes into the array of an operand that nothing reads any more.
+        """
+        needed = {result}
+        for line in reversed(self.lines):
+            if line.name in needed:
+                needed.update(line.operands)
+        lines = [line for line in self.lines if line.name in needed]
+        base: dict[str, str] = {}  # by names, the array that may be seen
+        last: dict[str, int] = {}  # by arrays, the line after which nothing reads them
+        for number, line in enumerate(lines):
+            base[line.name] = base.get(line.base, line.base) or line.name
+            last.update((base[x], number) for x in line.operands if x in base)
+        last[base.get(result, result)] = len(lines)
+        arrays: dict[str, str] = {}  # by results, where these have others' arrays
+        written = []
+        for number, line in enumerate(lines):
+            operands = [arrays.get(x, x) for x in line.operands]
+            taken = [
+                arrays.get(x, x)
+                for x in line.operands
+                if base.get(x) == x
+                and last[x] == number
+                and self._avals[x] == self._avals[line.name]
+            ]
+            if line.into and taken:
+                arrays[line.name] = taken[0]
+                written.append(line.into.format(*operands, taken[0]))
+            else:
+                written.append(f"{line.name} = {line.template.format(*operands)}")
+        found = arrays.get(result, result)
+        if not self._avals[result][0]:
+            found = f"np.asarray({found})"
+        return [*written, f"return {found}"]
 
     def inline(self, jaxpr, constants: Sequence[Any], given: list[str]) -> list[str]:
         """The names of the results of `jaxpr` for operands of these names."""
@@ -134,79 +205,124 @@ class _Writer:
     def _equation(self, equation, operands: list[str]) -> list[str]:
         """The names of the results of one primitive."""
         kind, about = equation.primitive.name, equation.params
+        avals = [atom.aval for atom in equation.invars]
+        result, *others = [var.aval for var in equation.outvars]
         if kind in _CALLS:
             inner = about.get("jaxpr") or about.get("call_jaxpr")
             return self.inline(inner.jaxpr, inner.consts, operands)
         if kind == "split":
-            ends = [*accumulate(about["sizes"])]
-            pieces = zip([0, *ends], ends, strict=False)
-            return [
-                self._line(f"{operands[0]}[{_along(about['axis'], a, b)}]")
-                for a, b in pieces
-            ]
+            return self._pieces(equation, operands)
+        if others:
+            raise NotTranslatedError(kind)
+        if kind in _SAME or (kind == _CONVERT and result.dtype == avals[0].dtype):
+            return operands
         if kind == "iota":
             return [self.constant(_iota(about))]
         if kind == "broadcast_in_dim" and operands[0] in self.constants:
             return [self.constant(_broadcast(self.constants[operands[0]], about))]
-        return [self._line(_expression(equation, operands))]
+        if kind in _RESHAPES:
+            return [self._reshape(operands[0], result)]
+        floats = all(np.issubdtype(aval.dtype, np.floating) for aval in avals)
+        if kind in _ELEMENTWISE and (floats or kind not in _OF_FLOATS):
+            return [self._elementwise(kind, operands, result)]
+        template = _template(kind, about, avals, result)
+        base = operands[0] if kind in _VIEWS else ""
+        return [self._line(result, template, operands, base)]
 
-    def _line(self, expression: str) -> str:
+    def _pieces(self, equation, operands: list[str]) -> list[str]:
+        ends = [*accumulate(equation.params["sizes"])]
+        pieces = zip(equation.outvars, [0, *ends[:-1]], ends, strict=True)
+        axis, (whole,) = equation.params["axis"], operands
+        return [
+            self._line(var.aval, f"{{}}[{_along(axis, start, end)}]", operands, whole)
+            for var, start, end in pieces
+        ]
+
+    def _reshape(self, operand: str, result) -> str:
+        """The name of an array in another shape, which it may have had before."""
+        if operand in self.constants:
+            return self.constant(self.constants[operand].reshape(result.shape))
+        operand = self._reshaped.get(operand, operand)
+        if self._avals[operand][0] == result.shape:
+            return operand
+        name = self._line(result, f"{{}}.reshape({result.shape})", [operand], operand)
+        self._reshaped[name] = operand
+        return name
+
+    def _elementwise(self, kind: str, operands: list[str], result) -> str:
+        """The name of a result; of operands as they were before they were reshaped."""
+        before = [self._reshaped.get(x, "") for x in operands]
+        shapes = {self._avals[x][0] for x in before if x}
+        both = [*zip(operands, before, strict=True)]
+        first = result
+        if len(shapes) == 1 and all(y or self._fills(x, result.shape) for x, y in both):
+            first = result.update(shape=shapes.pop())
+            operands = [y or self._reshape(x, first) for x, y in both]
+        template, into = _elementwise_templates(kind, len(operands))
+        name = self._line(first, template, operands, "", into if first.shape else "")
+        return name if first is result else self._reshape(name, result)
+
+    def _fills(self, operand: str, shape: Shape) -> bool:
+        """Whether this is a constant of a shape."""
+        return operand in self.constants and self._avals[operand][0] == shape
+
+    def _line(
+        self, result, template: str, operands: list[str], base: str, into: str = ""
+    ) -> str:
         name = f"v{len(self.lines)}"
-        self.lines.append(f"{name} = {expression}")
+        self.lines.append(_Line(name, template, into, operands, base))
+        self._avals[name] = result.shape, result.dtype
         return name
 
 
-def _expression(equation, operands: list[str]) -> str:
-    """What computes the result of a primitive, which has one."""
-    kind, about = equation.primitive.name, equation.params
-    avals = [atom.aval for atom in equation.invars]
-    result, *others = [var.aval for var in equation.outvars]
-    if others:
-        raise NotTranslatedError(kind)
-    floats = all(np.issubdtype(aval.dtype, np.floating) for aval in avals)
-    if kind in _ELEMENTWISE and (floats or kind not in _OF_FLOATS):
-        return _ELEMENTWISE[kind].format(*operands)
+def _elementwise_templates(kind: str, count: int) -> tuple[str, str]:
+    """What computes a result of `count` operands, and what writes it into an array."""
+    places = ", ".join(["{}"] * count)
+    if kind in _TEMPLATES:
+        return _TEMPLATES[kind], ""
+    if kind in _FUNCTIONS:
+        name = f"np.{_FUNCTIONS[kind]}"
+        return f"{name}({places})", f"{name}({places}, out={{}})"
+    operator, name = _OPERATORS[kind]
+    return f"{{}} {operator} {{}}", f"np.{name}({places}, out={{}})"
+
+
+def _template(kind: str, about, avals, result) -> str:
+    """What computes the result of a primitive, with places for the operands."""
     if kind in _REDUCTIONS:
-        return f"{operands[0]}.{_REDUCTIONS[kind]}({tuple(about['axes'])})"
+        return f"{{}}.{_REDUCTIONS[kind]}({tuple(about['axes'])})"
     write = _WRITERS.get(kind)
     if write is None:
         raise NotTranslatedError(kind)
-    return write(about, operands, avals, result)
+    return write(about, avals, result)
 
 
-def _dot_general(about, operands, avals, result) -> str:
+def _dot_general(about, avals, result) -> str:
     (left, right), batch = about["dimension_numbers"]
     a, b = avals
     if batch != ((), ()):
         raise NotTranslatedError("a product with a batch")
     if len(left) == 1 and b.ndim <= 2 and tuple(right) == (0,):
         if left[0] == a.ndim - 1:
-            return "np.dot({}, {})".format(*operands)
+            return "{}.dot({})"
         if a.ndim == 2:
-            return "np.dot({}.T, {})".format(*operands)
-    return "np.tensordot({}, {}, {})".format(*operands, (tuple(left), tuple(right)))
+            return "{}.T.dot({})"
+    return f"np.tensordot({{}}, {{}}, {tuple(left), tuple(right)})"
 
 
-def _select(about, operands, avals, result) -> str:
-    which, *cases = operands
-    if len(cases) != 2 or avals[0].dtype != bool:
+def _select(about, avals, result) -> str:
+    if len(avals) != 3 or avals[0].dtype != bool:
         raise NotTranslatedError("a choice of several")
-    return f"np.where({which}, {cases[1]}, {cases[0]})"
+    return "np.where({0}, {2}, {1})"
 
 
-def _reshape(about, operands, avals, result) -> str:
-    return f"{operands[0]}.reshape({result.shape})"
+def _convert(about, avals, result) -> str:
+    return f"{{}}.astype('{result.dtype}')"
 
 
-def _convert(about, operands, avals, result) -> str:
-    if result.dtype == avals[0].dtype:
-        return operands[0]
-    return f"{operands[0]}.astype('{result.dtype}')"
-
-
-def _broadcast_in_dim(about, operands, avals, result) -> str:
+def _broadcast_in_dim(about, avals, result) -> str:
     expanded = _expanded(avals[0].shape, about)
-    return f"np.broadcast_to({operands[0]}.reshape({expanded}), {result.shape})"
+    return f"np.broadcast_to({{}}.reshape({expanded}), {result.shape})"
 
 
 def _broadcast(array: np.ndarray, about) -> np.ndarray:
@@ -214,7 +330,7 @@ def _broadcast(array: np.ndarray, about) -> np.ndarray:
     return np.broadcast_to(expanded, about["shape"]).copy()
 
 
-def _expanded(shape: tuple[int, ...], about) -> tuple[int, ...]:
+def _expanded(shape: Shape, about) -> Shape:
     """A shape with an axis for each of those that it is broadcast to."""
     found = [1] * len(about["shape"])
     for size, axis in zip(shape, about["broadcast_dimensions"], strict=True):
@@ -222,18 +338,18 @@ def _expanded(shape: tuple[int, ...], about) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _slice(about, operands, avals, result) -> str:
+def _slice(about, avals, result) -> str:
     starts, limits = about["start_indices"], about["limit_indices"]
     strides = about["strides"] or [1] * len(starts)
     parts = [f"{a}:{b}:{s}" for a, b, s in zip(starts, limits, strides, strict=True)]
-    return f"{operands[0]}[{', '.join(parts)}]"
+    return f"{{}}[{', '.join(parts)}]"
 
 
 def _along(axis: int, start: int, end: int) -> str:
     return ":, " * axis + f"{start}:{end}"
 
 
-def _dynamic_slice(array: np.ndarray, sizes: tuple[int, ...], *starts: Any):
+def _dynamic_slice(array: np.ndarray, sizes: Shape, *starts: Any):
     """A block of an array; it starts where it ends within it."""
     return array[
         tuple(
@@ -243,10 +359,10 @@ def _dynamic_slice(array: np.ndarray, sizes: tuple[int, ...], *starts: Any):
     ]
 
 
-def _cumsum(about, operands, avals, result) -> str:
+def _cumsum(about, avals, result) -> str:
     if about["reverse"]:
         raise NotTranslatedError("a sum from the end")
-    return f"np.cumsum({operands[0]}, {about['axis']}, '{result.dtype}')"
+    return f"np.cumsum({{}}, {about['axis']}, '{result.dtype}')"
 
 
 def _iota(about) -> np.ndarray:
@@ -255,30 +371,33 @@ def _iota(about) -> np.ndarray:
     return _broadcast(numbers, {"shape": shape, "broadcast_dimensions": (axis,)})
 
 
-def _position(method: str, about, operands, avals, result) -> str:
+def _position(method: str, about, avals, result) -> str:
     (axis,) = about["axes"]
-    return f"{operands[0]}.{method}({axis}).astype('{result.dtype}')"
+    return f"{{}}.{method}({axis}).astype('{result.dtype}')"
+
+
+def _concatenate(about, avals, result) -> str:
+    places = "{}," * len(avals)
+    return f"np.concatenate(({places}), {about['dimension']})"
+
+
+def _dynamic_slice_of(about, avals, result) -> str:
+    starts = ", {}" * (len(avals) - 1)
+    return f"dynamic_slice({{}}, {about['slice_sizes']}{starts})"
 
 
 _WRITERS: dict[str, Callable[..., str]] = {
     "argmax": partial(_position, "argmax"),
     "argmin": partial(_position, "argmin"),
     "broadcast_in_dim": _broadcast_in_dim,
-    "clamp": lambda _a, xs, *_: "np.minimum(np.maximum({1}, {0}), {2})".format(*xs),
-    "concatenate": lambda about, xs, *_: (
-        f"np.concatenate(({', '.join(xs)},), {about['dimension']})"
-    ),
-    "convert_element_type": _convert,
+    "clamp": lambda *_: "np.minimum(np.maximum({1}, {0}), {2})",
+    "concatenate": _concatenate,
+    _CONVERT: _convert,
     "cumsum": _cumsum,
     "dot_general": _dot_general,
-    "dynamic_slice": lambda about, xs, *_: (
-        f"dynamic_slice({xs[0]}, {about['slice_sizes']}, {', '.join(xs[1:])})"
-    ),
-    "expand_dims": _reshape,
-    "integer_pow": lambda about, xs, *_: f"{xs[0]} ** {about['y']}",
-    "reshape": _reshape,
+    "dynamic_slice": _dynamic_slice_of,
+    "integer_pow": lambda about, *_: f"{{}} ** {about['y']}",
     "select_n": _select,
     "slice": _slice,
-    "squeeze": _reshape,
-    "transpose": lambda about, xs, *_: f"{xs[0]}.transpose({about['permutation']})",
+    "transpose": lambda about, *_: f"{{}}.transpose({about['permutation']})",
 }

@@ -181,7 +181,7 @@ def test_interrupted(W, x, monkeypatch):
     y = dy.tanh(W * x)
     z = dy.square(y)
 
-    def interrupt(_):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -209,7 +209,10 @@ def test_explain(W, x):
 class TestTranslated:
     def check(self, function, *arrays):
         arguments = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays]
-        found = translated(function, *arguments)(*arrays)
+        given, run = [a.copy() for a in arrays], translated(function, *arguments)
+        found = run(*given)
+        run(*[a + 1 for a in given])
+        np.testing.assert_array_equal(given, arrays)
         expected = np.asarray(function(*arrays))
         assert isinstance(found, np.ndarray)
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
@@ -227,11 +230,42 @@ class TestTranslated:
             lambda a, b: jax.nn.logsumexp(a, 0) - jnp.clip(b[0], 0.1, 0.5),
             lambda a, b: a.argmax(0).astype(jnp.float32) * b,
             lambda a, b: jax.lax.dynamic_slice(a, (jnp.int32(b[0, 0]) + 5, 0), (1, 2)),
+            # what is read again, as it is or a part of it, keeps its numbers
+            lambda a, b: (c := a + b) * jnp.tanh(c),
+            lambda a, b: (c := a + b)[0] + (c * 2)[1],
+            lambda a, b: (d := jnp.exp((c := a @ b)[0])) - c.T[1] * d,
+            lambda a, b: jnp.where((c := a - b) > 0, jnp.exp(c), c),
+            lambda a, b: jnp.maximum(a[0] + 1, 1.5) / (b[0] + 2),
+            # in another shape and back
+            lambda a, b: (a.reshape(4, 1) * 2 + b.reshape(4, 1)).reshape(2, 2),
+            lambda a, b: ((a + b).reshape(4) - 1).reshape(1, 4) * b.reshape(1, 4),
+            lambda a, b: (a.sum().reshape(1) * 2 + b.sum().reshape(1)).reshape(()),
+            lambda a, b: a,
+            lambda a, b: b[1],
         ],
     )
     def test_functions_of_two_matrices(self, function):
         rng = np.random.default_rng(2)
         self.check(function, *rng.uniform(-1, 1, (2, 2, 2)).astype(np.float32))
+
+    def test_arrays_are_written_into(self):
+        taken = []
+
+        class Counting(np.ndarray):
+            def __array_ufunc__(self, function, method, *arrays, out=None, **others):
+                taken.append(out is not None)
+                plain = [np.asarray(a) for a in arrays]
+                if out is not None:
+                    others["out"] = tuple(map(np.asarray, out))
+                found = getattr(function, method)(*plain, **others)
+                return out[0] if out is not None else found.view(Counting)
+
+        shape = jax.ShapeDtypeStruct((3,), np.float32)
+        run = translated(lambda x: jnp.tanh(x * 2 + 1) * 3, shape)
+        x = np.array([0.1, -0.2, 0.3], np.float32)
+        found = np.asarray(run(x.view(Counting)))
+        np.testing.assert_allclose(found, np.tanh(x * 2 + 1) * 3, rtol=1e-6)
+        assert taken == [False, True, True, True]
 
     def test_what_has_no_line(self):
         with pytest.raises(NotTranslatedError, match="erf"):
