@@ -284,13 +284,14 @@ class Run:
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
+        seen = self.at_hand(number, batch)
+        if seen is not None:
+            return seen
         pool, row = self.place(number)
-        seen = self._seen.get(pool)
-        if seen is None:
-            if not host_sees_device():
-                return copied(self.pools[pool], row, batch)
-            seen = self._seen[pool] = np.asarray(self.pools[pool])
-        return seen[row : row + batch]
+        array = self.pools[pool]
+        if host_sees_device():
+            array = self._seen[pool] = np.asarray(array)
+        return read_rows(array, row, batch)
 
     def at_hand(self, number: int, batch: int) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
