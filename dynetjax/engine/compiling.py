@@ -205,14 +205,18 @@ class Compiled:
     def _load(self, shapes: Any) -> None:
         """Take what an earlier process has kept, if it has."""
         start = time.perf_counter()
-        if self._about is not None:
-            self._file = stored.find(self._about, shapes, self._options)
-        found = None if self._file is None else stored.load(self._file)
+        found = stored.load(self._file) if self._is_stored(shapes) else None
         if found is not None:
             self._best = found.program
             if found.well:
                 self._left = 0
             note_loaded(time.perf_counter() - start)
+
+    def _is_stored(self, shapes: Any) -> bool:
+        """Whether an earlier process has kept it."""
+        if self._about is not None:
+            self._file = stored.find(self._about, shapes, self._options)
+        return self._file is not None and self._file.exists()
 
     def _compile(self, function: Any, shapes: Any, well: bool) -> None:
         """Compile it, and keep it for the next process."""
@@ -222,8 +226,15 @@ class Compiled:
             stored.keep(self._file, program, well)
 
     def prepare(self, *shapes: Any) -> None:
-        """Compile it in a thread, for arguments of these shapes, if nobody has yet."""
+        """Compile it in a thread, for arguments of these shapes, if nobody has yet.
+
+        It is traced and lowered here, and JAX keeps what comes of that: two threads
+        that both run Python take longer than one after the other.
+        """
         if not self._born and self._preparing is None:
+            with suppress(Exception):  # which is raised when it is run
+                if not self._is_stored(shapes):
+                    self.traced.lower(*shapes)
             self._preparing = threading.Thread(
                 target=_prepare, args=(self, shapes), name="dynetjax-preparing"
             )

@@ -125,6 +125,18 @@ class TestAPreparedProgram:
         run(program)
         assert made() == before + 1
 
+    def test_is_traced_once_by_who_has_it_prepared(self):
+        threads = []
+
+        def noted(x, factor, held):
+            threads.append(threading.current_thread())
+            return scaled(x, factor, held)
+
+        program = Compiled(noted, "held")
+        program.prepare(*self.shapes())
+        run(program)
+        assert threads == [threading.current_thread()]
+
     def test_runs_all_the_same_if_that_failed(self, compiled):
         for of in (7, "nonsense"):
             program = compiled()

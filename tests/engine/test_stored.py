@@ -109,11 +109,11 @@ class TestAnother:
     def test_waits_for_one_that_is_prepared(self, folder):
         counted = Counted()
         shapes = {"a": compiling.shape_of(np.zeros(3, np.float32))}
-        program = counted.made()
-        program.prepare(shapes, compiling.shape_of(jnp.zeros(4)))
-        counted.check(program)
-        counted.check(counted.made())
-        assert counted.traces == 1
+        for _ in range(2):  # the second one is loaded
+            program = counted.made()
+            program.prepare(shapes, compiling.shape_of(jnp.zeros(4)))
+            counted.check(program)
+            assert counted.traces == 1
 
     def test_is_compiled_well_once_one_was(self, folder, monkeypatch):
         monkeypatch.setattr(compiling, "HOT", 2)
