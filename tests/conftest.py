@@ -4,7 +4,9 @@ Programs are compiled as quickly as can be: they run only a few times. What runs
 process of its own (examples, notebooks, programs) is compiled as for everybody.
 
 Compiled programs are dropped from time to time. Each takes some of the 65,530 mappings
-of memory that Linux allows a process; where there are no more, the process ends.
+of memory that Linux allows a process; where there are no more, the process ends. Memory
+is given back then, and not after each compilation: to look through a heap of gigabytes
+takes longer than most of these.
 """
 
 import os
@@ -13,7 +15,7 @@ import sys
 
 import jax
 
-from dynetjax.engine import compiling, stored
+from dynetjax.engine import compiling, heap, stored
 
 FEW, MANY = 50, 100  # tests between
 QUICKLY = [  # those that may go first come first
@@ -46,6 +48,7 @@ def _compile_quickly():
 if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 compiling._QUICKLY["xla_backend_optimization_level"] = 0
+compiling.LONG = float("inf")
 stored.is_wanted = False  # tests change what programs are traced from
 
 
@@ -57,3 +60,4 @@ def pytest_runtest_teardown(item, nextitem):
     if _since >= (FEW if ends else MANY):
         _since = 0
         jax.clear_caches()
+        heap.give_back()

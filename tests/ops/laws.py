@@ -122,9 +122,17 @@ def evaluated(case):
     arrays = case.arrays()
     given = [collection.parameters_from_numpy(array) for array in arrays]
     y = case.call(case.op, [_element_dims(case, p, s) for p, s in _pairs(case, given)])
-    value = y.npvalue()
-    loss_of(y, weights(value.shape)).backward()
-    return value, [p.grad_as_array() for p in given]
+    r = weights(_shape(y))
+    loss = loss_of(y, r)
+    loss.backward()
+    close(loss.value(), np.sum(y.npvalue() * r))
+    return y.npvalue(), [p.grad_as_array() for p in given]
+
+
+def _shape(y):
+    """That of the array which DyNet shows."""
+    shape, batch = y.dim()
+    return shape + (batch,) * (batch > 1)
 
 
 def _pairs(case, given):
@@ -291,15 +299,19 @@ class Laws:
             pytest.skip("works across the batch")
         dy.renew_cg()
         found = list(batches(case))
-        values = dy.npvalues([one.y for one in found])
-        for one, value in zip(found, values, strict=True):
-            close(value, one.expected(one.arrays))
+        rs = [weights(_shape(one.y)) for one in found]
+        wanted = [one.expected(one.arrays) for one in found]
         if case.smooth:
-            rs = [weights(value.shape) for value in values]
             losses = [loss_of(one.y, r) for one, r in zip(found, rs, strict=True)]
-            dy.esum(losses).backward(full=True)
+            loss = dy.esum(losses)
+            loss.backward(full=True)
+            numbers = [np.sum(y * r) for y, r in zip(wanted, rs, strict=True)]
+            close(loss.value(), sum(numbers))
             for one, r in zip(found, rs, strict=True):
                 one.check_gradients(r)
+        values = dy.npvalues([one.y for one in found])
+        for value, other in zip(values, wanted, strict=True):
+            close(value, other)
 
     def test_shared_operand(self, case):
         """One expression as two operands gets the gradients of both."""
@@ -317,9 +329,11 @@ class Laws:
             return case.expected(xs)
 
         y = case.call(case.op, given)
+        r = weights(_shape(y))
+        loss = loss_of(y, r)
+        loss.backward()
+        close(loss.value(), np.sum(expected(arrays) * r))
         close(y.npvalue(), expected(arrays))
-        r = weights(y.npvalue().shape)
-        loss_of(y, r).backward()
         wanted = central_differences(lambda xs: np.sum(expected(xs) * r), arrays)
         close(given[first].grad_as_array(), wanted[first], rtol=1e-3, atol=1e-4)
 
