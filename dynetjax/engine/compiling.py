@@ -11,7 +11,6 @@ What was compiled in an earlier process is loaded, and not even traced
 """
 
 import os
-import pathlib
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -132,7 +132,7 @@ class Compiled:
         self._options = quickly | self._always
         self._trace(run)
         self._about = about
-        self._file: pathlib.Path | None = None
+        self._file: Path | None = None
         self._preparing: threading.Thread | None = None
         self._ready, self._lock = False, threading.Lock()
         self._born = 0.0  # when it was first run
@@ -205,18 +205,20 @@ class Compiled:
     def _load(self, shapes: Any) -> None:
         """Take what an earlier process has kept, if it has."""
         start = time.perf_counter()
-        found = stored.load(self._file) if self._is_stored(shapes) else None
+        file = self._find(shapes)
+        found = None if file is None else stored.load(file)
         if found is not None:
             self._best = found.program
             if found.well:
                 self._left = 0
             note_loaded(time.perf_counter() - start)
 
-    def _is_stored(self, shapes: Any) -> bool:
-        """Whether an earlier process has kept it."""
+    def _find(self, shapes: Any) -> Path | None:
+        """The file of what an earlier process has kept, if there is one."""
         if self._about is not None:
             self._file = stored.find(self._about, shapes, self._options)
-        return self._file is not None and self._file.exists()
+        exists = self._file is not None and self._file.exists()
+        return self._file if exists else None
 
     def _compile(self, function: Any, shapes: Any, well: bool) -> None:
         """Compile it, and keep it for the next process."""
@@ -233,7 +235,7 @@ class Compiled:
         """
         if not self._born and self._preparing is None:
             with suppress(Exception):  # which is raised when it is run
-                if not self._is_stored(shapes):
+                if self._find(shapes) is None:
                     self.traced.lower(*shapes)
             self._preparing = threading.Thread(
                 target=_prepare, args=(self, shapes), name="dynetjax-preparing"
