@@ -14,12 +14,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import lax
 
-from dynetjax.engine.cells import take
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.program import put
 from dynetjax.engine.rooms import first_room
+from dynetjax.engine.slices import cut, put, take
 from dynetjax.engine.stats import note_pools
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -148,4 +146,4 @@ take_rows = jax.jit(take)
 
 @partial(jax.jit, static_argnums=2)
 def _slice(pool: Array, row: int, count: int) -> Array:
-    return lax.dynamic_slice_in_dim(pool, row, count)
+    return cut(pool, row, count)

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine import kernels
@@ -26,14 +25,14 @@ from dynetjax.engine.cells import (
     cheap,
     contractions,
     needed,
-    take,
     weights,
 )
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.learning import Learning, cotangents_kept
-from dynetjax.engine.program import KEPT, Program, put, zeros
+from dynetjax.engine.program import KEPT, Program, zeros
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
+from dynetjax.engine.slices import cut, put, take, take_if_there
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
@@ -85,14 +84,13 @@ class Source:
         if not self.starts:
             return [take(self.array, first + jnp.arange(count))]
         return [
-            take(self.array, lax.dynamic_slice_in_dim(tape, start + first, count))
-            for start in self.starts
+            take(self.array, cut(tape, start + first, count)) for start in self.starts
         ]
 
     def of_all(self, tape: Array, rows: Array, capacity: int) -> list[Array]:
         """The same of any rows, of which some are beyond the pool's `capacity`."""
         if not self.starts:
-            return [self.array.at[rows].get(mode="fill", fill_value=0)]
+            return [take_if_there(self.array, rows)]
         rows = jnp.minimum(rows, capacity - 1)
         return [take(self.array, take(tape, start + rows)) for start in self.starts]
 
@@ -235,7 +233,7 @@ class _Loop:
         }
         kept = self._kept(at)
         stored = [
-            lax.dynamic_slice_in_dim(self.pools[cell.pool], base[c] + at, program.width)
+            cut(self.pools[cell.pool], base[c] + at, program.width)
             for c, cell in enumerate(body.cells)
         ]
 
@@ -268,9 +266,7 @@ class _Loop:
         """Results of contractions; zeros for those that nothing reads."""
         found, width = iter(self.kept), self.program.width
         return [
-            lax.dynamic_slice_in_dim(next(found), at, width)
-            if read
-            else zeros(width, step.shape)
+            cut(next(found), at, width) if read else zeros(width, step.shape)
             for read, (_, step) in zip(
                 needed(self.body), self.contractions, strict=True
             )

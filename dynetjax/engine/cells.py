@@ -16,6 +16,7 @@ from jax.extend.core import Var
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
+from dynetjax.engine.slices import take, take_few
 from dynetjax.ops.registry import LOOKUP, MAP, Scaled
 
 Array = Any
@@ -350,24 +351,6 @@ class Trip:
                 bits = lax.bitcast_convert_type(pair, jnp.uint32)
             found.append(bits)
         return found
-
-
-def take(pool: Array, rows: Array) -> Array:
-    """Rows of a pool; they are known to be within it.
-
-    XLA makes a slice of a single row, and where a loop writes the pool, copies all of
-    it in each trip. So there are two.
-    """
-    count = len(rows)
-    if count == 1:
-        rows = jnp.broadcast_to(rows, 2)
-    return pool.at[rows].get(mode="promise_in_bounds")[:count]
-
-
-def take_few(pool: Array, rows: Array) -> Array:
-    """The same one by one. XLA copies few rows faster so, where there is no loop."""
-    each = [lax.dynamic_index_in_dim(pool, row) for row in rows]
-    return jnp.concatenate(each)
 
 
 def lane_function(

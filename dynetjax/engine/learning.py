@@ -17,12 +17,12 @@ from dynetjax.engine.cells import (
     added,
     contractions,
     lane_function,
-    take,
     weighted,
     weights,
 )
 from dynetjax.engine.program import Program
 from dynetjax.engine.scratch import is_large
+from dynetjax.engine.slices import cut, take, take_if_there
 
 Array = Any
 
@@ -142,7 +142,7 @@ class Learning:
             return take(pool, part[read.column])
         assert read.register is not None
         rows = base[read.register] + at + jnp.arange(len(part[0]))
-        return pool.at[rows].get(mode="fill", fill_value=0)
+        return take_if_there(pool, rows)
 
 
 def _cotangents(wide, at, size: int, real) -> list[Array | None]:
@@ -152,7 +152,7 @@ def _cotangents(wide, at, size: int, real) -> list[Array | None]:
     """
     found: list[Array | None] = []
     for w in wide:
-        d = None if w is None else lax.dynamic_slice_in_dim(w, at, size)
+        d = None if w is None else cut(w, at, size)
         found.append(only(real, d) if d is not None and is_large(w.shape) else d)
     return found
 

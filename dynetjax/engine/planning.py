@@ -10,7 +10,6 @@ without the pass ``fusion`` none of the arrays that loops change is ever copied.
 that is not so, NumPy is quicker.
 """
 
-import inspect
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
@@ -25,6 +24,7 @@ from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import known_options, quick_options
 from dynetjax.engine.kernels import one_kernel
 from dynetjax.engine.schedule import LONE
+from dynetjax.engine.slices import AS_IT_IS
 from dynetjax.engine.stats import note_program
 
 Array = Any
@@ -390,8 +390,6 @@ def _fill(graph: _Graph, lane: Array, tape: Array) -> Array:
 
 # Functions of `jax.numpy` would be calls here, for nothing is inlined.
 _ZERO, _ONE, _LAST = np.int32(0), np.int32(1), np.int32(SPAN - 1)
-_takes = inspect.signature(lax.dynamic_slice).parameters
-_AS_IT_IS = {"allow_negative_indices": False} if len(_takes) > 3 else {}
 
 
 def _zeros(count: int) -> Array:
@@ -403,10 +401,10 @@ def _int(truth: Array) -> Array:
 
 
 def _at(array: Array, k: Array) -> Array:
-    found = lax.dynamic_slice(array, (k,), (1,), **_AS_IT_IS)
+    found = lax.dynamic_slice(array, (k,), (1,), **AS_IT_IS)
     return lax.reshape(found, ())
 
 
 def _put(array: Array, k: Array, what: Array) -> Array:
     what = lax.reshape(what, (1,))
-    return lax.dynamic_update_slice(array, what, (k,), **_AS_IT_IS)
+    return lax.dynamic_update_slice(array, what, (k,), **AS_IT_IS)

@@ -21,6 +21,7 @@ from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.slices import cut, entry, put
 
 Array = Any
 
@@ -91,21 +92,21 @@ class Program:
 
     def unpack(self, tape: Array, start: int) -> tuple[Array, list[Array]]:
         """Trips and first rows, of the tape that begins at `start`."""
-        return tape[start], [tape[start + 1 + c] for c in range(len(self.body.cells))]
+        trips, *base = [entry(tape, start + k) for k in range(self.head)]
+        return trips, base
 
     def chunk(self, tape: Array, start: int, lane: Array, count: int) -> list[Array]:
         """The columns for some lanes. The tape stays whole: slices would be copied."""
         first = start + self.head + lane
         return [
-            lax.dynamic_slice_in_dim(tape, first + k * self.lanes, count)
-            for k in range(self.body.columns)
+            cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
     def trip(self, tape, start: int, trip, uniforms, given, once=False) -> Trip:
         """Trip number `trip`, ready to run; with `once`, there are no others."""
         lane, part = trip * self.width, None
         if given is not None:
-            part = lax.dynamic_slice_in_dim(given, lane, self.width)
+            part = cut(given, lane, self.width)
         chunk = self.chunk(tape, start, lane, self.width)
         return Trip(self.body, self.width, chunk, uniforms, part, once)
 
@@ -243,8 +244,3 @@ def turn_over(weight: Array) -> Array:
     tiles = lax.optimization_barrier(tiles.transpose(2, 0, 1, 3))
     turned = tiles.transpose(0, 3, 1, 2).reshape(columns, rows)
     return lax.optimization_barrier(turned)
-
-
-def put(pool: Array, rows: Array, at: Array) -> Array:
-    """`pool` with consecutive rows from `at` on replaced."""
-    return lax.dynamic_update_slice_in_dim(pool, rows, at, 0)

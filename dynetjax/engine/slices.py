@@ -1,0 +1,62 @@
+"""Rows of arrays, by numbers that are never negative.
+
+JAX has negative ones count from the end: that is three more operations for each slice
+and each gather, to be traced, compiled and run in every trip.
+"""
+
+import inspect
+from typing import Any
+
+from jax import lax
+
+Array = Any
+
+_takes = inspect.signature(lax.dynamic_slice).parameters
+AS_IT_IS = {"allow_negative_indices": False} if len(_takes) > 3 else {}
+
+
+def entry(array: Array, k: int) -> Array:
+    """The number at a known place of a vector."""
+    return lax.index_in_dim(array, k, keepdims=False)
+
+
+def cut(array: Array, start: Array, count: int) -> Array:
+    """`count` consecutive rows from `start` on."""
+    return lax.dynamic_slice_in_dim(array, start, count, **AS_IT_IS)
+
+
+def put(array: Array, rows: Array, at: Array) -> Array:
+    """`array` with consecutive rows from `at` on replaced."""
+    return lax.dynamic_update_slice_in_dim(array, rows, at, 0, **AS_IT_IS)
+
+
+def take(array: Array, rows: Array) -> Array:
+    """Rows of an array; they are known to be within it.
+
+    XLA makes a slice of a single row, and where a loop writes the array, copies all of
+    it in each trip. So there are two.
+    """
+    count = len(rows)
+    if count == 1:
+        rows = lax.broadcast_in_dim(rows, (2,), (0,))
+    found = _gathered(array, rows, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
+    return lax.slice_in_dim(found, 0, count) if count == 1 else found
+
+
+def take_if_there(array: Array, rows: Array) -> Array:
+    """The same of any rows; those beyond the array are zero."""
+    return _gathered(array, rows, lax.GatherScatterMode.FILL_OR_DROP)
+
+
+def take_few(array: Array, rows: Array) -> Array:
+    """The same one by one. XLA copies few rows faster so, where there is no loop."""
+    each = [cut(array, entry(rows, k), 1) for k in range(len(rows))]
+    return lax.concatenate(each, 0)
+
+
+def _gathered(array: Array, rows: Array, mode: lax.GatherScatterMode) -> Array:
+    whole = tuple(range(1, array.ndim))
+    where = lax.GatherDimensionNumbers(whole, (0,), (0,))
+    sizes = 1, *array.shape[1:]
+    places = lax.expand_dims(rows, (1,))
+    return lax.gather(array, places, where, sizes, mode=mode, fill_value=0)
