@@ -24,7 +24,7 @@ from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import known_options, quick_options
 from dynetjax.engine.kernels import one_kernel
 from dynetjax.engine.schedule import LONE
-from dynetjax.engine.slices import AS_IT_IS
+from dynetjax.engine.slices import cut, put
 from dynetjax.engine.stats import note_program
 
 Array = Any
@@ -401,10 +401,8 @@ def _int(truth: Array) -> Array:
 
 
 def _at(array: Array, k: Array) -> Array:
-    found = lax.dynamic_slice(array, (k,), (1,), **AS_IT_IS)
-    return lax.reshape(found, ())
+    return lax.reshape(cut(array, k, 1), ())
 
 
 def _put(array: Array, k: Array, what: Array) -> Array:
-    what = lax.reshape(what, (1,))
-    return lax.dynamic_update_slice(array, what, (k,), **AS_IT_IS)
+    return put(array, lax.reshape(what, (1,)), k)

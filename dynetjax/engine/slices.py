@@ -11,8 +11,9 @@ from jax import lax
 
 Array = Any
 
+_SETTING = "allow_negative_indices"  # which older JAX does not have
 _takes = inspect.signature(lax.dynamic_slice).parameters
-AS_IT_IS = {"allow_negative_indices": False} if len(_takes) > 3 else {}
+AS_IT_IS = {_SETTING: False} if _SETTING in _takes else {}
 
 
 def entry(array: Array, k: int) -> Array:
@@ -36,11 +37,10 @@ def take(array: Array, rows: Array) -> Array:
     XLA makes a slice of a single row, and where a loop writes the array, copies all of
     it in each trip. So there are two.
     """
-    count = len(rows)
-    if count == 1:
-        rows = lax.broadcast_in_dim(rows, (2,), (0,))
-    found = _gathered(array, rows, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
-    return lax.slice_in_dim(found, 0, count) if count == 1 else found
+    if len(rows) == 1:
+        both = take(array, lax.broadcast_in_dim(rows, (2,), (0,)))
+        return lax.slice_in_dim(both, 0, 1)
+    return _gathered(array, rows, lax.GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
 def take_if_there(array: Array, rows: Array) -> Array:

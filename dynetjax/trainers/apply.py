@@ -26,6 +26,7 @@ import optax
 from jax import lax
 
 from dynetjax.engine.apart import Call, few_at_once
+from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.sparse import Rows, densify
@@ -115,16 +116,14 @@ def apply_rows(
     some = max(SOME, room // MOST_TIMES)
 
     def next_ones(k, stored):
-        ids, values = [lax.dynamic_slice_in_dim(x, k * some, some) for x in gradient]
+        ids, values = [cut(x, k * some, some) for x in gradient]
         if room % some:  # the last ones were cut out with some before them
             first = jnp.minimum(k * some, room - some)
             ids = jnp.where(first + jnp.arange(some) < k * some, len(array), ids)
         return of_these(ids, values, stored)
 
     def of_these(ids, values, stored):
-        old, old_state = jax.tree.map(
-            lambda x: x.at[ids].get(mode="fill", fill_value=0), stored
-        )
+        old, old_state = jax.tree.map(lambda x: take_if_there(x, ids), stored)
         shown = old if factor is None else old * factor
         change, new_state = _change(rule, step, values, old_state, shown)
         new = old + (change if factor is None else change / factor)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from dynetjax.engine.slices import take_if_there
 from dynetjax.model.storage import TableStorage, capacity_for
 from dynetjax.trainers.apply import like_table, split_table
 from dynetjax.uninterrupted import Uninterrupted
@@ -199,7 +200,7 @@ class Lagging:
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def _caught_up(catch_up, table, state, ids, missed, numbers):
     """The table and the state with rows `ids` brought up to date."""
-    of_rows = jax.tree.map(lambda x: x.at[ids].get(mode="fill", fill_value=0), state)
+    of_rows = jax.tree.map(lambda x: take_if_there(x, ids), state)
     change, new = jax.vmap(catch_up)(of_rows, missed, numbers)
     new_state = jax.tree.map(
         lambda x, rows: x.at[ids].set(rows, mode="drop"), state, new

@@ -16,6 +16,7 @@ import optax
 from jax.tree_util import DictKey, register_static
 
 from dynetjax.engine.apart import caller
+from dynetjax.engine.slices import take_if_there
 from dynetjax.errors import explain
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
@@ -152,7 +153,7 @@ def compiled_tree_update(
                 tree[name], slopes[name] = array, densify(gradient, len(array))
             else:
                 rows[name], slopes[name] = gradient
-                tree[name] = _rows(array, rows[name])
+                tree[name] = take_if_there(array, rows[name])
             if factor is not None:
                 tree[name] = tree[name] * factor
         slopes = {n: g * step.factor for n, g in slopes.items()}
@@ -174,10 +175,6 @@ def compiled_tree_update(
 
 
 _PAST = 2**31 - 1  # a row that no table has
-
-
-def _rows(array: Any, ids: Any) -> Any:
-    return array.at[ids].get(mode="fill", fill_value=0)
 
 
 def _kept(step: Step, new: Any, old: Any) -> Any:
@@ -222,7 +219,7 @@ def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) 
                     fix="trainer.set_sparse_updates(False)",
                 )
             )
-        return _rows(leaf, rows[name])
+        return take_if_there(leaf, rows[name])
 
     return jax.tree.map_with_path(cut, state)
 
