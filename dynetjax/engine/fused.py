@@ -101,6 +101,7 @@ class Fusion:
         kept: a run was to keep what backward needs.
         turned: parameters among the uniforms that are worth turning over.
         is_given: rows of a part are given from outside.
+        small: it is left to one thread.
     """
 
     parts: tuple[Part, ...]
@@ -115,9 +116,11 @@ class Fusion:
     number_forth: int = field(init=False)
     turned: tuple[int, ...] = field(init=False)
     is_given: bool = field(init=False)
+    small: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_given = any(part.given for part in self.parts)
+        self.small = are_small(self.parts)
         self.number = _number(self.parts)
         self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
         turned = {

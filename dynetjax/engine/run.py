@@ -17,6 +17,7 @@ from dynetjax.engine.program import empty, forward
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -290,6 +291,8 @@ class Run:
         pool, row = self.place(number)
         array = self.pools[pool]
         if host_sees_device():
+            if self.plan.fusion.small:  # else XLA has work for every core
+                stay_awake_for(array)
             array = self._seen[pool] = np.asarray(array)
         return read_rows(array, row, batch)
 
