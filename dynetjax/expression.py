@@ -42,7 +42,7 @@ def engine() -> Engine:
 def to_numpy(rows: np.ndarray) -> np.ndarray:
     """``[batch, *shape]`` in float32 as DyNet shows it: float64, the batch last."""
     array = rows[0] if len(rows) == 1 else np.moveaxis(rows, 0, -1)
-    return np.array(array, dtype=np.float64, order="F")
+    return array.astype(np.float64, "F")
 
 
 class Nodes:

@@ -264,7 +264,7 @@ class Run:
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
-        return int(self.tiling.macro_of[number - self.start])
+        return self.tiling.macro_of.item(number - self.start)
 
     def needs_pool(self, number: int) -> bool:
         """Whether no pool has the gradient at a node; next time one has."""
@@ -275,8 +275,8 @@ class Run:
 
     def place(self, number: int) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
-        row = self.plan.layout.row[number - self.start]
-        return self.plan.pools[self.macro(number)], int(row)
+        row = self.plan.layout.row.item(number - self.start)
+        return self.plan.pools[self.macro(number)], row
 
     def places(self, numbers: np.ndarray) -> tuple[int, np.ndarray]:
         """Pool and first rows of nodes of one macro."""
