@@ -395,7 +395,7 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
     for k, component in enumerate(scope.components):
         if programs[k] is None:
             wires = wiring(scope, component, full)
-            width = settled_width(scope, component)
+            width = settled_width(scope, k)
             written = {wires.pools[cell.pool] for cell in wires.body.cells}
             width = min([width, *[layout.room.get(p, LEAST) for p in written]])
             programs[k] = _program_for(scope, wires, component, width, layout.room)

@@ -8,8 +8,9 @@ pool trip by trip, lane by lane.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,20 @@ LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow lo
 LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
 TURNED = 1400  # weights that are turned over while a lane is computed
 
-_settled: dict[Body, int] = {}
+_settled: dict["Place", int] = {}
 _NO_ROWS = np.zeros(0, np.int64)
+
+
+class Place(NamedTuple):
+    """A component of a scope, whatever its parameters: who settles on a width.
+
+    Attributes:
+        body: what it computes.
+        rank: how many others of the scope with this body are older.
+    """
+
+    body: Body
+    rank: int
 
 
 @dataclass(slots=True)
@@ -250,10 +263,10 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
     width is kept if it is near to what costs least.
     """
-    bodies, trip, patience, turning, lone = costs_of(scope)
+    places, trip, patience, turning, lone = costs_of(scope)
     settled = [1] * len(counts)
     for k in present:
-        settled[k] = _settled.get(bodies[k], 0)
+        settled[k] = _settled.get(places[k], 0)
     width = np.array(settled)
     chunks = -(-counts // np.maximum(width, 1)[:, None])
     add = np.add.reduce
@@ -263,18 +276,30 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     unsettled = (cost > most) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
-        width[k] = _width(bodies[k], scope.components[k].cyclic, lanes)
+        width[k] = _width(places[k], scope.components[k].cyclic, lanes)
     return width
 
 
 def costs_of(scope: Scope) -> tuple[Any, ...]:
-    """Of each component, the body and its `_prices`, each as an array."""
+    """Of each component, its place and its `_prices`, each as an array."""
     if not scope.costs:
-        bodies = [wiring(scope, component).body for component in scope.components]
-        several = zip(bodies, scope.components, strict=True)
-        prices = np.array([_prices(body, c.cyclic) for body, c in several]).T
-        scope.costs = bodies, *prices
+        places = _places(scope)
+        several = zip(places, scope.components, strict=True)
+        prices = np.array([_prices(place.body, c.cyclic) for place, c in several]).T
+        scope.costs = places, *prices
     return scope.costs
+
+
+def _places(scope: Scope) -> list[Place]:
+    """The place of each component."""
+    several = scope.components
+    bodies = [wiring(scope, component).body for component in several]
+    found: dict[int, Place] = {}
+    older: Counter[Body] = Counter()
+    for k in sorted(range(len(several)), key=lambda k: min(several[k].macros)):
+        found[k] = Place(bodies[k], older[bodies[k]])
+        older[bodies[k]] += 1
+    return [found[k] for k in range(len(several))]
 
 
 def settled_widths(scope: Scope) -> list[int | None]:
@@ -295,8 +320,9 @@ def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
     return TRIP_COST, PATIENCE, body.work // TURNED, LIGHTER
 
 
-def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
+def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
+    body = place.body
     trip, patience, turning, lone = _prices(body, cyclic)
     widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
     if body.largest > LARGE:
@@ -307,15 +333,16 @@ def _width(body: Body, cyclic: bool, counts: list[int]) -> int:
     for w in cost:
         cost[w] = cost[w] * lone if w == 1 else cost[w] + turning * (w <= TURN_WIDTH)
     best = max(w for w in cost if cost[w] == min(cost.values()))
-    settled = _settled.get(body, best)
+    settled = _settled.get(place, best)
     most = (LONE if settled == 1 else 2) * cost[best] + patience * (settled > 1)
     if settled not in cost or cost[settled] > most:
         settled = best
-    _settled[body] = settled
+    _settled[place] = settled
     return settled
 
 
-def settled_width(scope: Scope, component: Component) -> int:
-    """The width of a component that has no nodes in a graph."""
-    body = wiring(scope, component).body
-    return _settled.get(body, (LARGE_WIDTHS if body.largest > LARGE else WIDTHS)[0])
+def settled_width(scope: Scope, number: int) -> int:
+    """The width of a component that has no nodes in a graph, by its number."""
+    place = costs_of(scope)[0][number]
+    widths = LARGE_WIDTHS if place.body.largest > LARGE else WIDTHS
+    return _settled.get(place, widths[0])

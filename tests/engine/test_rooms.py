@@ -99,6 +99,30 @@ def test_components_that_compute_the_same_have_one_width():
     assert loops[0].block.width == loops[1].block.width
 
 
+def test_components_that_compute_the_same_in_other_places_have_their_own_widths():
+    """A chain has trips of one lane, whatever branches beside it; in all models."""
+    widths, compiled = [], []
+    for _ in range(2):
+        pc = dy.ParameterCollection()
+        chain, branches = (dy.VanillaLSTMBuilder(1, 14, 14, pc) for _ in range(2))
+        before = dy.stats().programs
+        for length in (9, 10):  # another structure, so that it is planned anew
+            dy.renew_cg()
+            xs = [dy.inputVector([0.1] * 14) for _ in range(length)]
+            ends = [chain.initial_state().transduce(xs)[-1]]
+            ends += [branches.initial_state().transduce(xs)[-1] for _ in range(16)]
+            dy.squared_norm(dy.esum(ends)).value()
+        (run,) = current_graph().state.parts
+        compiled.append(dy.stats().programs - before)
+        loops = [step for step in run.plan.steps if step.block.component.cyclic]
+        loops = [step for step in loops if len(step.wires.body.cells) > 1]
+        assert loops[0].wires.body is loops[1].wires.body
+        widths.append([step.block.width for step in loops])
+    assert sorted(widths[0]) == [1, 16]
+    assert widths[1] == widths[0]
+    assert compiled[1] == 0 < compiled[0]
+
+
 @pytest.mark.parametrize("length", [1, 9, 200])
 def test_no_component_has_more_lanes_than_rows(length):
     """Gradients of lookups, and what updates make of them, are as long as the lanes."""
