@@ -5,9 +5,11 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import run
 from dynetjax.engine import threads as module
 from dynetjax.engine.threads import WORKERS, stand_back
 
@@ -74,6 +76,18 @@ def test_small_arrays_are_waited_for_awake(monkeypatch, cores, at, looks):
     late = Late(at)
     module.stay_awake_for(late)
     assert late.looks == looks
+
+
+@pytest.mark.parametrize(("size", "awake"), [(7, 1), (70_000, 0)])
+def test_only_what_one_thread_runs_is_waited_for_awake(monkeypatch, size, awake):
+    """What is large has work for every core."""
+    waited = []
+    monkeypatch.setattr(run, "host_sees_device", lambda: True)
+    monkeypatch.setattr(run, "stay_awake_for", waited.append)
+    dy.renew_cg()
+    x = dy.tanh(dy.inputVector(np.ones(size)))
+    np.testing.assert_allclose(x.npvalue(), np.tanh(np.ones(size)), rtol=1e-5)
+    assert len(waited) == awake
 
 
 def test_a_core_to_spare():
