@@ -39,7 +39,7 @@ def stay_awake_for(array: Any) -> None:
     """Look for a while whether an array is there, if there is a core to spare.
 
     To fall asleep and be woken up takes about as long as a small program runs: from 30
-    to 50 microseconds on a virtual machine.
+    to 80 microseconds on a virtual machine.
     """
     if _has_spare_core():
         is_ready = array.is_ready

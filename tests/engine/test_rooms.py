@@ -84,7 +84,7 @@ def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
     assert len(seen) <= 7
 
 
-def test_components_that_compute_the_same_have_one_width():
+def test_components_that_compute_the_same_on_as_many_lanes_have_one_width():
     """From their first graph on: another width would be another program."""
     pc = dy.ParameterCollection()
     lstms = [dy.VanillaLSTMBuilder(1, 13, 13, pc) for _ in range(2)]
