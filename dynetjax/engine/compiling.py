@@ -204,14 +204,21 @@ class Compiled:
 
     def _load(self, shapes: Any) -> None:
         """Take what an earlier process has kept, if it has."""
-        start = time.perf_counter()
         file = self._find(shapes)
-        found = None if file is None else stored.load(file)
-        if found is not None:
-            self._best = found.program
-            if found.well:
-                self._left = 0
-            note_loaded(time.perf_counter() - start)
+        if file is not None:
+            self._take(file)
+
+    def _take(self, file: Path) -> bool:
+        """Take the program in a file; False if there is none."""
+        start = time.perf_counter()
+        found = stored.load(file)
+        if found is None:
+            return False
+        self._best = found.program
+        if found.well:
+            self._left = 0
+        note_loaded(time.perf_counter() - start)
+        return True
 
     def _find(self, shapes: Any) -> Path | None:
         """The file of what an earlier process has kept, if there is one."""
@@ -221,11 +228,17 @@ class Compiled:
         return self._file if exists else None
 
     def _compile(self, function: Any, shapes: Any, well: bool) -> None:
-        """Compile it, and keep it for the next process."""
-        before = hits()
-        program = function.lower(*shapes).compile()  # which is kept with the function
-        if self._file is not None and hits() == before:
-            stored.keep(self._file, program, well)
+        """Compile it, and keep it for the next process; or take what has its text."""
+        lowered, before, file = function.lower(*shapes), hits(), self._file
+        options = [self._always] if well else [self._always, self._options]
+        several = [] if file is None else stored.alike(file, lowered, options)
+        if not any(map(self._take, several)):
+            program = lowered.compile()  # which is kept with the function
+            self._best = function
+            if several and hits() == before:
+                stored.keep(several[-1], program, well)
+        if file is not None and several:
+            stored.share(several, file)
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet.
@@ -245,7 +258,6 @@ class Compiled:
     def improve(self, shapes: Any) -> None:
         """Compile it well for arguments of these shapes, and use that from now on."""
         self._compile(self._good, shapes, well=True)
-        self._best = self._good
         give_back()
 
 

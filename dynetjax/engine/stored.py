@@ -6,6 +6,10 @@ what has a description (`dynetjax.engine.descriptions`) is kept a second time, u
 digest of it and of all else that decides what comes of it: this package's source, the
 versions, the processor, and JAX's settings. The files are in the folder of JAX's cache.
 
+Another version of this package finds none of them, though most of its programs have the
+same text as before. So each has a second name, by its text: what is found by that gets
+a name by the new digest, and from then on is not traced again.
+
 This is for a CPU, where it was tried, and for what was compiled in this process: XLA
 can write what it has read itself, but then functions are missing when it runs.
 """
@@ -16,7 +20,9 @@ import os
 import pathlib
 import pickle
 import platform
+import shutil
 import sys
+from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -27,7 +33,7 @@ from jax.experimental import serialize_executable
 
 from dynetjax.engine.descriptions import NotDescribedError, described
 
-PREFIX = "dynetjax-"
+PREFIX, OF_TEXT = "dynetjax-", "dynetjax_text-"
 is_wanted = True  # not where constants of modules are patched
 _DIGEST = 32  # bytes of the file, before what they are the digest of
 _CACHES = "cache", "log"  # settings that change no program
@@ -58,9 +64,30 @@ def find(about: Any, shapes: Any, options: dict[str, Any]) -> pathlib.Path | Non
         return None
     leaves, tree = jax.tree.flatten(shapes)
     sizes = [(x.shape, str(x.dtype), x.weak_type) for x in leaves]
-    whole = _surroundings(), _settings(), text, sizes, str(tree)
-    digest = hashlib.sha256(repr(whole).encode())
-    return folder / f"{PREFIX}{digest.hexdigest()}"
+    return folder / f"{PREFIX}{_name(_digest_of_source(), text, sizes, str(tree))}"
+
+
+def alike(
+    file: pathlib.Path, lowered: jax.stages.Lowered, several: list[dict[str, Any]]
+) -> list[pathlib.Path]:
+    """Files beside `file` of programs with the same text, however they came about.
+
+    One for each of `several` options. The text does not tell which arguments were left
+    out of it. JAX knows; where it does not say so, there are no such files.
+    """
+    try:
+        used = sorted(lowered._lowering.compile_args["kept_var_idx"])
+    except (AttributeError, KeyError):
+        return []
+    about = lowered.as_text(), used, str(lowered.args_info), str(lowered.out_tree)
+    names = [_name(*about, sorted(options.items())) for options in several]
+    return [file.with_name(f"{OF_TEXT}{name}") for name in names]
+
+
+def _name(*about: Any) -> str:
+    """What tells one program from others of all processes."""
+    whole = _surroundings(), _settings(), *about
+    return hashlib.sha256(repr(whole).encode()).hexdigest()
 
 
 def load(file: pathlib.Path) -> Stored | None:
@@ -78,11 +105,33 @@ def load(file: pathlib.Path) -> Stored | None:
 
 def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
     """Write a program, for those who come after."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    with contextlib.suppress(Exception):  # then the next process compiles it
+    with _draft_of(file) as draft:
+        rest = pickle.dumps((well, *serialize_executable.serialize(program)))
+        draft.write_bytes(hashlib.sha256(rest).digest() + rest)
+
+
+def share(several: list[pathlib.Path], file: pathlib.Path) -> None:
+    """Give the first of several files that is there another name, too."""
+    known = next((known for known in several if known.exists()), None)
+    if known is None:
+        return
+    with _draft_of(file) as draft:
         try:
-            rest = pickle.dumps((well, *serialize_executable.serialize(program)))
-            draft.write_bytes(hashlib.sha256(rest).digest() + rest)
+            os.link(known, draft)
+        except OSError:  # not every file system can
+            shutil.copyfile(known, draft)
+
+
+@contextlib.contextmanager
+def _draft_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A file that takes the place of `file` when it is whole.
+
+    Where anything fails, the next process compiles the program.
+    """
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    with contextlib.suppress(Exception):
+        try:
+            yield draft
             os.replace(draft, file)
         finally:
             draft.unlink(missing_ok=True)
@@ -105,7 +154,7 @@ def _surroundings() -> str:
     """What is the same for as long as the process lives."""
     versions = [package.__version__ for package in (jax, jaxlib, optax)]
     machine = processor(), os.cpu_count(), os.environ.get("XLA_FLAGS")
-    return repr((versions, sys.version, machine, _source()))
+    return repr((versions, sys.version, machine))
 
 
 def _settings() -> str:
@@ -119,8 +168,9 @@ def _settings() -> str:
     return repr((sorted(values), now))
 
 
-def _source() -> str:
-    """A digest of this package."""
+@cache
+def _digest_of_source() -> str:
+    """Of this package's."""
     digest = hashlib.sha256()
     root = pathlib.Path(__file__).parent.parent
     for file in sorted(root.rglob("*.py")):

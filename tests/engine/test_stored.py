@@ -40,10 +40,10 @@ class Counted:
         self.number = int.from_bytes(os.urandom(3), "big")
         self.traces = 0
 
-    def made(self, *more):
+    def made(self, *more, plus=0):
         def run(x, held):
             self.traces += 1
-            return jnp.tanh(x["a"]) * self.number, held + 1
+            return jnp.tanh(x["a"]) * self.number, held + (1 + plus)
 
         return Compiled(run, "held", True, ("counted", self.number, *more))
 
@@ -91,6 +91,44 @@ class TestAnother:
         counted.check(counted.made(2))
         assert counted.traces == len(files(folder)) == 2
 
+    def test_with_the_same_text_is_traced_once_more(self, folder, monkeypatch):
+        """After an update of this package, which has changed nothing about it."""
+        counted, compilations = Counted(), dy.stats().compilations
+        counted.check(counted.made())
+        assert dy.stats().compilations == compilations + 1
+        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
+        loads = dy.stats().loads
+        for _ in range(3):
+            counted.check(counted.made())
+        assert counted.traces == len(files(folder)) == 2
+        assert dy.stats().loads == loads + 3
+        assert dy.stats().compilations == compilations + 1
+
+    def test_with_another_text_is_another(self, folder, monkeypatch):
+        counted = Counted()
+        counted.check(counted.made())
+        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
+        _, again = counted.made(plus=1)({"a": np.zeros(3, np.float32)}, jnp.zeros(4))
+        np.testing.assert_array_equal(again, 2 * np.ones(4))
+
+    def test_that_leaves_out_another_argument_is_another(self, folder):
+        """XLA's text is the same."""
+        first = Compiled(lambda a, b, held: (a * 3, held), "held", True, "first")
+        second = Compiled(lambda a, b, held: (b * 3, held), "held", True, "second")
+        for program, expected in (first, 3), (second, 6):
+            found, _ = program(np.float32(1), np.float32(2), jnp.zeros(1))
+            assert found == expected
+
+    def test_with_the_same_text_needs_no_links(self, folder, monkeypatch):
+        def refused(*_):
+            raise OSError("Operation not supported")
+
+        monkeypatch.setattr(os, "link", refused)
+        counted = Counted()
+        for _ in range(2):
+            counted.check(counted.made())
+        assert counted.traces == len(files(folder)) == 1
+
     @pytest.mark.parametrize(
         "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b * 2]
     )
@@ -119,14 +157,15 @@ class TestAnother:
         monkeypatch.setattr(compiling, "HOT", 2)
         monkeypatch.setattr(compiling, "OLD", 0)
         counted, improved = Counted(), dy.stats().improved
-        for _ in range(2):  # processes, as it were
+        for source in "old", "old", "new", "new":  # processes, as it were
+            monkeypatch.setattr(stored, "_digest_of_source", lambda s=source: s)
             program = counted.made()
             for _ in range(5):
                 counted.check(program)
                 if compiling._thread is not None:
                     compiling._thread.join()
             assert dy.stats().improved == improved + 1
-        assert len(files(folder)) == 1
+        assert len(files(folder)) == 2
 
 
 class TestNothingIsKept:
@@ -154,7 +193,7 @@ class TestNothingIsKept:
 
         monkeypatch.setattr(os, "replace", full)
         self.check(folder)
-        assert not list(folder.glob("*dynetjax-*"))
+        assert not list(folder.glob("*dynetjax*"))
 
     def test_if_the_user_says_so(self, folder):
         before = jax.config.jax_enable_compilation_cache
@@ -183,7 +222,7 @@ def test_what_it_is_found_by(folder, monkeypatch):
         "sys.version": "99",
         "platform.machine": lambda: "z80",
         "os.cpu_count": lambda: 99,
-        "dynetjax.engine.stored._source": lambda: "edited",
+        "dynetjax.engine.stored._digest_of_source": lambda: "edited",
     }.items():
         with monkeypatch.context() as patched:
             patched.setattr(what, value)
