@@ -232,13 +232,15 @@ class Compiled:
         lowered, before, file = function.lower(*shapes), hits(), self._file
         options = [self._always] if well else [self._always, self._options]
         several = [] if file is None else stored.alike(file, lowered, options)
-        if not any(map(self._take, several)):
+        found = next(filter(self._take, several), None)
+        if found is None:
             program = lowered.compile()  # which is kept with the function
             self._best = function
             if several and hits() == before:
-                stored.keep(several[-1], program, well)
-        if file is not None and several:
-            stored.share(several, file)
+                found = several[-1]
+                stored.keep(found, program, well)
+        if file is not None and found is not None:
+            stored.share(found, file)
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet.

@@ -79,8 +79,9 @@ def alike(
         used = sorted(lowered._lowering.compile_args["kept_var_idx"])
     except (AttributeError, KeyError):
         return []
-    about = lowered.as_text(), used, str(lowered.args_info), str(lowered.out_tree)
-    names = [_name(*about, sorted(options.items())) for options in several]
+    trees = str(lowered.args_info), str(lowered.out_tree)
+    text = _name(lowered.as_text(), used, *trees)
+    names = [_name(text, sorted(options.items())) for options in several]
     return [file.with_name(f"{OF_TEXT}{name}") for name in names]
 
 
@@ -110,11 +111,8 @@ def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
         draft.write_bytes(hashlib.sha256(rest).digest() + rest)
 
 
-def share(several: list[pathlib.Path], file: pathlib.Path) -> None:
-    """Give the first of several files that is there another name, too."""
-    known = next((known for known in several if known.exists()), None)
-    if known is None:
-        return
+def share(known: pathlib.Path, file: pathlib.Path) -> None:
+    """Give what is in one file another name, too."""
     with _draft_of(file) as draft:
         try:
             os.link(known, draft)

@@ -167,6 +167,24 @@ class TestAnother:
             assert dy.stats().improved == improved + 1
         assert len(files(folder)) == 2
 
+    def test_is_not_traced_again_where_the_better_one_is_damaged(
+        self, folder, monkeypatch
+    ):
+        counted = Counted()
+        counted.check(counted.made())
+        alike = stored.alike
+
+        def with_a_damaged_one(file, *args):
+            damaged = folder / "damaged"
+            damaged.write_bytes(b"")
+            return [damaged, *alike(file, *args)]
+
+        monkeypatch.setattr(stored, "alike", with_a_damaged_one)
+        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
+        for _ in range(3):
+            counted.check(counted.made())
+        assert counted.traces == 2
+
 
 class TestNothingIsKept:
     @staticmethod
