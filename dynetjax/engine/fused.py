@@ -24,7 +24,7 @@ from dynetjax.engine.cells import needed
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.learning import cotangents_kept, room
 from dynetjax.engine.places import Places
-from dynetjax.engine.program import Program, forward_rows, worth_turning
+from dynetjax.engine.program import Program, better_turned, forward_rows
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.engine.seeds import Root, Seed
@@ -99,7 +99,7 @@ class Fusion:
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
         kept: a run was to keep what backward needs.
-        turned: parameters among the uniforms that are worth turning over.
+        turned: parameters among the uniforms that are better turned over.
         is_given: rows of a part are given from outside.
         small: it is left to one thread.
     """
@@ -124,7 +124,7 @@ class Fusion:
         self.number = _number(self.parts)
         self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
         turned = {
-            part.uniforms[n] for part in self.parts for n in worth_turning(part.program)
+            part.uniforms[n] for part in self.parts for n in better_turned(part.program)
         }
         kinds = self.uniforms
         self.turned = tuple(n for n in sorted(turned) if KINDS[kinds[n]].is_parameter)
@@ -292,7 +292,7 @@ def fused_forward(
             mine = [pools[n] for n in part.pools]
             over = {
                 n: turned[before.index(part.uniforms[n])]
-                for n in worth_turning(part.program)
+                for n in better_turned(part.program)
                 if part.uniforms[n] in before
             }
             arrays, kept[k] = call(

@@ -19,7 +19,7 @@ from dynetjax.dims import Shape
 from dynetjax.engine import kernels
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
-from dynetjax.engine.cells import Trip, contractions, needed
+from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put
 
@@ -27,6 +27,7 @@ Array = Any
 
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
+LONG = 1 << 15  # numbers in a weight that takes a while to be read
 SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
 WIDE, MUCH = 32, 1 << 22  # lanes of a trip; numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
@@ -102,13 +103,15 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
-    def trip(self, tape, start: int, trip, uniforms, given, once=False) -> Trip:
+    def trip(
+        self, tape, start: int, trip, uniforms, given, once=False, turned=NONE
+    ) -> Trip:
         """Trip number `trip`, ready to run; with `once`, there are no others."""
         lane, part = trip * self.width, None
         if given is not None:
             part = cut(given, lane, self.width)
         chunk = self.chunk(tape, start, lane, self.width)
-        return Trip(self.body, self.width, chunk, uniforms, part, once)
+        return Trip(self.body, self.width, chunk, uniforms, part, once, turned)
 
 
 @cache
@@ -149,8 +152,7 @@ def forward_rows(
     `read` are the pools the component only reads, `shared` those it writes that were
     there before; `fresh` ones start as zeros. `kept` are the results of contractions
     that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
-    component's tape begins at `at`. Of the uniforms that are worth turning over, those
-    that are named come `turned`.
+    component's tape begins at `at`. The uniforms that are named come `turned`.
     """
     body = program.body
     written = program.written
@@ -167,12 +169,13 @@ def forward_rows(
         kept = lent
         if kept is None:
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
-        over = {n: uniforms[n] if n in turned else turn_over(uniforms[n]) for n in turn}
+        over = {n: uniforms[n] for n in turned}
+        over |= {n: turn_over(uniforms[n]) for n in turn if n not in turned}
 
         def step(t, state):
             mine, kept = state
             here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
-            trip = program.trip(tape, at, t, here, given)
+            trip = program.trip(tape, at, t, here, given, turned=over)
             everything = pools | mine
             leaves = trip.leaves([everything[p] for p in range(len(body.pools))])
             rows, made = trip.run(leaves)
@@ -214,21 +217,35 @@ def worth_turning(program: Program) -> tuple[int, ...]:
 
     The product of a few rows with a matrix kept as [in, out] is faster than with one
     kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
-    XLA from folding the copy back into the products. One row is as fast with either.
+    XLA from folding the copy back into the products.
     """
     body = program.body
     read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
     narrow = 1 < program.width <= TURN_WIDTH
     if not narrow or read.isdisjoint(program.written):
         return ()
-    found = {
-        step.operands[0][1]
-        for _, step in contractions(body)
-        if step.operands[0][0] == "uniform"
-        and len(step.shape) == 1
-        and len(body.uniforms[step.operands[0][1]][0]) == 2
-    }
-    return tuple(sorted(found))
+    return _multiplied(body)
+
+
+@cache
+def better_turned(program: Program) -> tuple[int, ...]:
+    """Those, and others for which a copy does not pay, but that one is better read.
+
+    They are long, and have more rows than columns, as those of an LSTM.
+    """
+    several = {*worth_turning(program)}
+    if program.width <= 2 * TURN_WIDTH:
+        for n in _multiplied(program.body):
+            rows, columns = program.body.uniforms[n][0]
+            if rows >= 2 * columns and rows * columns >= LONG:
+                several.add(n)
+    return tuple(sorted(several))
+
+
+def _multiplied(body: Body) -> tuple[int, ...]:
+    """The matrices that are multiplied with vectors."""
+    found = {multiplied(body, step) for _, step in contractions(body)}
+    return tuple(sorted(n for n in found if n is not None))
 
 
 def turn_over(weight: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Weights of loops are turned over once where no backward is to be expected."""
+"""Weights are turned over once where no backward is to be expected."""
 
 import gc
 
@@ -10,6 +10,11 @@ from dynetjax.engine import turned
 
 SIZE = 8
 WORDS = [3, 1, 2, 0, 2, 3, 1]
+
+
+def weight(rows, columns):
+    """One of small numbers, so that nothing that is made of it grows large."""
+    return np.random.RandomState(5).uniform(-0.1, 0.1, (rows, columns))
 
 
 class Reader:
@@ -121,3 +126,39 @@ def test_the_cache_keeps_no_weight():
     dy.renew_cg()
     gc.collect()
     assert len(turned._known) == before
+
+
+@pytest.mark.parametrize(("rows", "columns", "times"), [(512, 64, [1]), (64, 512, [])])
+def test_a_long_weight_beside_no_loop(turns, rows, columns, times):
+    """What has more rows than columns is read faster as [in, out]."""
+    matrix = weight(rows, columns)
+    pc = dy.ParameterCollection()
+    w = pc.parameters_from_numpy(matrix)
+    vectors = np.random.RandomState(7).uniform(-1, 1, (3, columns))
+    for _ in range(2):
+        dy.renew_cg()
+        products = [dy.tanh(w * dy.inputVector(v)) for v in vectors]
+        found = dy.concatenate_cols(products).npvalue()
+        np.testing.assert_allclose(found, np.tanh(matrix @ vectors.T), atol=1e-5)
+    assert turns == times
+
+
+def test_a_long_weight_of_a_chain(turns):
+    """A loop of one lane, whose weight is read in another operation, too."""
+    size = 128
+    matrix = weight(2 * size, size)
+    pc = dy.ParameterCollection()
+    w = pc.parameters_from_numpy(matrix)
+    expected = np.ones(size)
+    for _ in range(6):
+        both = matrix @ expected + matrix[:, 3]
+        expected = np.tanh(both[:size] - both[size:])
+    for _ in range(2):
+        dy.renew_cg()
+        h = dy.inputVector(np.ones(size))
+        for _ in range(6):
+            both = w * h + dy.pick(w, 3, 1)
+            upper, lower = (dy.pick_range(both, k, k + size) for k in (0, size))
+            h = dy.tanh(upper - lower)
+        np.testing.assert_allclose(h.npvalue(), expected, atol=1e-5)
+    assert turns == [1]
