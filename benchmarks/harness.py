@@ -1,7 +1,7 @@
 """What every benchmark shares: arguments, the timed loop and its line of JSON.
 
-Runs in the interpreter of any peer, so it imports nothing but the standard library
-until a backend is asked for.
+Runs in the interpreter of any peer: until a backend is asked for, it needs the standard
+library alone.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import random
 import resource
 import sys
 import time
+
+import compare
 
 IMPORTED = time.perf_counter()
 
@@ -37,6 +39,10 @@ def arguments(description, backends=(), **others):
     add("--epochs", type=int, default=2)
     add("--limit", type=int, help="sentences used")
     add("--seed", type=int, default=1)
+    if backends:
+        add("--first", default="", metavar="PYTHON", help="see compare.py")
+        add("--second", metavar="PYTHON", help="compare it with --first")
+        add("--block", type=int, default=20, help="graphs before they take turns")
     folder = os.environ.get("DYNETJAX_BENCH_DATA")
     add("--data", type=pathlib.Path, default=folder and pathlib.Path(folder))
     for name, default in others.items():
@@ -97,12 +103,16 @@ class DynetRunner:
     """
 
     def __init__(self, dy, network, data, args):
-        self.dy = dy
+        self.dy, self.made_from = dy, (network, data, args)
         self.model = dy.ParameterCollection()  # DyNet's trainer does not keep it alive
         self.network = network(self.model, data, args)
         self.trainer = dy.AdamTrainer(self.model)
         self.trainer.set_sparse_updates(args.sparse)
         self.loss = None
+
+    def again(self):
+        """The same with a network of its own."""
+        return DynetRunner(self.dy, *self.made_from)
 
     def train(self, content, read, clock):
         """One update; returns the loss if `read`."""
@@ -270,6 +280,9 @@ class Loop:
 
 def measure(task, backend, args, runner, units):
     """Run, and print one line of JSON."""
+    if getattr(args, "second", None) is not None:
+        print(json.dumps({"task": task, **compare.compare(args, runner, units)}))
+        return
     found = Loop(args, runner, units)
     told = found.run()
     settings = vars(args) | {"data": args.data and str(args.data)}
