@@ -27,6 +27,7 @@ from dynetjax.engine.slices import cut, take, take_if_there
 Array = Any
 
 GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
+FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
 LAST_CHUNKS = (16, 32, 64, 128)  # and at the end
 
 
@@ -103,7 +104,7 @@ class Learning:
         for k, ((c, step), d) in enumerate(several):
             if d is None:
                 continue
-            if d.ndim == 2:
+            if d.ndim == 2 and (d.shape[1] <= FEW or d.shape[1] % ROUND == 0):
                 d = lax.optimization_barrier(d.T).T
             found += self._weight(c, step, part, base, at, d, real)
             sums[k] = jnp.tensordot(jnp.ones(size), d, 1)  # faster than jnp.sum

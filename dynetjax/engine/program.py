@@ -29,7 +29,7 @@ KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 LONG = 1 << 15  # numbers in a weight that takes a while to be read
 SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
-WIDE, MUCH = 32, 1 << 22  # lanes of a trip; numbers of a result in all trips
+WIDE, MUCH = 32, 1 << 24  # lanes of a trip; numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
 
 

@@ -8,9 +8,8 @@ from dynetjax.engine import program, scratch
 from dynetjax.engine.fused import fused_backward
 from dynetjax.graph import current_graph
 
-WORDS, SIZE, CLASSES = 5, 3, 1201
+WORDS, SIZE = 5, 3
 RNG = np.random.default_rng(2)
-ROWS, W, B = (RNG.normal(size=s) for s in [(WORDS, SIZE), (CLASSES, SIZE), CLASSES])
 
 
 def programs():
@@ -18,19 +17,25 @@ def programs():
     return [part.program for part in run.plan.fusion.parts]
 
 
-def test_scores_of_many_words():
+@pytest.mark.parametrize("adds_up", [False, True])
+@pytest.mark.parametrize("many", [1201, 1536])
+def test_scores_of_many_words(monkeypatch, many, adds_up):
     """Equals the formula: softmax less the class, times the row."""
+    if adds_up:
+        monkeypatch.setattr(program, "MUCH", 1 << 22)
+    sizes = [(WORDS, SIZE), (many, SIZE), many]
+    ROWS, W, B = (RNG.normal(size=size) for size in sizes)
     pc = dy.ParameterCollection()
     table = pc.lookup_parameters_from_numpy(ROWS)
     w, b = pc.parameters_from_numpy(W), pc.parameters_from_numpy(B)
-    ids, classes = RNG.integers(0, WORDS, 3600), RNG.integers(0, CLASSES, 3600)
+    ids, classes = RNG.integers(0, WORDS, 3600), RNG.integers(0, many, 3600)
     dy.renew_cg()
     losses = [
-        dy.pickneglogsoftmax(w * table[int(n)] + b, int(c))
+        dy.pickneglogsoftmax(dy.affine_transform([b, w, table[int(n)]]), int(c))
         for n, c in zip(ids, classes, strict=True)
     ]
     dy.esum(losses).backward()
-    assert any(made.adds_up for made in programs())
+    assert any(made.adds_up for made in programs()) == adds_up
 
     scores = ROWS[ids] @ W.T + B
     slopes = np.exp(scores - scores.max(1, keepdims=True))
