@@ -50,12 +50,23 @@ def add_rows(pool: Array, rows: Array, values: Array) -> Array:
     return pool
 
 
-def scattered_pools(body: Body, left: tuple[Left, ...] = ()) -> list[int]:
-    """The pools that a component's gradients are scattered to; some are `left`."""
+def scattered_pools(
+    body: Body, left: tuple[Left, ...] = (), held: bool = True
+) -> list[int]:
+    """The pools that a component's gradients are scattered to; some are `left`.
+
+    If not those that are `held`, for these come after all trips, then the others.
+    """
     pulled = {column for about in left for block in about.blocks for column in block}
-    reads = [r for cell in body.cells for r in cell.reads if r.differentiable]
-    columns = {r.column: r.pool for r in reads if r.column is not None}
-    return sorted({pool for column, pool in columns.items() if column not in pulled})
+    return sorted(
+        {
+            read.pool
+            for cell in body.cells
+            for read in cell.reads
+            if read.differentiable and read.column not in (None, *pulled)
+            if held or not read.held
+        }
+    )
 
 
 @partial(
@@ -135,6 +146,7 @@ def backward_rows(
     body = program.body
     into = scattered_pools(body, leaving)
     started = [p for p in into if p not in fresh]
+    in_trips = scattered_pools(body, leaving, held=not program.holds)
     source = body.cells[0].form
 
     def component(uniforms, pools, kept, above, given_back, tape, lent=()):
@@ -142,15 +154,23 @@ def backward_rows(
         sources = dict(zip(program.written, above, strict=True))
         back = dict(zip(started, given_back, strict=True))
         back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
+        after = {p: array for p, array in back.items() if p not in in_trips}
+        for p in after.keys() & sources.keys():
+            sources[p] = [*sources[p], Source(after[p])]
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, sources, tape, base)], [], [], []
         loop = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
-        state = loop.start(back, iter(lent))
+        state = loop.start({p: back[p] for p in in_trips}, iter(lent))
 
         def step(k, state):
             return loop.reverse(trips - 1 - k, base, state)
 
-        back, left, cheap, wide = kernels.loop(trips, step, state, program.small)
+        state = kernels.loop(trips, step, state, program.small)
+        back, left, cheap, wide, of_held = state
+        back = after | back
+        for (p, column), d in of_held.items():
+            rows = program.rows_held(tape, at, column)
+            back[p] = add_rows(back[p], rows, d)
         total = loop.learning.of_all(trips, base, wide)
         learned = [_sum(n, cheap, total) for n in loop.learned]
         buffers = [*left, *[w for w in wide if w is not None]]
@@ -181,17 +201,22 @@ class _Loop:
         self, program: Program, uniforms, pools, kept, sources, tape, at, leaving
     ):
         self.program, self.body = program, program.body
-        self.uniforms, self.pools, self.kept = uniforms, pools, kept
+        self.uniforms, self.kept = uniforms, kept
+        self.pools = dict(enumerate(pools))
         self.sources, self.tape, self.leaving = sources, tape, leaving
         self.columns = partial(program.chunk, tape, at)
         self.contractions = contractions(self.body)
         self.learned = program.learned
         self.learning = Learning(program, uniforms, pools, tape, at)
         self.cheap = cheap(self.body)
+        self.held = program.held(tape, at, self.pools)
         self.weighted = cotangents_kept(program)
 
     def start(self, back, lent):
-        """Gradients scattered and left so far, of cheap weights, of contractions."""
+        """Gradients scattered and left so far, of cheap weights, of contractions.
+
+        And of rows that are held.
+        """
         sums = {n for _, n in self.cheap}
         if self.program.adds_up:
             sums.update(self.learning.learned)
@@ -205,7 +230,14 @@ class _Loop:
             self._wide((self.learning.room, *step.shape), lent) if kept else None
             for kept, (_, step) in zip(self.weighted, self.contractions, strict=True)
         ]
-        return back, left, cheap, wide
+        reads = [r for c in self.body.cells for r in c.reads if r.differentiable]
+        back_through = {(read.pool, read.column) for read in reads}
+        of_held = {
+            key: jnp.zeros_like(rows)
+            for key, rows in self.held.items()
+            if key in back_through
+        }
+        return back, left, cheap, wide, of_held
 
     def _wide(self, shape: Shape, lent: Iterator[Array]) -> Array:
         """For gradients lane by lane: zeros, or a large array that is lent."""
@@ -214,11 +246,11 @@ class _Loop:
 
     def reverse(self, t, base, state):
         """One trip backwards."""
-        back, left, cheap, wide = state
+        back, left, cheap, wide, of_held = state
         program, body = self.program, self.body
         at, width = t * program.width, program.width
         trip = Trip(body, width, self.columns(at, width), self.uniforms, None)
-        leaves = trip.leaves(self.pools)
+        leaves = trip.leaves(self.pools, self.held)
         moving = {
             key: rows
             for key, rows in leaves.items()
@@ -243,7 +275,8 @@ class _Loop:
         ]
         pull = trip.pull(moving, still, tiled, kept, stored)
         d_leaves, d_tiled, d_kept = pull(above)
-        gradients = self._of_columns(d_leaves)
+        gradients = self._of_columns(trip, d_leaves)
+        of_held = {key: d + gradients.pop(key) for key, d in of_held.items()}
         left = self._leave(gradients, left, at)
         back = self._scatter(trip, gradients, back)
         cheap = dict(cheap)
@@ -256,11 +289,11 @@ class _Loop:
         if program.adds_up:
             for n, g in self.learning.of_lanes(base, masked, at, width, None).items():
                 cheap[n] = cheap[n] + g
-            return back, left, cheap, wide
+            return back, left, cheap, wide, of_held
         wide = [
             w if w is None else put(w, d, at) for w, d in zip(wide, masked, strict=True)
         ]
-        return back, left, cheap, wide
+        return back, left, cheap, wide, of_held
 
     def _kept(self, at) -> list[Array]:
         """Results of contractions; zeros for those that nothing reads."""
@@ -287,12 +320,14 @@ class _Loop:
         several = [s.several(self.tape, first, width) for s in sources]
         return added_up(several, width, cell.shape)
 
-    def _of_columns(self, d_leaves) -> dict[tuple[int, int], Array]:
+    def _of_columns(self, trip: Trip, d_leaves) -> dict[tuple[int, int], Array]:
         """The gradients of what was read, by pool and column."""
         found: dict[tuple[int, int], Array] = {}
         for (c, k), d in d_leaves.items():
             read = self.body.cells[c].reads[k]
             key = read.pool, read.column
+            if key in self.held:
+                d = self._masked(trip, c, d)
             found[key] = found[key] + d if key in found else d
         return found
 

@@ -39,12 +39,14 @@ class Read:
         pool: the pool the rows are in; for a register, that of the cell's own rows.
         column: of the tape, with the rows; None for a register.
         differentiable: a gradient flows back.
+        held: the rows are those of a trip's lanes, the same in all trips.
     """
 
     register: int | None
     pool: int
     column: int | None
     differentiable: bool
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,8 +239,9 @@ def _read(scope: Scope, macro, k: int, component, pools, column, earlier, full) 
         return Read(register, pool, None, differentiable)
     twin = scope.twins.get(slot)
     if twin is not None and earlier[twin - macro.slot].column is not None:
-        return Read(None, pool, earlier[twin - macro.slot].column, differentiable)
-    return Read(None, pool, column("leaf", k), differentiable)
+        found = earlier[twin - macro.slot]
+        return Read(None, pool, found.column, differentiable, found.held)
+    return Read(None, pool, column("leaf", k), differentiable, slot in scope.held)
 
 
 def _step(macro: Macro, j: int, uniforms: _Names, column) -> CellStep:

@@ -225,9 +225,14 @@ class Trip:
         mask = self.columns[cell.valid] != 0
         return mask.reshape(self.width, *[1] * (ndim - 1))
 
-    def leaves(self, pools: Sequence[Array]) -> dict[tuple[int, int], Array]:
-        """Rows that the cells read from pools, by (cell, leaf)."""
-        gathered: dict[tuple[int, int], Array] = {}
+    def leaves(
+        self, pools: Mapping[int, Array], held: Mapping[tuple[int, int], Array]
+    ) -> dict[tuple[int, int], Array]:
+        """Rows that the cells read from pools, by (cell, leaf).
+
+        Those that are `held` are known, by pool and column.
+        """
+        gathered = dict(held)
         found = {}
         for c, cell in enumerate(self.body.cells):
             for k, read in enumerate(cell.reads):

@@ -72,7 +72,7 @@ class Group:
     def write(self, tape: np.ndarray) -> list[Column]:
         """Write its part of the tape, but for runtime data; where that is."""
         step, writer = self.step, self.writer([])
-        places = places_of([(step.wires, step.program.lanes, self.start)])
+        places = places_of([(step.wires, step.program, self.start)])
         heads = heads_of([(step, self.start)], self.layout.base)
         reads = reads_of(self.tiling, self.layout)
         at, written = writer.written(heads, places, reads)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine.program import Program
 from dynetjax.ops.registry import GATHER
 
 STRUCTURE = ("valid", "leaf", "operand")  # columns without runtime data
@@ -21,6 +22,8 @@ class Places:
         leaf: per leaf slot, the column with its rows, or -1; if the leaf stands for
             several operands, that of the first one.
         apart: per leaf slot, how far the columns of its operands are apart.
+        held: per leaf slot, lanes in a trip if its column has no more rows, being
+            held; else 0.
         pull: per leaf slot, where its pull begins, or -1.
         left: per leaf slot, the number on it that stands for the leaf's first lane.
         beside: per leaf slot, how far the numbers of its operands are apart.
@@ -30,30 +33,36 @@ class Places:
     valid: np.ndarray
     leaf: np.ndarray
     apart: np.ndarray
+    held: np.ndarray
     pull: np.ndarray
     left: np.ndarray
     beside: np.ndarray
     data: list[tuple[int, str, list, int]] = field(default_factory=list)
 
 
-def places_of(parts: Iterable[tuple[Wiring, int, int]]) -> Places:
-    """The places of parts, given as wiring, lanes, and where the part's tape begins."""
+def places_of(parts: Iterable[tuple[Wiring, Program, int]]) -> Places:
+    """The places of parts: what each is, runs, and where its tape begins."""
     slots = len(SLOT_OWNERS)
     nowhere, zeros = np.full(slots, -1), np.zeros(slots, np.int64)
     found = Places(
         np.zeros(len(MACROS), np.int64),
         nowhere,
         zeros,
+        zeros.copy(),
         nowhere.copy(),
         zeros.copy(),
         zeros.copy(),
     )
-    for wires, lanes, start in parts:
-        at = start + 1 + len(wires.macros)
-        for macro, columns in zip(wires.macros, wires.columns, strict=True):
+    for wires, program, start in parts:
+        at = start + program.head
+        several = zip(wires.macros, wires.columns, wires.body.cells, strict=True)
+        for macro, columns, cell in several:
             for what, *where in columns:
-                _note(found, macro, what, where, at, lanes)
-                at += lanes
+                _note(found, macro, what, where, at, program.lanes)
+                at += program.lanes
+            for slot, read in enumerate(cell.reads, MACROS[macro].slot):
+                if read.held and program.holds and found.leaf[slot] >= 0:
+                    found.held[slot] = program.width
     return found
 
 

@@ -22,7 +22,7 @@ from dynetjax.engine.places import places_of
 from dynetjax.engine.planner import Written, note_usual, plan_as_usual
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
-from dynetjax.engine.reads import crowded, reads_of
+from dynetjax.engine.reads import Reads, crowded, held_among, reads_of
 from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
@@ -295,10 +295,7 @@ def _lay_out(
     scope.observe(tiling, reads)
     if _hoist(scope):
         return None
-    layout = schedule(scope, tiling, reads)
-    while layout is None:
-        layout = schedule(scope, tiling, reads)
-    rows = reads_of(tiling, layout)
+    layout, rows = _placed(scope, tiling, reads)
     while pairs := crowded(scope.pull_of, rows):
         scope.crowd(pairs)
     steps = _steps(scope, tiling, layout, full)
@@ -330,6 +327,21 @@ def _lay_out(
         unread.nonzero()[0],
         Template(tape, writer.data(places)),
     )
+
+
+def _placed(scope: Scope, tiling: Tiling, reads) -> tuple[Schedule, Reads]:
+    """Where all nodes are, and what they read, by facts that hold for this graph."""
+    while True:
+        layout = schedule(scope, tiling, reads)
+        if layout is None:
+            continue
+        rows = reads_of(tiling, layout)
+        if not (scope.held or scope.untried):
+            return layout, rows
+        held = held_among(scope.held, scope.untried, layout, rows)
+        if held == scope.held and not scope.untried:
+            return layout, rows
+        scope.hold(held)
 
 
 def _hoist(scope: Scope) -> bool:
@@ -419,7 +431,7 @@ def _fuse(
         several.append((wiring(scope, component, full), made))
     parts, pools, uniforms, tape = numbered(several)
     places = places_of(
-        (wires, part.program.lanes, part.start)
+        (wires, part.program, part.start)
         for (wires, _), part in zip(several, parts, strict=True)
     )
     size, leaving = tape, []

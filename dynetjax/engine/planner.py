@@ -163,6 +163,7 @@ class Planner:
         of = {name: facts[where] for name, where in slices_of(caps).facts.items()}
         data = [start for *_, start in self._fusion.places.data]
         of["counts"][:] = len(parts), len(self._order), len(data)
+        of["sorts"][:] = len(scope.held) > 0
         of["data"][: len(data)] = data
         of["room"][: len(self._pools)] = [self._room[p] for p in self._pools]
         for k, prices in enumerate(zip(*costs_of(scope)[1:], strict=True)):
@@ -202,7 +203,7 @@ class Planner:
     def _note_slot(self, of: dict[str, np.ndarray], k: int, slot: int) -> None:
         """Take in a leaf."""
         of["twin"][k] = slot - self._scope.twins.get(slot, slot)
-        for name in "leaf", "apart", "pull", "left", "beside":
+        for name in "leaf", "apart", "held", "pull", "left", "beside":
             of[name][k] = getattr(self._fusion.places, name)[slot]
 
     def _note_reads(self, how: np.ndarray, macro: int, slot: int) -> None:

@@ -37,7 +37,7 @@ _UNFUSED = {"xla_disable_hlo_passes": "fusion"}
 
 # What is known of every macro, leaf slot and component; see `Planner`.
 OF_MACRO = "first", "step", "group", "part", "bit", "valid", "pool", "head"
-OF_SLOT = "twin", "leaf", "apart", "pull", "left", "beside"
+OF_SLOT = "twin", "leaf", "apart", "held", "pull", "left", "beside"
 OF_PART = "width", "trip", "patience", "turning", "lone", "start", "lanes"
 
 
@@ -69,7 +69,7 @@ class Slices(NamedTuple):
 def slices_of(caps: Caps) -> Slices:
     """Where columns are: among the facts, in what is given of a graph, and found."""
     macros, slots, nodes = caps.macros, caps.slots, caps.nodes
-    facts = {"counts": 3}
+    facts = {"counts": 3, "sorts": 1}
     facts |= dict.fromkeys([*OF_MACRO, *OF_PART, "room", "data"], macros)
     facts |= dict.fromkeys(OF_SLOT, slots) | {"reads": slots * macros}
     given = {"count": 1, "amounts": macros, "nothing": 1, "macros": nodes}
@@ -147,7 +147,7 @@ def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
         for several in slices_of(caps)
     )
     graph = _Graph(given, facts, at, known)
-    placed = _place(graph, caps)
+    placed = _sorted(graph, caps, _place(graph, caps))
     misfits, begin, trips, tape = _trips(graph, caps, placed)
     misfits, base, used, tape = _bases(graph, caps, misfits, trips, tape)
     misfits, lane, row, tape = _write(graph, caps, placed, misfits, begin, base, tape)
@@ -158,10 +158,12 @@ def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
 
 
 class _Placed(NamedTuple):
-    """Of nodes: which iteration of which component they are in, where there, and
-    whether they are read. And of components: lanes by iteration, and iterations."""
+    """Of nodes: their leader, which iteration of which component they are in, where
+    there, and whether they are read. And of components: lanes by iteration, and
+    iterations."""
 
     misfits: Array
+    leader: Array
     when: Array
     place: Array
     read: Array
@@ -213,8 +215,82 @@ def _place(graph: _Graph, caps: Caps) -> _Placed:
     parts = _zeros(caps.macros)
     state = _ZERO, _ZERO, nodes, nodes, nodes, nodes, nodes, times, times, parts, nodes
     state = lax.fori_loop(_ZERO, graph.given[0], node, state)
-    _, misfits, _, _, _, place, when, _, lanes, span, seen = state
-    return _Placed(misfits, when, place, seen, lanes, span)
+    _, misfits, _, leader, _, place, when, _, lanes, span, seen = state
+    return _Placed(misfits, leader, when, place, seen, lanes, span)
+
+
+def _sorted(graph: _Graph, caps: Caps, placed: _Placed) -> _Placed:
+    """Where rows are held, lanes that go on for longest come first.
+
+    See `schedule._heights`. The nodes that lead are put in order by counting.
+    """
+    leader, sorts = placed.leader, graph.fact("sorts", _ZERO)
+    count = graph.given[0] * sorts
+
+    def heights(back, state):
+        k, height = state
+        n = count - 1 - back
+        macro = graph.of("macros", n)
+        step = graph.fact("step", macro)
+        least = k - graph.of("counts", n)
+
+        def read(state):
+            k, height = state
+            k -= 1
+            x = graph.of("read", k)
+            slot = graph.fact("first", macro) + step * (k - least)
+            how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
+            below = lax.select(how == LOOP, _at(leader, x), _at(leader, n))
+            more = _at(height, _at(leader, n)) + _int(how == LOOP)
+            return k, _put(height, below, lax.max(_at(height, below), more))
+
+        return lax.while_loop(lambda state: state[0] > least, read, (k, height))
+
+    def reads(n, k):
+        return k + graph.of("counts", n)
+
+    end = lax.fori_loop(_ZERO, count, reads, _ZERO)
+    _, height = lax.fori_loop(_ZERO, count, heights, (end, _zeros(caps.nodes)))
+
+    def rank(n):
+        """Where a node's height is among the counts; the highest come first."""
+        return _LAST - lax.min(_at(height, n), _LAST)
+
+    def tally(n, counts):
+        at = rank(n) + 1
+        return _put(counts, at, _at(counts, at) + 1)
+
+    def add(k, counts):
+        return _put(counts, k + 1, _at(counts, k + 1) + _at(counts, k))
+
+    def place_in_order(n, state):
+        firsts, order = state
+        at = _at(firsts, rank(n))
+        return _put(firsts, rank(n), at + 1), _put(order, at, n)
+
+    firsts = lax.fori_loop(_ZERO, count, tally, _zeros(SPAN + 1))
+    firsts = lax.fori_loop(_ZERO, SPAN * sorts, add, firsts)
+    _, order = lax.fori_loop(_ZERO, count, place_in_order, (firsts, _zeros(caps.nodes)))
+
+    def node(k, state):
+        used, place = state
+        n = _at(order, k)
+        leads = _int(_at(leader, n) == n)
+        group = graph.fact("group", graph.of("macros", n)) + time_of(n)
+        number = _at(used, group)
+        found = lax.select(leads == 1, number, _at(place, n))
+        return _put(used, group, number + leads), _put(place, n, found)
+
+    def time_of(n):
+        return lax.rem(_at(placed.when, n), np.int32(SPAN))
+
+    def follow(n, place):
+        return _put(place, n, _at(place, _at(leader, n)))
+
+    state = _zeros(caps.macros * SPAN), placed.place
+    _, place = lax.fori_loop(_ZERO, count, node, state)
+    place = lax.fori_loop(_ZERO, count, follow, place)
+    return placed._replace(place=place)
 
 
 def _follow(
@@ -348,9 +424,14 @@ def _write(
             k, slot, place, misfits, tape = state
             x = graph.of("read", k)
             found = _at(row, lax.select(x < 0, nothing, x))
-            leaf = graph.fact("leaf", slot)
-            at = leaf + graph.fact("apart", slot) * place + mine
-            tape = _put(tape, lax.select(leaf < 0, nowhere, at), found)
+            leaf, held = graph.fact("leaf", slot), graph.fact("held", slot)
+            here = lax.select(held > 0, lax.rem(mine, lax.max(held, _ONE)), mine)
+            at = leaf + graph.fact("apart", slot) * place + here
+            at = lax.select(leaf < 0, nowhere, at)
+            before = _at(tape, at)
+            stays = (held > 0) & (before != 0)
+            misfits |= _int((held > 0) & (found == 0) | stays & (before != found))
+            tape = _put(tape, at, lax.select(stays, before, found))
             pull = graph.fact("pull", slot)
             pulls = (pull >= 0) & (found > 0)
             there = lax.select(pulls, pull + found, nowhere)

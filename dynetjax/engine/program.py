@@ -4,7 +4,7 @@
 `engine/backward.py` has the other direction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import compress
@@ -21,7 +21,7 @@ from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.slices import cut, entry, put
+from dynetjax.engine.slices import cut, entry, put, take
 
 Array = Any
 
@@ -103,6 +103,30 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
+    @property
+    def holds(self) -> bool:
+        """Whether it reads once what is held: a single row costs nothing to read."""
+        return self.width > 1
+
+    def held(
+        self, tape: Array, start: int, pools: Mapping[int, Array]
+    ) -> dict[tuple[int, int], Array]:
+        """The rows that are held, by pool and column, of these `pools`."""
+        several = {
+            (read.pool, read.column)
+            for cell in self.body.cells
+            for read in cell.reads
+            if read.held and self.holds and read.column is not None
+        }
+        return {
+            (pool, column): take(pools[pool], self.rows_held(tape, start, column))
+            for pool, column in sorted(several)
+        }
+
+    def rows_held(self, tape: Array, start: int, column: int) -> Array:
+        """Which rows are those of a column that is held."""
+        return cut(tape, start + self.head + column * self.lanes, self.width)
+
     def trip(
         self, tape, start: int, trip, uniforms, given, once=False, turned=NONE
     ) -> Trip:
@@ -171,13 +195,14 @@ def forward_rows(
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
         over = {n: uniforms[n] for n in turned}
         over |= {n: turn_over(uniforms[n]) for n in turn if n not in turned}
+        held = program.held(tape, at, start | pools)
 
         def step(t, state):
             mine, kept = state
             here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
             trip = program.trip(tape, at, t, here, given, turned=over)
             everything = pools | mine
-            leaves = trip.leaves([everything[p] for p in range(len(body.pools))])
+            leaves = trip.leaves(everything, held)
             rows, made = trip.run(leaves)
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
@@ -202,7 +227,7 @@ def once_rows(program: Program, at: int = 0) -> Callable:
     def component(uniforms, pools, given, tape):
         _, base = program.unpack(tape, at)
         trip = program.trip(tape, at, 0, uniforms, given, once=True)
-        rows, _ = trip.run(trip.leaves(pools))
+        rows, _ = trip.run(trip.leaves(dict(enumerate(pools)), {}))
         pools = list(pools)
         for cell, row, values in zip(body.cells, base, rows, strict=True):
             pools[cell.pool] = put(pools[cell.pool], values, row)

@@ -4,11 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, SLOT_OWNERS
 from dynetjax.engine.schedule import Schedule
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER
+
+OFTEN = 2  # trips in which each lane reads a row, before it is held
 
 
 class Reads(NamedTuple):
@@ -85,6 +87,33 @@ def _copied(tiling: Tiling, layout: Schedule, macro: int) -> Reads:
 def elements(count: np.ndarray) -> np.ndarray:
     """0, 1, ... as far as each count says, one after the other."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def held_among(
+    held: set[int], untried: set[int], layout: Schedule, reads: Reads
+) -> set[int]:
+    """Leaf slots of which every lane of a trip reads one row, the same in all trips.
+
+    Those that are `untried` are only held if rows are read several times.
+    """
+    width = np.ones(len(SLOT_OWNERS), np.int64)
+    tried = np.zeros(len(SLOT_OWNERS), bool)
+    tried[[*held, *untried]] = True
+    for block in layout.blocks:
+        for macro in block.component.macros:
+            slot = MACROS[macro].slot
+            width[slot : slot + len(MACROS[macro].leaves)] = block.width
+    (which,) = tried[reads.slot].nonzero()
+    slot, row = reads.slot[which], reads.row[which]
+    key = (slot << 32) + reads.lane[which] % width[slot]
+    order = key.argsort(kind="stable")
+    key, slot, row = key[order], slot[order], row[order]
+    first = first_of_each(key)
+    other = ~first[1:] & (row[1:] != row[:-1])
+    changing = {*slot[1:][other].tolist(), *slot[row == 0].tolist()}
+    lanes = np.bincount(slot[first], minlength=len(tried))
+    rare = np.bincount(slot, minlength=len(tried)) < np.maximum(OFTEN * lanes, 1)
+    return (held | {s for s in untried if not rare[s]}) - changing
 
 
 def crowded(pull_of: np.ndarray, reads: Reads) -> set[tuple[int, int]]:

@@ -8,7 +8,10 @@ that graphs of one kind settle on one program:
 * edges are added, never taken away;
 * a leaf is read from a *register* (the producer's value in the same lane of the same
   iteration) as long as that was always possible, and from a pool ever after;
+* pieces of a list may all be made by what makes one of them;
 * two leaves of a macro are one as long as they always read the same rows;
+* a leaf in a loop that reads from outside of it is *held*, read once for all trips, as
+  long as every lane read the same row in all of them;
 * producers that met in one leaf share a pool;
 * in backward, leaves of a component that read one pool leave their gradients there by
   one *pull* for whoever computed the rows (`dynetjax.engine.pulls`) as long as no row
@@ -16,8 +19,9 @@ that graphs of one kind settle on one program:
   scatter them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -67,6 +71,7 @@ class Scope:
         components: in topological order; `component_of` tells each macro's index.
         registers: leaf slot -> producing macro.
         twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
+        held: leaf slots that are held; `untried` may be, of macros seen first.
         pools: macro -> representative of the macros whose rows share its pool.
         differentiable: macros whose results depend on a parameter, or may do so.
         loop_of: per macro, the index of its component if that is cyclic, else -1.
@@ -94,8 +99,11 @@ class Scope:
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
         self._crowds: dict[int, int] = {}  # by leaf slot
+        self._pieces: dict[int, tuple[int, ...]] = {}  # by leaf slot, those of its list
         self._adds_up = False  # gradients of pools, as somebody has asked for them
         self.twins: dict[int, int] = {}
+        self.held: set[int] = set()
+        self.untried: set[int] = set()
         self.components: list[Component] = []
         self.component_of: dict[int, int] = {}
         self.registers: dict[int, int] = {}
@@ -116,10 +124,12 @@ class Scope:
         macros = [m for m in tiling.nodes if m not in self._ranks]
         if macros:
             self._number(macros)
+            self._pieces.update(chain.from_iterable(map(_pieces, macros)))
         new = self._new_edges(slot, producer)
         changed = bool(new or macros or widens)
         for to, source in new:
-            self._sources.setdefault(to, set()).add(source)
+            for alike in self._pieces.get(to, (to,)):
+                self._sources.setdefault(alike, set()).add(source)
         macros.sort(key=lambda m: tiling.nodes[m][0])
         for macro in macros:
             self._ranks[macro] = len(self._ranks)
@@ -128,6 +138,10 @@ class Scope:
         changed |= self._observe_twins(tiling, macros)
         if changed:
             self._rebuild()
+        for macro in macros:
+            first = MACROS[macro].slot
+            several = range(first, first + len(MACROS[macro].leaves))
+            self.untried.update(filter(self._may_be_held, several))
 
     def _new_edges(
         self, slot: np.ndarray, producer: np.ndarray
@@ -142,6 +156,11 @@ class Scope:
     def widen(self, slots: list[int]) -> None:
         """Read these leaves from pools from now on."""
         self._widened.update(slots)
+        self._rebuild()
+
+    def hold(self, slots: set[int]) -> None:
+        """Let these leaves be held, and no others."""
+        self.held, self.untried = slots, set()
         self._rebuild()
 
     def want_gradients(self, macro: int, pulled: bool) -> None:
@@ -220,7 +239,7 @@ class Scope:
             columns = tiling.columns(macro)
             for k in range(1, len(columns)):
                 twin = _first_equal(macro, columns, k)
-                if twin is not None:
+                if twin is not None and kind.slot + k not in self._pieces:
                     self.twins[kind.slot + k] = kind.slot + twin
                     changed = True
         return changed
@@ -247,6 +266,7 @@ class Scope:
             m: k for k, c in enumerate(self.components) for m in c.macros
         }
         self._choose_registers()
+        self.held = {*filter(self._may_be_held, self.held)}
         self._share_pools()
         self._find_differentiable()
         self._note_arrays()
@@ -311,9 +331,30 @@ class Scope:
                 self.pull_of[slots] = number + apart
                 number += len(slots)
 
+    def _may_be_held(self, slot: int) -> bool:
+        """Whether a leaf is in a loop, and what it reads is not.
+
+        Weights that are multiplied with it would need its rows lane by lane.
+        """
+        kind = MACROS[SLOT_OWNERS[slot]]
+        component = self.component_of[kind.id]
+        sources = {self.component_of[source] for source in self.sources(slot)}
+        if kind.form != MAP or not sources or component in sources:
+            return False
+        leaf = "leaf", slot - kind.slot
+        weighted = any(
+            step.signature.op.contraction
+            and leaf in step.operands
+            and any(what == "uniform" for what, _ in step.operands)
+            for step in kind.steps
+        )
+        return self.components[component].cyclic and not weighted
+
     def _pulls(self, slot: int) -> bool:
         """Whether a leaf has rows, of its own, that a gradient goes back to."""
         if self._adds_up or slot in self.registers or not self.differs(slot):
+            return False
+        if slot in self.held:
             return False
         return slot not in self.twins or self.twins[slot] in self.registers
 
@@ -364,6 +405,19 @@ class Scope:
 def _learns(macro: Macro) -> bool:
     """Whether it reads a parameter, or stands for what may have read one earlier."""
     return macro.form == IMPORT or any(not kind.constant for kind in macro.kinds)
+
+
+def _pieces(macro: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The leaf slots that are pieces of a list, each with all of that list.
+
+    In some graphs the list is longer, and more of them read what others do in all.
+    """
+    for step in MACROS[macro].steps:
+        if step.signature.op.pieces:
+            leaves = [n for what, n in step.operands if what == "leaf"]
+            slots = tuple([MACROS[macro].slot + n for n in leaves])
+            for slot in slots:
+                yield slot, slots
 
 
 def _first_equal(macro: int, columns: np.ndarray, k: int) -> int | None:

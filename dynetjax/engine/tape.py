@@ -121,7 +121,7 @@ class TapeWriter:
         """Let the lanes of `nodes` be empty."""
         tape[self._valid(nodes, places)] = 0
         reads = reads_of(self.tiling, self.plan)
-        chosen = np.isin(reads.reader, nodes)
+        chosen = np.isin(reads.reader, nodes) & (places.held[reads.slot] == 0)
         reads = Reads(*[a[chosen] for a in reads])
         for at, _ in _columns(reads, places), _pulls(reads, places):
             tape[at] = 0
@@ -209,7 +209,10 @@ def _columns(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
     start = places.leaf[reads.slot]
     (which,) = (start >= 0).nonzero()
     slot = reads.slot[which]
-    at = start[which] + places.apart[slot] * reads.place[which] + reads.lane[which]
+    lane, held = reads.lane[which], places.held[slot]
+    if np.count_nonzero(held):
+        lane = np.where(held > 0, lane % np.maximum(held, 1), lane)
+    at = start[which] + places.apart[slot] * reads.place[which] + lane
     return at, reads.row[which]
 
 

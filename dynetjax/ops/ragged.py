@@ -341,6 +341,7 @@ def _joined(op: Op) -> Op:
         static=op.static,
         padded=padded,
         origin=op,
+        pieces=True,
     )
 
 

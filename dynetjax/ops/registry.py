@@ -109,6 +109,7 @@ class Op:
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
         masks: it writes -inf where the user leaves something out.
+        pieces: its operands are pieces of a list; those past its end are missing.
         slope: of an operation on each number of its one operand: the derivative as a
             function of the result, so that backward need not compute the operand.
         with_care: a node of it may have parts, or ragged axes.
@@ -132,6 +133,7 @@ class Op:
         "name",
         "origin",
         "padded",
+        "pieces",
         "quick",
         "reset",
         "rules",
@@ -166,6 +168,7 @@ class Op:
         origin: "Op | None" = None,
         mixtures: dict[tuple, list] | None = None,
         is_listed: bool = False,
+        pieces: bool = False,
     ):
         self.lengthens, self.padded, self.origin = lengthens, padded, origin
         self.with_care = any(x is not None for x in (lengthens, compose, mixtures))
@@ -174,7 +177,7 @@ class Op:
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
         self.compose, self.slope, self.tells = compose, slope, tells
-        self.masks = masks
+        self.masks, self.pieces = masks, pieces
         self.signatures: dict[tuple, int] = {}
         self.rules: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}

@@ -218,6 +218,30 @@ def test_runtime_data(found):
     settle_for(found, lambda: [loss(length).value() for length in range(2, 12)])
 
 
+def test_held_rows(found):
+    """Lanes that go on for longest come first; one that reads two rows is a misfit."""
+    net, rng = Net(), random.Random(5)
+
+    def value(lengths, other=None):
+        dy.renew_cg()
+        ends = []
+        for k, length in enumerate(lengths):
+            topic = h = dy.tanh(net.W * net.table[k])
+            for n in range(length):
+                if n == other:
+                    topic = dy.tanh(net.W * net.table[k + 1])
+                h = dy.cmult(dy.tanh(net.V * h), topic)
+            ends.append(net.loss(h))
+        return dy.esum(ends).value()
+
+    several = [[rng.randrange(3, 7) for _ in range(4)] for _ in range(12)]
+    settle_for(found, lambda: [value(lengths) for lengths in several])
+    assert any(scope.held for scopes in plan._scopes.values() for scope in scopes)
+    value([6, 5, 4, 6], other=2)
+    assert False in found
+    assert not any(scope.held for scopes in plan._scopes.values() for scope in scopes)
+
+
 def test_what_is_given(found):
     net = Net()
     for length in [*range(2, 12), *range(2, 12)]:
