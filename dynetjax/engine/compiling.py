@@ -4,7 +4,9 @@ On a CPU most of a compilation is LLVM's work on XLA's kernels. Without fusion e
 and at a lower level, it takes 0.4 of the time, and what comes of it runs a tenth to a
 fifth slower. So a program is compiled so at first; when it has run often and for long,
 a thread compiles it once more beside the runs, and the better one takes over. The runs
-are slower meanwhile, which only a long training makes up for.
+are slower meanwhile, which only a long training makes up for. Programs that go over
+very many numbers have fusion emitters from the start: others make no vector code of
+what is added to an array in its place, as they cannot tell that it is the same array.
 
 What was compiled in an earlier process is loaded, and not even traced
 (`dynetjax.engine.stored`).
@@ -38,6 +40,7 @@ _QUICKLY = {
     "xla_backend_optimization_level": 1,
     "xla_llvm_disable_expensive_passes": True,
 }
+_FOR_LARGE = {"xla_cpu_use_fusion_emitters": True}
 _UNDIVIDED = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 _waiting: deque[tuple["Compiled", Any]] = deque()
@@ -63,9 +66,10 @@ def _small_options(backend: str) -> dict[str, Any]:
 
 
 @cache
-def quick_options(backend: str) -> dict[str, Any]:
-    """Options with which XLA compiles quickly."""
-    return known_options(_QUICKLY) if backend == "cpu" else {}
+def quick_options(backend: str, large: bool = False) -> dict[str, Any]:
+    """Options with which XLA compiles quickly; if a program is `large`, less so."""
+    options = _QUICKLY | (_FOR_LARGE if large else {})
+    return known_options(options) if backend == "cpu" else {}
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -92,6 +96,7 @@ class Compiled:
         run: pure.
         donated: names of its arguments that are donated.
         small: none of its kernels is worth dividing among threads.
+        large: some go over so many numbers that better code soon pays.
         about: all that it is traced from besides its arguments, to know it by in
             another process; None if it is not to be kept for one.
         twice: whether to compile it quickly first.
@@ -124,9 +129,10 @@ class Compiled:
         small: bool = False,
         about: Any = None,
         twice: bool = True,
+        large: bool = False,
     ):
         once = _at_once or not twice
-        quickly = {} if once else quick_options(jax.default_backend())
+        quickly = {} if once else quick_options(jax.default_backend(), large)
         self._pure, self._donated = run, donated
         self._always = options_for(small)
         self._options = quickly | self._always

@@ -267,6 +267,11 @@ def are_small(parts: tuple[Part, ...]) -> bool:
     return all(part.program.small for part in parts)
 
 
+def are_large(parts: tuple[Part, ...]) -> bool:
+    """Whether a program of these parts goes over very many numbers."""
+    return any(part.program.large for part in parts)
+
+
 @lru_cache(maxsize=KEPT)
 def fused_forward(
     number: int, keeping: bool, before: tuple[int, ...], size: int
@@ -308,7 +313,8 @@ def fused_forward(
                 pools[part.pools[p]] = array
         return pools, kept
 
-    return Compiled(run, "lent", small, ("forward", parts, keeping, before))
+    about = "forward", parts, keeping, before
+    return Compiled(run, "lent", small, about, large=are_large(parts))
 
 
 @lru_cache(maxsize=KEPT)
@@ -339,7 +345,8 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
-    return Compiled(run, "lent", small, ("backward", parts, roots))
+    about = "backward", parts, roots
+    return Compiled(run, "lent", small, about, large=are_large(parts))
 
 
 @dataclass

@@ -173,6 +173,14 @@ class TestOptions:
         assert known.items() <= compiling._QUICKLY.items()
         assert compiling.quick_options("gpu") == {}
 
+    def test_large_programs(self):
+        """They have fusion emitters, where XLA lets one choose."""
+        plain, large = [compiling.quick_options("cpu", large=x) for x in (False, True)]
+        emitters = compiling.known_options({"xla_cpu_use_fusion_emitters": True})
+        assert large == plain | emitters
+        for options, is_large in (plain, False), (large, True):
+            assert Compiled(scaled, "held", large=is_large)._options == options
+
     def test_unknown_ones_are_left_out(self, monkeypatch):
         known = {"xla_llvm_disable_expensive_passes": True}
         options = {"xla_cpu_no_such_option": True, **known}
