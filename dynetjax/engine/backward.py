@@ -55,7 +55,8 @@ def scattered_pools(
 ) -> list[int]:
     """The pools that a component's gradients are scattered to; some are `left`.
 
-    If not those that are `held`, for these come after all trips, then the others.
+    Those of rows that are `held` come after all trips; without them, what is found is
+    scattered to in every trip.
     """
     pulled = {column for about in left for block in about.blocks for column in block}
     return sorted(
@@ -213,10 +214,7 @@ class _Loop:
         self.weighted = cotangents_kept(program)
 
     def start(self, back, lent):
-        """Gradients scattered and left so far, of cheap weights, of contractions.
-
-        And of rows that are held.
-        """
+        """Gradients so far: scattered, left, of weights, contractions, held rows."""
         sums = {n for _, n in self.cheap}
         if self.program.adds_up:
             sums.update(self.learning.learned)
