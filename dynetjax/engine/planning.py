@@ -160,9 +160,10 @@ def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
 class _Placed(NamedTuple):
     """Of nodes: their leader, which iteration of which component they are in, where
     there, and whether they are read. And of components: lanes by iteration, and
-    iterations."""
+    iterations. `reads` is how many rows all nodes read."""
 
     misfits: Array
+    reads: Array
     leader: Array
     when: Array
     place: Array
@@ -215,19 +216,40 @@ def _place(graph: _Graph, caps: Caps) -> _Placed:
     parts = _zeros(caps.macros)
     state = _ZERO, _ZERO, nodes, nodes, nodes, nodes, nodes, times, times, parts, nodes
     state = lax.fori_loop(_ZERO, graph.given[0], node, state)
-    _, misfits, _, leader, _, place, when, _, lanes, span, seen = state
-    return _Placed(misfits, leader, when, place, seen, lanes, span)
+    reads, misfits, _, leader, _, place, when, _, lanes, span, seen = state
+    return _Placed(misfits, reads, leader, when, place, seen, lanes, span)
 
 
 def _sorted(graph: _Graph, caps: Caps, placed: _Placed) -> _Placed:
-    """Where rows are held, lanes that go on for longest come first.
-
-    See `schedule._heights`. The nodes that lead are put in order by counting.
-    """
+    """Where rows are held, lanes that go on for longest come first."""
     leader, sorts = placed.leader, graph.fact("sorts", _ZERO)
     count = graph.given[0] * sorts
+    order = _in_order(_heights(graph, caps, placed, count), caps, count, sorts)
 
-    def heights(back, state):
+    def node(k, state):
+        used, place = state
+        n = _at(order, k)
+        leads = _int(_at(leader, n) == n)
+        time = lax.rem(_at(placed.when, n), np.int32(SPAN))
+        group = graph.fact("group", graph.of("macros", n)) + time
+        number = _at(used, group)
+        found = lax.select(leads == 1, number, _at(place, n))
+        return _put(used, group, number + leads), _put(place, n, found)
+
+    def follow(n, place):
+        return _put(place, n, _at(place, _at(leader, n)))
+
+    state = _zeros(caps.macros * SPAN), placed.place
+    _, place = lax.fori_loop(_ZERO, count, node, state)
+    place = lax.fori_loop(_ZERO, count, follow, place)
+    return placed._replace(place=place)
+
+
+def _heights(graph: _Graph, caps: Caps, placed: _Placed, count: Array) -> Array:
+    """How many iterations go on from each node that leads; see `schedule._heights`."""
+    leader = placed.leader
+
+    def node(back, state):
         k, height = state
         n = count - 1 - back
         macro = graph.of("macros", n)
@@ -246,14 +268,14 @@ def _sorted(graph: _Graph, caps: Caps, placed: _Placed) -> _Placed:
 
         return lax.while_loop(lambda state: state[0] > least, read, (k, height))
 
-    def reads(n, k):
-        return k + graph.of("counts", n)
+    state = placed.reads, _zeros(caps.nodes)
+    return lax.fori_loop(_ZERO, count, node, state)[1]
 
-    end = lax.fori_loop(_ZERO, count, reads, _ZERO)
-    _, height = lax.fori_loop(_ZERO, count, heights, (end, _zeros(caps.nodes)))
+
+def _in_order(height: Array, caps: Caps, count: Array, sorts: Array) -> Array:
+    """The nodes by height, the highest first; they are counted by it."""
 
     def rank(n):
-        """Where a node's height is among the counts; the highest come first."""
         return _LAST - lax.min(_at(height, n), _LAST)
 
     def tally(n, counts):
@@ -263,34 +285,14 @@ def _sorted(graph: _Graph, caps: Caps, placed: _Placed) -> _Placed:
     def add(k, counts):
         return _put(counts, k + 1, _at(counts, k + 1) + _at(counts, k))
 
-    def place_in_order(n, state):
+    def node(n, state):
         firsts, order = state
         at = _at(firsts, rank(n))
         return _put(firsts, rank(n), at + 1), _put(order, at, n)
 
     firsts = lax.fori_loop(_ZERO, count, tally, _zeros(SPAN + 1))
     firsts = lax.fori_loop(_ZERO, SPAN * sorts, add, firsts)
-    _, order = lax.fori_loop(_ZERO, count, place_in_order, (firsts, _zeros(caps.nodes)))
-
-    def node(k, state):
-        used, place = state
-        n = _at(order, k)
-        leads = _int(_at(leader, n) == n)
-        group = graph.fact("group", graph.of("macros", n)) + time_of(n)
-        number = _at(used, group)
-        found = lax.select(leads == 1, number, _at(place, n))
-        return _put(used, group, number + leads), _put(place, n, found)
-
-    def time_of(n):
-        return lax.rem(_at(placed.when, n), np.int32(SPAN))
-
-    def follow(n, place):
-        return _put(place, n, _at(place, _at(leader, n)))
-
-    state = _zeros(caps.macros * SPAN), placed.place
-    _, place = lax.fori_loop(_ZERO, count, node, state)
-    place = lax.fori_loop(_ZERO, count, follow, place)
-    return placed._replace(place=place)
+    return lax.fori_loop(_ZERO, count, node, (firsts, _zeros(caps.nodes)))[1]
 
 
 def _follow(
