@@ -285,7 +285,9 @@ class _Loop:
             for d, (c, step) in zip(d_kept, self.contractions, strict=True)
         ]
         if program.adds_up:
-            for n, g in self.learning.of_lanes(base, masked, at, width, None).items():
+            lanes = at + jnp.arange(width)
+            found = self.learning.of_lanes(base, masked, trip.columns, lanes, None)
+            for n, g in found.items():
                 cheap[n] = cheap[n] + g
             return back, left, cheap, wide, of_held
         wide = [

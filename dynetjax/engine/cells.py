@@ -110,6 +110,41 @@ def _added_to(body: Body, cell: Cell, step: CellStep, n: int) -> int | None:
     return None
 
 
+@cache
+def alike(body: Body) -> tuple[int, ...]:
+    """For each contraction, the first with weights that has the same cotangents.
+
+    Those do that are added up, in one cell. Without weights, it is just its own number.
+    """
+    found: list[int] = []
+    first: dict[tuple[int, int], int] = {}
+    for c, cell in enumerate(body.cells):
+        users = {
+            j: k
+            for k, step in enumerate(cell.steps)
+            for what, j in step.operands
+            if what == "step"
+        }
+        for j, step in enumerate(cell.steps):
+            if step.op.contraction:
+                number = len(found)
+                if weights(body, step):
+                    total = c, _total(cell, users, j)
+                    number = first.setdefault(total, number)
+                found.append(number)
+    return tuple(found)
+
+
+def _total(cell: Cell, users: dict[int, int], j: int) -> int:
+    """The step that is the sum of `j` and others; `j` if nothing is added to it."""
+    while j in users:
+        user = cell.steps[users[j]]
+        if user.op.name not in ADDING or user.shape != cell.steps[j].shape:
+            break
+        j = users[j]
+    return j
+
+
 def is_range(step: CellStep) -> bool:
     """Whether a step takes a range along the first axis of a value with lanes."""
     return (

@@ -4,6 +4,7 @@ They follow from what a contraction read and the cotangents of its results. A lo
 these and makes one product per chunk of lanes, or makes it in every trip.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from dynetjax.engine.body import Read
 from dynetjax.engine.cells import (
     Trip,
     added,
+    alike,
     contractions,
     lane_function,
     weighted,
@@ -40,10 +42,15 @@ def room(lanes: int) -> int:
 
 
 def cotangents_kept(program: Program) -> list[bool]:
-    """For each contraction, whether its cotangents are kept for its weights."""
+    """For each contraction, whether its cotangents are kept for weights.
+
+    Those of several that are alike are kept once.
+    """
     if program.adds_up:
         return [False] * len(contractions(program.body))
-    return weighted(program.body)
+    first = alike(program.body)
+    several = enumerate(weighted(program.body))
+    return [has_weights and first[k] == k for k, has_weights in several]
 
 
 class Learning:
@@ -57,6 +64,7 @@ class Learning:
         self.program, self.body = program, program.body
         self.uniforms, self.pools = uniforms, pools
         self.columns = partial(program.chunk, tape, at)
+        self.columns_of = partial(program.columns_of, tape, at)
         self.contractions = contractions(self.body)
         self.room = room(program.lanes)
         several = [n for _, step in self.contractions for n in weights(self.body, step)]
@@ -70,15 +78,29 @@ class Learning:
         """
         if all(w is None for w in wide):
             return {}
-        lanes = trips * self.program.width
-        whole = jnp.maximum(lanes - 1, 0) // GRADIENT_CHUNK
-        rest = lanes - whole * GRADIENT_CHUNK
+        order, count = None, trips * self.program.width
+        if self.program.has_empty_lanes:
+            order, count = self.real_lanes()
+        whole = jnp.maximum(count - 1, 0) // GRADIENT_CHUNK
+        rest = count - whole * GRADIENT_CHUNK
 
         def part(i, size: int, last: bool = True):
             at = i * GRADIENT_CHUNK
-            real = at + jnp.arange(size) < lanes if last else None
-            cotangents = _cotangents(wide, at, size, real)
-            return self.of_lanes(base, cotangents, at, size, real)
+            places = at + jnp.arange(size)
+            real = places < count if last else None
+            if order is None:
+                lanes, columns = places, self.columns(at, size)
+                kept = [w if w is None else cut(w, at, size) for w in wide]
+            else:
+                lanes = cut(order, at, size)
+                columns = self.columns_of(lanes)
+                kept = [w if w is None else take(w, lanes) for w in wide]
+            # what lies behind the real lanes was never written in this run
+            cotangents = [
+                d if w is None or _is_zero_behind(w, order) else only(real, d)
+                for d, w in zip(kept, wide, strict=True)
+            ]
+            return self.of_lanes(base, cotangents, columns, lanes, real)
 
         def add(i, total):
             found = part(i, GRADIENT_CHUNK, last=False)
@@ -95,39 +117,57 @@ class Learning:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 
-    def of_lanes(self, base, cotangents, at, size: int, real) -> dict[int, Array]:
-        """Gradients of the weights from `size` lanes, the first of which is `at`."""
+    def real_lanes(self) -> tuple[Array, Array]:
+        """The numbers of the lanes that are not empty, in order, and how many.
+
+        The array has `room`; what is behind them is any lane.
+        """
+        columns = self.columns(jnp.int32(0), self.program.lanes)
+        valid = {self.body.cells[c].valid for c, _ in self.contractions}
+        real = sum(columns[k] for k in sorted(valid)) != 0
+        found = jnp.cumsum(real, dtype=jnp.int32)
+        numbers = jnp.arange(1, self.room + 1)
+        order = jnp.searchsorted(found, numbers, method="scan_unrolled")
+        return jnp.minimum(order, self.program.lanes - 1), found[-1]
+
+    def of_lanes(
+        self, base, cotangents, columns: Sequence[Array], lanes: Array, real
+    ) -> dict[int, Array]:
+        """Gradients of the weights from `lanes`, by number, whose columns these are."""
         found: list[tuple[int, Array]] = []
         sums: dict[int, Array] = {}
-        part = self.columns(at, size)
-        several = zip(self.contractions, cotangents, strict=True)
-        for k, ((c, step), d) in enumerate(several):
+        first = alike(self.body)
+        laid_out = [None if d is None else _laid_out(d) for d in cotangents]
+        for k, (c, step) in enumerate(self.contractions):
+            d = laid_out[first[k]]
             if d is None:
                 continue
-            if d.ndim == 2 and (d.shape[1] <= FEW or d.shape[1] % ROUND == 0):
-                d = lax.optimization_barrier(d.T).T
-            found += self._weight(c, step, part, base, at, d, real)
-            sums[k] = jnp.tensordot(jnp.ones(size), d, 1)  # faster than jnp.sum
-        found += [(n, sums[k]) for (_, n), ks in added(self.body).items() for k in ks]
+            found += self._weight(c, step, columns, base, lanes, d, real)
+            if first[k] == k:
+                ones = jnp.ones(len(lanes))
+                sums[k] = jnp.tensordot(ones, d, 1)  # faster than jnp.sum
+        biases = added(self.body).items()
+        found += [(n, sums[first[k]]) for (_, n), ks in biases for k in ks]
         total: dict[int, Array] = {}
         for n, g in found:
             total[n] = total[n] + g if n in total else g
         return total
 
-    def _weight(self, c: int, step, part, base, at, d, real):
-        """Gradients of a contraction's weights from one chunk of lanes."""
+    def _weight(self, c: int, step, columns, base, lanes, d, real):
+        """Gradients of a contraction's weights from some lanes."""
         reads = self.body.cells[c].reads
         spread = [what == "uniform" for what, _ in step.operands]
         numbers = [n for what, n in step.operands if what == "uniform"]
-        lanes = []
+        rows = []
         for what, n in step.operands:
             if what == "leaf":
-                lanes.append(only(real, self._operand(reads[n], part, base, at)))
-        trip = Trip(self.body, len(d), part, self.uniforms, None)
-        lanes += trip.runtime(step)
+                read = self._operand(reads[n], columns, base, lanes)
+                rows.append(only(real, read))
+        trip = Trip(self.body, len(d), columns, self.uniforms, None)
+        rows += trip.runtime(step)
 
         def result(uniforms):
-            return lane_function(step, spread, uniforms, len(d))(*lanes)
+            return lane_function(step, spread, uniforms, len(d))(*rows)
 
         _, pull = jax.vjp(result, [self.uniforms[n] for n in numbers])
         (found,) = pull(d)
@@ -136,26 +176,28 @@ class Learning:
             (n, g) for n, g in zip(numbers, found, strict=True) if not constant[n][1]
         ]
 
-    def _operand(self, read: Read, part, base, at) -> Array:
-        """Rows a contraction read in one chunk of lanes."""
+    def _operand(self, read: Read, columns, base, lanes) -> Array:
+        """Rows a contraction read in some lanes."""
         pool = self.pools[read.pool]
         if read.column is not None:
-            return take(pool, part[read.column])
+            return take(pool, columns[read.column])
         assert read.register is not None
-        rows = base[read.register] + at + jnp.arange(len(part[0]))
-        return take_if_there(pool, rows)
+        return take_if_there(pool, base[read.register] + lanes)
 
 
-def _cotangents(wide, at, size: int, real) -> list[Array | None]:
-    """Those of `size` lanes of what was kept; zeros for lanes that are not `real`.
+def _is_zero_behind(wide: Array, order: Array | None) -> bool:
+    """Whether cotangents that are read in this order are zeros behind the real ones.
 
-    What lies behind the real ones was never written in this run.
+    They are where they are read as they lie, in an array that started as zeros.
     """
-    found: list[Array | None] = []
-    for w in wide:
-        d = None if w is None else cut(w, at, size)
-        found.append(only(real, d) if d is not None and is_large(w.shape) else d)
-    return found
+    return order is None and not is_large(wide.shape)
+
+
+def _laid_out(d: Array) -> Array:
+    """Cotangents as the product with what was read is quickest."""
+    if d.ndim == 2 and (d.shape[1] <= FEW or d.shape[1] % ROUND == 0):
+        return lax.optimization_barrier(d.T).T
+    return d
 
 
 def only(real: Array | None, rows: Array) -> Array:

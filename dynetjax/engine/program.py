@@ -113,6 +113,23 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
+    def columns_of(self, tape: Array, start: int, lanes: Array) -> list[Array]:
+        """The columns for lanes with these numbers."""
+        first = start + self.head + lanes
+        return [take(tape, first + k * self.lanes) for k in range(self.body.columns)]
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether its trips read what others of them wrote."""
+        reads = [read for cell in self.body.cells for read in cell.reads]
+        read = {read.pool for read in reads if read.column is not None}
+        return not read.isdisjoint(self.written)
+
+    @property
+    def has_empty_lanes(self) -> bool:
+        """Whether lanes may be empty in the middle."""
+        return self.is_loop and self.width > 1
+
     @property
     def holds(self) -> bool:
         """Whether it reads once what is held: a single row costs nothing to read."""
@@ -254,12 +271,9 @@ def worth_turning(program: Program) -> tuple[int, ...]:
     kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
     XLA from folding the copy back into the products.
     """
-    body = program.body
-    read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
-    narrow = 1 < program.width <= TURN_WIDTH
-    if not narrow or read.isdisjoint(program.written):
+    if not program.is_loop or not 1 < program.width <= TURN_WIDTH:
         return ()
-    return _multiplied(body)
+    return _multiplied(program.body)
 
 
 @cache

@@ -1,0 +1,113 @@
+"""Gradients of weights in loops whose lanes are empty here and there."""
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine.learning import GRADIENT_CHUNK, Learning, cotangents_kept
+from dynetjax.graph import current_graph
+
+SIZE, WORDS = 48, 9
+RNG = np.random.default_rng(14)
+
+
+class Pair:
+    """A recurrence of two vectors, one of which has a bias and two products."""
+
+    def __init__(self):
+        self.pc = dy.ParameterCollection()
+        new = self.pc.parameters_from_numpy
+        several = [RNG.normal(size=s) / 9 for s in [(SIZE,), *[(SIZE, SIZE)] * 2]]
+        self.numbers = [np.float64(np.float32(a)) for a in several]
+        self.weights = [new(a) for a in several]
+        self.words = RNG.normal(size=(WORDS, SIZE))
+        self.table = self.pc.lookup_parameters_from_numpy(self.words)
+
+    def told(self, words):
+        """The sum of the last states."""
+        b, W, U = self.weights
+        h = c = self.table[words[0]]
+        for word in words[1:]:
+            h = dy.tanh(dy.affine_transform([b, W, h, U, c]))
+            c = dy.cmult(h, self.table[word])
+        return dy.sum_elems(h + c)
+
+    def expected(self, words):
+        """The same and its gradients, in NumPy."""
+        b, W, U = self.numbers
+        h = c = self.words[words[0]]
+        steps = []
+        for word in words[1:]:
+            steps.append((h, c, word))
+            h = np.tanh(b + W @ h + U @ c)
+            c = h * self.words[word]
+        total, d_h, d_c = np.sum(h + c), np.ones(SIZE), np.ones(SIZE)
+        d_b, d_W, d_U = np.zeros_like(b), np.zeros_like(W), np.zeros_like(U)
+        for before, other, word in reversed(steps):
+            d = (d_h + d_c * self.words[word]) * (1 - h**2)
+            d_b, d_W, d_U = d_b + d, d_W + np.outer(d, before), d_U + np.outer(d, other)
+            h, d_h, d_c = before, W.T @ d, U.T @ d
+        return total, d_b, d_W, d_U
+
+    def check(self, told):
+        """Compare a graph with NumPy."""
+        dy.renew_cg()
+        total = dy.esum([self.told(words) for words in told])
+        found = [total.value()]
+        total.backward()
+        found += [p.grad_as_array() for p in self.weights]
+        for p in [*self.weights, self.table]:
+            p.scale_gradient(0)
+        expected = map(sum, zip(*map(self.expected, told), strict=True))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4)
+
+
+def loop():
+    """The program of the loop that learns in the graph at hand, and its tape's start."""
+    fusion = current_graph().state.parts[0].plan.fusion
+    (part,) = [p for p in fusion.parts if any(cotangents_kept(p.program))]
+    assert part.program.is_loop
+    return part.program, part.start
+
+
+def real_lanes():
+    """The lanes of that loop that are not empty; it has some that are."""
+    program, start = loop()
+    assert program.has_empty_lanes
+    tape = np.asarray(current_graph().state.parts[0].tape_back(np.zeros(0, np.int64)))
+    order, count = Learning(program, [], [], tape, start).real_lanes()
+    trips = tape[start]
+    assert count < trips * program.width
+    return np.asarray(order)[:count]
+
+
+def sentences(lengths):
+    return [RNG.integers(WORDS, size=n) for n in lengths]
+
+
+@pytest.mark.parametrize("lengths", [range(2, 34), [30, 25, 20, 9, 5], [9, 4, 3, 2]])
+def test_lengths_that_differ(lengths):
+    """Chunks take in lanes that are real, the last one fewer than it has room for."""
+    pair = Pair()
+    pair.check(sentences([17] * 32))  # which leaves its numbers behind
+    pair.check(sentences(lengths))
+    real = real_lanes()
+    assert len(real) == sum(lengths) - len(lengths)
+    assert (np.diff(real) > 0).all()
+
+
+def test_several_chunks():
+    pair = Pair()
+    for _ in range(2):
+        pair.check(sentences(range(2, 34)))
+        assert len(real_lanes()) > 2 * GRADIENT_CHUNK
+
+
+def test_products_of_one_sum():
+    """Cotangents of products that are added up are one array."""
+    pair = Pair()
+    pair.check(sentences([5, 9]))
+    program, _ = loop()
+    assert cotangents_kept(program) == [True, False]
+
