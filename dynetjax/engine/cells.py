@@ -418,20 +418,32 @@ def lane_function(
     """A step's function of values with a lane axis; `fixed` operands have none."""
     fn = step.op.bind(step.static)
 
-    def one(*lanes: Array) -> Array:
+    def one(fixed: Sequence[Array], *lanes: Array) -> Array:
         rest, uniform = iter(lanes), iter(fixed)
         operands = [next(uniform) if s else next(rest) for s in spread]
         return fn(*operands, *rest)
 
     def every(*lanes: Array) -> Array:
         if width == 1:  # for XLA, the product with a matrix of one row is a slower one
-            return one(*[x[0] for x in lanes])[None]
-        if lanes:
-            return jax.vmap(one)(*lanes)
-        result = one()
-        return jnp.broadcast_to(result, (width, *result.shape))
+            return one(fixed, *[x[0] for x in lanes])[None]
+        if not lanes:
+            result = one(fixed)
+            return jnp.broadcast_to(result, (width, *result.shape))
+        if has_few_rows(step):
+            several = [jnp.broadcast_to(u, (width, *u.shape)) for u in fixed]
+            return jax.vmap(one)(several, *lanes)
+        return jax.vmap(partial(one, fixed))(*lanes)
 
     return every
+
+
+def has_few_rows(step: CellStep) -> bool:
+    """Whether a step makes a matrix of few rows, as a product with such a one does.
+
+    XLA would put the matrices of all lanes side by side for one product; to lay them
+    out so takes longer than a product for each lane.
+    """
+    return step.op.contraction and len(step.shape) == 2 and step.shape[0] <= FEW
 
 
 def times(turned: Array, rows: Array) -> Array:
