@@ -29,7 +29,7 @@ from dynetjax.engine.cells import (
 )
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.learning import Learning, cotangents_kept
-from dynetjax.engine.program import KEPT, Program, zeros
+from dynetjax.engine.program import KEPT, Program, first_rows, zeros
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.slices import cut, put, take, take_if_there
@@ -161,12 +161,17 @@ def backward_rows(
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, sources, tape, base)], [], [], []
         loop = _Loop(program, uniforms, pools, kept, sources, tape, at, leaving)
-        state = loop.start({p: back[p] for p in in_trips}, iter(lent))
+        held = program.held(tape, at, loop.pools)
+        state = loop.start({p: back[p] for p in in_trips}, held, iter(lent))
 
-        def step(k, state):
-            return loop.reverse(trips - 1 - k, base, state)
+        def step(width, held, last, k, state):
+            return loop.reverse(last - k, base, width, held, state)
 
-        state = kernels.loop(trips, step, state, program.small)
+        for width, first, end in reversed(program.stages(tape, at, trips)):
+            *others, of_held = state
+            state = *others, {key: grown(d, width) for key, d in of_held.items()}
+            here = partial(step, width, first_rows(held, width), end - 1)
+            state = kernels.loop(end - first, here, state, program.small)
         back, left, cheap, wide, of_held = state
         back = after | back
         for (p, column), d in of_held.items():
@@ -179,6 +184,13 @@ def backward_rows(
         return [back[p] for p in into], learned, left, large
 
     return component
+
+
+def grown(rows: Array, count: int) -> Array:
+    """Rows, and zeros behind them, so that there are `count`."""
+    if len(rows) == count:
+        return rows
+    return jnp.concatenate([rows, zeros(count - len(rows), rows.shape[1:])])
 
 
 def _sum(n: int, *parts: dict[int, Array]) -> Array:
@@ -210,10 +222,9 @@ class _Loop:
         self.learned = program.learned
         self.learning = Learning(program, uniforms, pools, tape, at)
         self.cheap = cheap(self.body)
-        self.held = program.held(tape, at, self.pools)
         self.weighted = cotangents_kept(program)
 
-    def start(self, back, lent):
+    def start(self, back, held, lent):
         """Gradients so far: scattered, left, of weights, contractions, held rows."""
         sums = {n for _, n in self.cheap}
         if self.program.adds_up:
@@ -231,8 +242,8 @@ class _Loop:
         reads = [r for c in self.body.cells for r in c.reads if r.differentiable]
         back_through = {(read.pool, read.column) for read in reads}
         of_held = {
-            key: jnp.zeros_like(rows)
-            for key, rows in self.held.items()
+            key: zeros(self.program.narrow, rows.shape[1:])
+            for key, rows in held.items()
             if key in back_through
         }
         return back, left, cheap, wide, of_held
@@ -242,13 +253,13 @@ class _Loop:
         found = next(lent, None) if is_large(shape) else None
         return jnp.zeros(shape, jnp.float32) if found is None else found
 
-    def reverse(self, t, base, state):
-        """One trip backwards."""
+    def reverse(self, t, base, width: int, held, state):
+        """One trip of so many lanes backwards."""
         back, left, cheap, wide, of_held = state
         program, body = self.program, self.body
-        at, width = t * program.width, program.width
+        at = t * program.width
         trip = Trip(body, width, self.columns(at, width), self.uniforms, None)
-        leaves = trip.leaves(self.pools, self.held)
+        leaves = trip.leaves(self.pools, held)
         moving = {
             key: rows
             for key, rows in leaves.items()
@@ -256,24 +267,22 @@ class _Loop:
         }
         still = {key: rows for key, rows in leaves.items() if key not in moving}
         tiled = {
-            (c, n): jnp.broadcast_to(
-                self.uniforms[n], (program.width, *body.uniforms[n][0])
-            )
+            (c, n): jnp.broadcast_to(self.uniforms[n], (width, *body.uniforms[n][0]))
             for c, n in self.cheap
         }
-        kept = self._kept(at)
+        kept = self._kept(at, width)
         stored = [
-            cut(self.pools[cell.pool], base[c] + at, program.width)
+            cut(self.pools[cell.pool], base[c] + at, width)
             for c, cell in enumerate(body.cells)
         ]
 
         above = [
-            self._above(cell, base[c] + at, back, left)
+            self._above(cell, base[c] + at, width, back, left)
             for c, cell in enumerate(body.cells)
         ]
         pull = trip.pull(moving, still, tiled, kept, stored)
         d_leaves, d_tiled, d_kept = pull(above)
-        gradients = self._of_columns(trip, d_leaves)
+        gradients = self._of_columns(trip, d_leaves, held)
         of_held = {key: d + gradients.pop(key) for key, d in of_held.items()}
         left = self._leave(gradients, left, at)
         back = self._scatter(trip, gradients, back)
@@ -295,9 +304,9 @@ class _Loop:
         ]
         return back, left, cheap, wide, of_held
 
-    def _kept(self, at) -> list[Array]:
+    def _kept(self, at, width: int) -> list[Array]:
         """Results of contractions; zeros for those that nothing reads."""
-        found, width = iter(self.kept), self.program.width
+        found = iter(self.kept)
         return [
             cut(next(found), at, width) if read else zeros(width, step.shape)
             for read, (_, step) in zip(
@@ -308,9 +317,9 @@ class _Loop:
     def _masked(self, trip: Trip, c: int, d: Array) -> Array:
         return jnp.where(trip.valid(self.body.cells[c], d.ndim), d, 0)
 
-    def _above(self, cell: Cell, first, back, left) -> Array:
-        """The gradients of a cell's rows."""
-        pool, width = cell.pool, self.program.width
+    def _above(self, cell: Cell, first, width: int, back, left) -> Array:
+        """The gradients of some of a cell's rows."""
+        pool = cell.pool
         sources = [*self.sources[pool]]
         if pool in back:
             sources.append(Source(back[pool]))
@@ -320,13 +329,13 @@ class _Loop:
         several = [s.several(self.tape, first, width) for s in sources]
         return added_up(several, width, cell.shape)
 
-    def _of_columns(self, trip: Trip, d_leaves) -> dict[tuple[int, int], Array]:
+    def _of_columns(self, trip: Trip, d_leaves, held) -> dict[tuple[int, int], Array]:
         """The gradients of what was read, by pool and column."""
         found: dict[tuple[int, int], Array] = {}
         for (c, k), d in d_leaves.items():
             read = self.body.cells[c].reads[k]
             key = read.pool, read.column
-            if key in self.held:
+            if key in held:
                 d = self._masked(trip, c, d)
             found[key] = found[key] + d if key in found else d
         return found

@@ -116,7 +116,7 @@ class Wiring:
         columns: per macro, what each of its columns holds, as ``(what, detail)``:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
-        programs: that run it, by the id of sizes of arrays, and width; with the sizes.
+        programs: that run it, by the id of sizes of arrays, and widths; with the sizes.
     """
 
     body: Body
@@ -124,7 +124,9 @@ class Wiring:
     uniforms: list[int]
     pools: list[int]
     columns: list[list[tuple]]
-    programs: dict[tuple[int, int], tuple[Sizes, Any]] = field(default_factory=dict)
+    programs: dict[tuple[int, int, int], tuple[Sizes, Any]] = field(
+        default_factory=dict
+    )
 
 
 class _Names:

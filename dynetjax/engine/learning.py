@@ -65,6 +65,7 @@ class Learning:
         self.uniforms, self.pools = uniforms, pools
         self.columns = partial(program.chunk, tape, at)
         self.columns_of = partial(program.columns_of, tape, at)
+        self.real = partial(program.real, tape, at)
         self.contractions = contractions(self.body)
         self.room = room(program.lanes)
         several = [n for _, step in self.contractions for n in weights(self.body, step)]
@@ -122,10 +123,7 @@ class Learning:
 
         The array has `room`; what is behind them is any lane.
         """
-        columns = self.columns(jnp.int32(0), self.program.lanes)
-        valid = {self.body.cells[c].valid for c, _ in self.contractions}
-        real = sum(columns[k] for k in sorted(valid)) != 0
-        found = jnp.cumsum(real, dtype=jnp.int32)
+        found = jnp.cumsum(self.real(), dtype=jnp.int32)
         numbers = jnp.arange(1, self.room + 1)
         order = jnp.searchsorted(found, numbers, method="scan_unrolled")
         return jnp.minimum(order, self.program.lanes - 1), found[-1]

@@ -27,6 +27,8 @@ from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
     lanes_key,
+    narrowest,
+    note_lanes,
     schedule,
     settled_width,
 )
@@ -377,8 +379,9 @@ def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[S
     steps = []
     for block in layout.blocks:
         wires = wiring(scope, block.component, full)
-        made = _program_for(scope, wires, block.component, block.width, layout.room)
         part = scope.component_of[wires.macros[0]]
+        note_lanes(scope, part, block, rows[part])
+        made = _program_for(scope, wires, block.component, block.width, layout.room)
         steps.append(Step(block, wires, made, part, rows[part]))
     return steps
 
@@ -387,14 +390,16 @@ def _program_for(
     scope: Scope, wires: Wiring, component: Component, width: int, room: Sizes
 ) -> Program:
     """The program that runs a component in that much room."""
-    key = id(room), width
+    number = scope.component_of[component.macros[0]]
+    narrow = narrowest(scope, number, width)
+    key = id(room), width, narrow
     known = wires.programs.get(key)
     if known is None:
         rows = [room.get(p, LEAST) for p in wires.pools]
         written = [rows[cell.pool] for cell in wires.body.cells]  # one for every lane
         lanes = min(room[lanes_key(component)], *written)
         lanes = max(lanes, width)  # all are powers of two
-        made = program(wires.body, width, lanes, tuple(rows))
+        made = program(wires.body, width, lanes, tuple(rows), narrow)
         known = wires.programs[key] = room, made  # no other has its id while it is here
     return known[1]
 

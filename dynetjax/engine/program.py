@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import compress
 from typing import Any
 
@@ -43,17 +43,20 @@ class Program:
         width: lanes of a trip.
         lanes: room for lanes over all trips.
         capacities: rows of each of the body's pools.
+        narrow: lanes of the narrowest trips; `width`, if all are as wide.
     """
 
     body: Body
     width: int
     lanes: int
     capacities: tuple[int, ...]
+    narrow: int
 
     @property
     def size(self) -> tuple[Body, int, tuple[int, ...]]:
         """What tells it from other programs of its body, and the body."""
-        return self.body, self.width, (self.lanes, *self.capacities)
+        sizes = self.narrow, self.lanes, *self.capacities
+        return self.body, self.width, sizes
 
     @property
     def small(self) -> bool:
@@ -118,6 +121,31 @@ class Program:
         first = start + self.head + lanes
         return [take(tape, first + k * self.lanes) for k in range(self.body.columns)]
 
+    def real(self, tape: Array, start: int) -> Array:
+        """Which lanes, over all trips, are not empty."""
+        columns = self.chunk(tape, start, jnp.int32(0), self.lanes)
+        valid = {cell.valid for cell in self.body.cells}
+        return sum(columns[k] for k in sorted(valid)) != 0
+
+    def stages(self, tape: Array, start: int, trips: Array) -> list[tuple]:
+        """Trips by their width, as ``(width, first trip, end)``, in order.
+
+        As soon as half of the lanes do for all that are left, there are no more.
+        """
+        if self.narrow == self.width:
+            return [(self.width, 0, trips)]
+        lanes = jnp.arange(self.lanes)
+        place, after = lanes % self.width, lanes // self.width + 1
+        real = self.real(tape, start)
+        found: list[tuple] = []
+        first: Any = 0
+        width = self.width
+        while width > self.narrow:
+            end = jnp.max(jnp.where(real & (place >= width // 2), after, first))
+            found.append((width, first, end))
+            first, width = end, width // 2
+        return [*found, (width, first, trips)]
+
     @property
     def is_loop(self) -> bool:
         """Whether its trips read what others of them wrote."""
@@ -155,20 +183,30 @@ class Program:
         return cut(tape, start + self.head + column * self.lanes, self.width)
 
     def trip(
-        self, tape, start: int, trip, uniforms, given, once=False, turned=NONE
+        self,
+        tape,
+        start: int,
+        trip,
+        width: int,
+        uniforms,
+        given,
+        once=False,
+        turned=NONE,
     ) -> Trip:
-        """Trip number `trip`, ready to run; with `once`, there are no others."""
+        """Trip number `trip`, of so many lanes; with `once`, there are no others."""
         lane, part = trip * self.width, None
         if given is not None:
-            part = cut(given, lane, self.width)
-        chunk = self.chunk(tape, start, lane, self.width)
-        return Trip(self.body, self.width, chunk, uniforms, part, once, turned)
+            part = cut(given, lane, width)
+        chunk = self.chunk(tape, start, lane, width)
+        return Trip(self.body, width, chunk, uniforms, part, once, turned)
 
 
 @cache
-def program(body: Body, width: int, lanes: int, capacities: tuple[int, ...]) -> Program:
+def program(
+    body: Body, width: int, lanes: int, capacities: tuple[int, ...], narrow: int
+) -> Program:
     """The program with these parts."""
-    return Program(body, width, lanes, capacities)
+    return Program(body, width, lanes, capacities, narrow)
 
 
 def zeros(capacity: int, shape: Shape) -> Array:
@@ -224,13 +262,12 @@ def forward_rows(
         over |= {n: turn_over(uniforms[n]) for n in turn if n not in turned}
         held = program.held(tape, at, start | pools)
 
-        def step(t, state):
+        def step(width, held, first, k, state):
+            t = first + k
             mine, kept = state
             here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
-            trip = program.trip(tape, at, t, here, given, turned=over)
-            everything = pools | mine
-            leaves = trip.leaves(everything, held)
-            rows, made = trip.run(leaves)
+            trip = program.trip(tape, at, t, width, here, given, turned=over)
+            rows, made = trip.run(trip.leaves(pools | mine, held))
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
                 row = base[c] + t * program.width
@@ -238,10 +275,19 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        mine, kept = kernels.loop(trips, step, (start, kept), program.small)
+        state = start, kept
+        for width, first, end in program.stages(tape, at, trips):
+            here = partial(step, width, first_rows(held, width), first)
+            state = kernels.loop(end - first, here, state, program.small)
+        mine, kept = state
         return [mine[p] for p in written], kept
 
     return component
+
+
+def first_rows(held: Mapping[Any, Array], count: int) -> dict[Any, Array]:
+    """The first rows of what is held."""
+    return {key: lax.slice_in_dim(rows, 0, count) for key, rows in held.items()}
 
 
 def once_rows(program: Program, at: int = 0) -> Callable:
@@ -253,7 +299,7 @@ def once_rows(program: Program, at: int = 0) -> Callable:
 
     def component(uniforms, pools, given, tape):
         _, base = program.unpack(tape, at)
-        trip = program.trip(tape, at, 0, uniforms, given, once=True)
+        trip = program.trip(tape, at, 0, program.width, uniforms, given, once=True)
         rows, _ = trip.run(trip.leaves(dict(enumerate(pools)), {}))
         pools = list(pools)
         for cell, row, values in zip(body.cells, base, rows, strict=True):

@@ -32,8 +32,12 @@ PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width chan
 LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow loops
 LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
 TURNED = 1400  # weights that are turned over while a lane is computed
+HEAVY = 1 << 18  # weights that a lane is multiplied with, for a loop of several widths
+WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one is left
+UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
+_uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
 
 
@@ -364,6 +368,25 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         settled = best
     _settled[place] = settled
     return settled
+
+
+def narrowest(scope: Scope, number: int, width: int) -> int:
+    """Lanes of a component's narrowest trips, by its number, where most have `width`.
+
+    As chains end one after the other, a loop needs ever fewer lanes.
+    """
+    uneven = costs_of(scope)[0][number] in _uneven
+    return width // NARROWER if uneven and width >= WIDE else width
+
+
+def note_lanes(scope: Scope, number: int, block: Block, rows: int) -> None:
+    """Take in how many of a block's lanes are real: those of its `rows`."""
+    if not block.component.cyclic:
+        return
+    place = costs_of(scope)[0][number]
+    room = block.trips * block.width * len(block.component.macros)
+    if place.body.work >= HEAVY and block.width >= WIDE and rows < UNEVEN * room:
+        _uneven.add(place)
 
 
 def settled_width(scope: Scope, number: int) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import plan
+from dynetjax.engine import plan, schedule
 from dynetjax.graph import current_graph
 
 SIZE, TOPICS, STEPS = 5, 7, 9
@@ -112,6 +112,24 @@ def test_read_once_each(teller):
     teller.alike([told, [(k, 2, 3) for k in range(4)]])
     teller.gradients([told])
     assert not held()
+
+
+def test_trips_that_become_narrower(teller, monkeypatch):
+    """They hold the rows of the first lanes, which go on for longest."""
+    monkeypatch.setattr(schedule, "HEAVY", 0)
+    monkeypatch.setattr(schedule, "_uneven", set())
+    monkeypatch.setattr(schedule, "_settled", {})
+    told = [[(k % TOPICS, 2 + 2 * k) for k in RNG.permutation(16)] for _ in range(3)]
+    together = []
+    for several in told:
+        together.append(teller.gradients([several]))
+        assert set(held()) == {16}
+        parts = current_graph().state.parts[0].plan.fusion.parts
+        assert any(part.program.narrow == 4 for part in parts)
+    for several, found in zip(told, together, strict=True):
+        apart = teller.gradients([[about] for about in several])
+        for one, other in zip(found, apart, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_steps_that_are_no_part_of_the_loss(monkeypatch):

@@ -1,9 +1,10 @@
-"""Gradients of weights in loops whose lanes are empty here and there."""
+"""Loops whose lanes are empty here and there: gradients of weights, narrower trips."""
 
 import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import plan, schedule
 from dynetjax.engine.learning import GRADIENT_CHUNK, Learning, cotangents_kept
 from dynetjax.graph import current_graph
 
@@ -64,18 +65,22 @@ class Pair:
 
 
 def loop():
-    """The program of the loop that learns in the graph at hand, and its tape's start."""
+    """The program of the loop that learns in the graph at hand; its tape's start."""
     fusion = current_graph().state.parts[0].plan.fusion
     (part,) = [p for p in fusion.parts if any(cotangents_kept(p.program))]
     assert part.program.is_loop
     return part.program, part.start
 
 
+def tape_at_hand():
+    return np.asarray(current_graph().state.parts[0].tape_back(np.zeros(0, np.int64)))
+
+
 def real_lanes():
     """The lanes of that loop that are not empty; it has some that are."""
     program, start = loop()
     assert program.has_empty_lanes
-    tape = np.asarray(current_graph().state.parts[0].tape_back(np.zeros(0, np.int64)))
+    tape = tape_at_hand()
     order, count = Learning(program, [], [], tape, start).real_lanes()
     trips = tape[start]
     assert count < trips * program.width
@@ -111,3 +116,48 @@ def test_products_of_one_sum():
     program, _ = loop()
     assert cotangents_kept(program) == [True, False]
 
+
+@pytest.fixture
+def narrowed(monkeypatch):
+    """Loops of any weights are narrowed, once their lanes are found to be empty."""
+    monkeypatch.setattr(schedule, "HEAVY", 0)
+    monkeypatch.setattr(schedule, "_uneven", set())
+    monkeypatch.setattr(schedule, "_settled", {})
+    monkeypatch.setattr(plan, "_scopes", {})
+
+
+def stages():
+    """Width, first trip and end of each stage of the loop that learns."""
+    program, start = loop()
+    tape = tape_at_hand()
+    several = program.stages(tape, start, tape[start])
+    return [tuple(map(int, stage)) for stage in several]
+
+
+def test_chains_that_end_one_after_the_other(narrowed):
+    pair = Pair()
+    pair.check(sentences([20] * 16))
+    assert stages() == [(16, 0, 19)]
+    lengths = range(47, 0, -3)
+    for _ in range(2):
+        pair.check(sentences(lengths))
+        assert len(lengths) == 16
+        wide, less, least = lengths[8] - 1, lengths[4] - 1, lengths[0] - 1
+        assert stages() == [(16, 0, wide), (8, wide, less), (4, less, least)]
+
+
+def test_full_to_the_end(narrowed):
+    """Chains of one length, with a program for those that are not."""
+    pair = Pair()
+    pair.check(sentences(range(47, 0, -3)))
+    pair.check(sentences([9] * 16))
+    assert stages() == [(16, 0, 8), (8, 8, 8), (4, 8, 8)]
+
+
+@pytest.mark.parametrize("count", [3, 5, 16, 30])
+def test_numbers_left_behind(narrowed, count):
+    """What empty lanes have from earlier graphs goes nowhere."""
+    pair = Pair()
+    pair.check(sentences(range(2, 34)))
+    for _ in range(3):
+        pair.check(sentences(RNG.integers(2, 30, size=count)))
