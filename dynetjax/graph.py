@@ -14,6 +14,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression, Nodes, engine, stale
 from dynetjax.nodes import (
     ROWS,
+    Decided,
     batch_mismatch,
     checked_rule,
     circumstances,
@@ -35,7 +36,7 @@ from dynetjax.ops.registry import (
 from dynetjax.ops.rules import CHANGED, Rule, View, is_even, sum_view
 
 NOTHING = -1  # among the cells that a node reads: zeros
-MOST_DECIDED = 4096
+MOST_DECIDED = 4096  # of an operation
 MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
@@ -136,22 +137,23 @@ class ComputationGraph(Nodes):
         self, op: Op, operands: tuple[Expression, ...], static: tuple, data: Any, batch
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
-        known = _decided.get(circumstances(op, operands, static, batch))
+        known = op.decided.get(circumstances(operands, static, batch))
         if known is not None:
-            rule, more, lengths = known
+            rule: Rule = known.rule
             if len(rule.eats) < 2 or not repeated(rule, operands):
                 node = self._node(rule, operands, batch)
-                node.data, node.lengths = (*given_data(op, data), *more), lengths
+                node.data = (*given_data(op, data), *known.more)
+                node.lengths = known.lengths
                 self._enter(node)
                 return node
         node = self._node(_undecided, operands, batch)
         parts = self._decide(node, op, static, data, batch)
-        about = circumstances(op, operands, static, batch)
+        about = circumstances(operands, static, batch)
         if about and parts is operands and node.rule.signature.op.origin is op:
-            if len(_decided) >= MOST_DECIDED:
-                _decided.clear()
+            if len(op.decided) >= MOST_DECIDED:
+                op.decided.clear()
             more = node.data[len(given_data(op, data)) :]
-            _decided[about] = node.rule, more, node.lengths
+            op.decided[about] = Decided(node.rule, more, node.lengths)
         self._enter(node, parts)
         return node
 
@@ -537,11 +539,6 @@ def note_lines(on: bool) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
-
-
-# What was decided of operations with ragged operands: the rule, further runtime data,
-# and the lengths of the result.
-_decided: dict[tuple | None, tuple[Rule, tuple, tuple[int, ...]]] = {}
 
 
 def use_lengths(on_ragged: Callable, side_by_side: Callable, exact: Callable) -> None:

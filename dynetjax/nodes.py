@@ -60,11 +60,24 @@ def is_for(rule: Rule, operands) -> bool:
     )
 
 
+class Decided:
+    """How a node is made of operands some of which are ragged.
+
+    Attributes:
+        rule: of the variant of its operation.
+        more: lengths that the variant takes as runtime data, behind what it is given.
+        lengths: those of the node.
+    """
+
+    def __init__(self, rule: Rule, more: tuple[int, ...], lengths: tuple[int, ...]):
+        self.rule, self.more, self.lengths = rule, more, lengths
+
+
 def circumstances(
-    op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
-) -> tuple | None:
-    """What decides how a node is computed; None where that is not all."""
-    about: list[Any] = [op, static]
+    operands: tuple[Expression, ...], static: tuple[Any, ...], batch: int
+) -> tuple[Any, ...] | None:
+    """What decides how a node of an operation is made; None where that is not all."""
+    about: list[Any] = [static]
     for x in operands:
         if x.view is None or (x.lanes and x.lanes != batch):
             return None

@@ -10,18 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from dynetjax.expression import Expression, Nodes
-from dynetjax.nodes import repeated
+from dynetjax.nodes import Decided, repeated
+from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule
 
 Slowly = Callable[..., Expression]
 
 
-def unary(rules: dict[Any, Rule], slowly: Slowly) -> Callable[[Expression], Expression]:
-    """The function of an operation of one operand; `rules` are by its view."""
+def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
+    """The function of an operation of one operand; rules are known by its view."""
+    rules: dict[Any, Rule] = op.quick
 
     def build(x: Expression) -> Expression:
         try:
-            rule = rules[x.view]
+            rule = rules.get(x.view)
+            if rule is None:
+                known = append_decided(op, (x,), (), ())
+                return slowly(x) if known is None else known
             graph: Nodes = x.graph
             nodes: list[Expression] = graph.open
             node = Expression()
@@ -35,7 +40,7 @@ def unary(rules: dict[Any, Rule], slowly: Slowly) -> Callable[[Expression], Expr
             else:
                 node.args = x.args
             nodes.append(node)
-        except (KeyError, AttributeError, TypeError):
+        except (AttributeError, TypeError):
             return slowly(x)
         if rule.eats:
             x.view = None
@@ -44,14 +49,16 @@ def unary(rules: dict[Any, Rule], slowly: Slowly) -> Callable[[Expression], Expr
     return build
 
 
-def binary(
-    rules: dict[Any, Rule], slowly: Slowly
-) -> Callable[[Expression, Expression], Expression]:
-    """The same for two operands; `rules` are by the views of both."""
+def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Expression]:
+    """The same for two operands; rules are known by the views of both."""
+    rules: dict[Any, Rule] = op.quick
 
     def build(x: Expression, y: Expression) -> Expression:
         try:
-            rule = rules[x.view, y.view]
+            rule = rules.get((x.view, y.view))
+            if rule is None:
+                known = append_decided(op, (x, y), (), ())
+                return slowly(x, y) if known is None else known
             lanes, other = x.lanes, y.lanes
             found = x.graph
             if found is not y.graph or lanes != other or x is y:
@@ -75,7 +82,7 @@ def binary(
             else:
                 node.args = x.args + y.args
             nodes.append(node)
-        except (KeyError, AttributeError, TypeError):
+        except (AttributeError, TypeError):
             return slowly(x, y)
         for k in rule.eats:
             if k:
@@ -178,6 +185,44 @@ def _append_pair(
         return _enter(x.graph, rule, lanes, (x, y), x.args + y.args)
     except (KeyError, AttributeError, TypeError):
         return None
+
+
+def append_decided(
+    op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...], own: tuple
+) -> Expression | None:
+    """Add a node over ragged operands as it was decided; None if it was not.
+
+    `own` is the runtime data that the operation is given.
+    """
+    known: dict[Any, Decided] = op.decided
+    if not known or "k" in op.runtime:
+        return None
+    try:
+        found: Any = None
+        lanes = 0
+        args: tuple[Any, ...] = ()
+        about: list[Any] = [static]
+        for x in operands:
+            if x.lanes:
+                if x.lanes != lanes or x.graph is not found:
+                    if lanes:
+                        return None
+                    found, lanes = x.graph, x.lanes
+                args += x.args
+            about.append(x.view)
+            if x.rule.kind.ragged:
+                about.append(x.lengths)
+        decided = known[tuple(about)]
+        rule, data = decided.rule, own + decided.more
+        if len(rule.eats) > 1 and repeated(rule, operands):
+            return None
+        node = _enter(found, rule, lanes, operands, args + data)
+        node.data, node.lengths = data, decided.lengths
+    except (KeyError, AttributeError, TypeError):
+        return None
+    for k in rule.eats:
+        operands[k].view = None
+    return node
 
 
 class Recipe:

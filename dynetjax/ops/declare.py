@@ -21,7 +21,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.nodes import is_for
-from dynetjax.ops.building import append, append_list, binary, unary
+from dynetjax.ops.building import append, append_decided, append_list, binary, unary
 from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.templates import with_arguments, without_arguments
 
@@ -103,6 +103,7 @@ def _builder(operation: Op, parameters, names: list[str], accept, usual: str) ->
         "accept": accept,
         "rules": operation.quick,
         "append": append,
+        "append_decided": append_decided,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
@@ -120,9 +121,8 @@ def _define(source: str, name: str, scope: dict[str, Any]) -> None:
 
 def _plain(operation: Op, names: list[str]) -> Any:
     """The same of one operand, or two, and nothing else."""
-    name, rules = operation.name, operation.quick
-    slowly = _slowly(operation, rules)
-    build = (unary if len(names) == 1 else binary)(rules, slowly)
+    name, slowly = operation.name, _slowly(operation)
+    build = (unary if len(names) == 1 else binary)(operation, slowly)
     if isinstance(build, FunctionType):
         return _renamed(build, name, names)
     scope: dict[str, Any] = {
@@ -150,9 +150,9 @@ def _renamed(build: FunctionType, name: str, operands: list[str]) -> FunctionTyp
     return build
 
 
-def _slowly(operation: Op, rules: dict) -> Callable[..., Expression]:
+def _slowly(operation: Op) -> Callable[..., Expression]:
     def slowly(*xs: Any) -> Expression:
-        return graph_of(operation.name, *xs).add_quick(rules, operation, xs)
+        return graph_of(operation.name, *xs).add_quick(operation.quick, operation, xs)
 
     return slowly
 

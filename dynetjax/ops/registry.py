@@ -84,6 +84,7 @@ class Op:
         rules: rules by (static arguments, stretched operands, *views).
         quick: rules by the views of operands, for quick building; with static arguments
             before, where there are any.
+        decided: how nodes over ragged operands are made (`dynetjax.ops.building`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         lengthens: ``(operands, *static) -> bool``: whether the size of the result is
@@ -121,6 +122,7 @@ class Op:
         "batch_matters",
         "compose",
         "contraction",
+        "decided",
         "dim",
         "fn",
         "form",
@@ -181,6 +183,7 @@ class Op:
         self.signatures: dict[tuple, int] = {}
         self.rules: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}
+        self.decided: dict[Any, Any] = {}
         self.mixtures, self.is_listed = mixtures, is_listed
         OPS.setdefault(name, self)
 

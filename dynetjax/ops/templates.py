@@ -23,6 +23,9 @@ def {name}({signature}):
         static, data, batch = accept({name!r}, [{x}.full_dim], {rest})
         if batch != 1:
             return slowly({inputs}, {rest})
+        if {x}.rule.kind.ragged:
+            node = append_decided(op, ({x},), static, {own})
+            return slowly({inputs}, {rest}) if node is None else node
         view = {x}.view
         rule = rules[static, view]
         rules[view, {x}.lanes{key}] = rule
@@ -34,10 +37,10 @@ def {name}({signature}):
 _UNARY_AGAIN = """
 def {name}({signature}):
     try:
-        rule = rules[{x}.view, {x}.lanes{key}]
-        if {check}:
+        rule = rules.get(({x}.view, {x}.lanes{key}))
+        if rule is not None and {check}:
             return append(rule, {x}, {data}, {own})
-    except (KeyError, AttributeError, TypeError, IndexError):
+    except (AttributeError, TypeError, IndexError):
         pass
     return with_checks({inputs}, {rest})
 """

@@ -8,6 +8,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.ops import ragged
+from dynetjax.ops.registry import OPS
 
 SIZE, ROWS = 3, 40
 RNG = np.random.default_rng(5)
@@ -292,3 +293,37 @@ def test_what_has_no_rule_is_counted(monkeypatch):
     dy.std_elems(World(5).X)
     assert dy.stats().exact == {"std_elems": 1}
     assert "exact dims: std_elems (1)" in str(dy.stats())
+
+
+def attend(world):
+    """Attention over a matrix, some of whose steps have two consumers."""
+    shown = dy.tanh(dy.colwise_add(world.W * world.X, world.b))
+    energies = dy.transpose(shown) * world.b + dy.pick(shown, 1) * 0.5
+    weights = dy.softmax(dy.cmult(energies, energies))
+    both = dy.sum_elems(dy.cmult(shown, shown)) + dy.sum_elems(shown)
+    return dy.sum_elems(world.X * weights) + both
+
+
+def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
+    """What was decided for the first is found, and the same is inlined."""
+    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    for _ in range(3):  # until rules are settled
+        for length in 4, 7:
+            attend(World(length)).value()
+    worlds = [World(length) for length in (4, 7)]
+    assert dy.tanh.op.decided
+    found = []
+    for forget in True, False, False:
+        for world in worlds:
+            dy.renew_cg()
+            world.X = world.matrix(0)
+            if forget:
+                for op in OPS.values():
+                    op.decided.clear()
+            loss = attend(world)
+            graph = loss.graph
+            nodes = [(x.rule, x.view, x.args, x.dim()) for x in graph.nodes]
+            cells = [(x.rule, x.inner) for x in graph.cells]
+            found.append((nodes, cells, loss.value()))
+    assert found[:2] == found[2:4] == found[4:]
