@@ -4,7 +4,8 @@ A node's iteration in a cyclic component is one more than that of the nodes it r
 from pools, and that of the nodes it reads from registers. Nodes linked by registers
 share a lane. The lanes of an iteration are cut into chunks of the component's width;
 the trips of its loop are the chunks of all iterations. Rows of a macro lie in its
-pool trip by trip, lane by lane.
+pool trip by trip, lane by lane. Where many lanes are empty, the last trips of a loop
+with large weights run on fewer.
 """
 
 import math
