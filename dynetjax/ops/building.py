@@ -24,9 +24,12 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
     def build(x: Expression) -> Expression:
         try:
             rule = rules.get(x.view)
-            if rule is None:
-                known = append_decided(op, (x,), (), ())
-                return slowly(x) if known is None else known
+        except (AttributeError, TypeError):
+            return slowly(x)
+        if rule is None:
+            known = append_decided(op, (x,), (), ())
+            return slowly(x) if known is None else known
+        try:
             graph: Nodes = x.graph
             nodes: list[Expression] = graph.open
             node = Expression()
@@ -56,9 +59,12 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
     def build(x: Expression, y: Expression) -> Expression:
         try:
             rule = rules.get((x.view, y.view))
-            if rule is None:
-                known = append_decided(op, (x, y), (), ())
-                return slowly(x, y) if known is None else known
+        except (AttributeError, TypeError):
+            return slowly(x, y)
+        if rule is None:
+            known = append_decided(op, (x, y), (), ())
+            return slowly(x, y) if known is None else known
+        try:
             lanes, other = x.lanes, y.lanes
             found = x.graph
             if found is not y.graph or lanes != other or x is y:
