@@ -380,7 +380,7 @@ def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[S
     for block in layout.blocks:
         wires = wiring(scope, block.component, full)
         part = scope.component_of[wires.macros[0]]
-        note_lanes(scope, part, block, rows[part])
+        note_lanes(scope, tiling, layout, block, part, rows[part])
         made = _program_for(scope, wires, block.component, block.width, layout.room)
         steps.append(Step(block, wires, made, part, rows[part]))
     return steps

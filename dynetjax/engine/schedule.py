@@ -380,13 +380,20 @@ def narrowest(scope: Scope, number: int, width: int) -> int:
     return width // NARROWER if uneven and width >= WIDE else width
 
 
-def note_lanes(scope: Scope, number: int, block: Block, rows: int) -> None:
-    """Take in how many of a block's lanes are real: those of its `rows`."""
-    if not block.component.cyclic:
+def note_lanes(
+    scope: Scope, tiling: Tiling, layout: Schedule, block: Block, number: int, rows: int
+) -> None:
+    """Take in whether ever fewer of a block's lanes are real, by its `rows`.
+
+    Lanes that no trip needs, as those of a smaller minibatch, do not count.
+    """
+    place, width = costs_of(scope)[0][number], block.width
+    if not block.component.cyclic or width < WIDE or place.body.work < HEAVY:
         return
-    place = costs_of(scope)[0][number]
-    room = block.trips * block.width * len(block.component.macros)
-    if place.body.work >= HEAVY and block.width >= WIDE and rows < UNEVEN * room:
+    mine = scope.component_of_group[scope.group_of[tiling.macro_of]] == number
+    lanes = layout.lane[mine] % width + tiling.batch[: len(mine)][mine]
+    room = block.trips * min(width, int(lanes.max())) * len(block.component.macros)
+    if rows < UNEVEN * room:
         _uneven.add(place)
 
 

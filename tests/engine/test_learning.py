@@ -161,3 +161,21 @@ def test_numbers_left_behind(narrowed, count):
     pair.check(sentences(range(2, 34)))
     for _ in range(3):
         pair.check(sentences(RNG.integers(2, 30, size=count)))
+
+
+def test_smaller_minibatches(narrowed):
+    """They leave lanes empty, but in all trips alike: nothing is made for them."""
+    pair = Pair()
+    for size in 16, 5, 16:
+        words = RNG.integers(WORDS, size=(12, size))
+        dy.renew_cg()
+        h = c = pair.table.batch(words[0].tolist())
+        b, W, U = pair.weights
+        for several in words[1:]:
+            h = dy.tanh(dy.affine_transform([b, W, h, U, c]))
+            c = dy.cmult(h, pair.table.batch(several.tolist()))
+        total = dy.sum_batches(dy.sum_elems(h + c))
+        total.value()
+        total.backward()
+        program, _ = loop()
+        assert (program.width, program.narrow) == (16, 16)
