@@ -1,8 +1,8 @@
 """Gradients of the weights of contractions, of many lanes at once.
 
 They follow from what a contraction read and the cotangents of its results. A loop keeps
-these and makes one product per chunk of lanes that are not empty, or makes it in every
-trip.
+these and makes one product per chunk of lanes, or makes it in every trip. Where many
+lanes are empty, chunks are made of the others.
 """
 
 from collections.abc import Sequence

@@ -132,7 +132,7 @@ class Program:
 
         As soon as half of the lanes do for all that are left, there are no more.
         """
-        if self.narrow == self.width:
+        if not self.has_empty_lanes:
             return [(self.width, 0, trips)]
         lanes = jnp.arange(self.lanes)
         place, after = lanes % self.width, lanes // self.width + 1
@@ -147,16 +147,9 @@ class Program:
         return [*found, (width, first, trips)]
 
     @property
-    def is_loop(self) -> bool:
-        """Whether its trips read what others of them wrote."""
-        reads = [read for cell in self.body.cells for read in cell.reads]
-        read = {read.pool for read in reads if read.column is not None}
-        return not read.isdisjoint(self.written)
-
-    @property
     def has_empty_lanes(self) -> bool:
-        """Whether lanes may be empty in the middle."""
-        return self.is_loop and self.width > 1
+        """Whether lanes in the middle are empty, and more than a few."""
+        return self.narrow < self.width
 
     @property
     def holds(self) -> bool:
@@ -317,9 +310,12 @@ def worth_turning(program: Program) -> tuple[int, ...]:
     kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
     XLA from folding the copy back into the products.
     """
-    if not program.is_loop or not 1 < program.width <= TURN_WIDTH:
+    body = program.body
+    read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
+    narrow = 1 < program.width <= TURN_WIDTH
+    if not narrow or read.isdisjoint(program.written):
         return ()
-    return _multiplied(program.body)
+    return _multiplied(body)
 
 
 @cache

@@ -12,6 +12,15 @@ SIZE, WORDS = 48, 9
 RNG = np.random.default_rng(14)
 
 
+@pytest.fixture(autouse=True)
+def narrowed(monkeypatch):
+    """Loops of any weights are narrowed, once their lanes are found to be empty."""
+    monkeypatch.setattr(schedule, "HEAVY", 0)
+    monkeypatch.setattr(schedule, "_uneven", set())
+    monkeypatch.setattr(schedule, "_settled", {})
+    monkeypatch.setattr(plan, "_scopes", {})
+
+
 class Pair:
     """A recurrence of two vectors, one of which has a bias and two products."""
 
@@ -68,7 +77,6 @@ def loop():
     """The program of the loop that learns in the graph at hand; its tape's start."""
     fusion = current_graph().state.parts[0].plan.fusion
     (part,) = [p for p in fusion.parts if any(cotangents_kept(p.program))]
-    assert part.program.is_loop
     return part.program, part.start
 
 
@@ -91,10 +99,11 @@ def sentences(lengths):
     return [RNG.integers(WORDS, size=n) for n in lengths]
 
 
-@pytest.mark.parametrize("lengths", [range(2, 34), [30, 25, 20, 9, 5], [9, 4, 3, 2]])
+@pytest.mark.parametrize("lengths", [range(2, 34), [30, 25, 20, 9, 5], range(2, 14)])
 def test_lengths_that_differ(lengths):
     """Chunks take in lanes that are real, the last one fewer than it has room for."""
     pair = Pair()
+    pair.check(sentences(range(2, 34)))
     pair.check(sentences([17] * 32))  # which leaves its numbers behind
     pair.check(sentences(lengths))
     real = real_lanes()
@@ -117,15 +126,6 @@ def test_products_of_one_sum():
     assert cotangents_kept(program) == [True, False]
 
 
-@pytest.fixture
-def narrowed(monkeypatch):
-    """Loops of any weights are narrowed, once their lanes are found to be empty."""
-    monkeypatch.setattr(schedule, "HEAVY", 0)
-    monkeypatch.setattr(schedule, "_uneven", set())
-    monkeypatch.setattr(schedule, "_settled", {})
-    monkeypatch.setattr(plan, "_scopes", {})
-
-
 def stages():
     """Width, first trip and end of each stage of the loop that learns."""
     program, start = loop()
@@ -134,7 +134,7 @@ def stages():
     return [tuple(map(int, stage)) for stage in several]
 
 
-def test_chains_that_end_one_after_the_other(narrowed):
+def test_chains_that_end_one_after_the_other():
     pair = Pair()
     pair.check(sentences([20] * 16))
     assert stages() == [(16, 0, 19)]
@@ -146,7 +146,7 @@ def test_chains_that_end_one_after_the_other(narrowed):
         assert stages() == [(16, 0, wide), (8, wide, less), (4, less, least)]
 
 
-def test_full_to_the_end(narrowed):
+def test_full_to_the_end():
     """Chains of one length, with a program for those that are not."""
     pair = Pair()
     pair.check(sentences(range(47, 0, -3)))
@@ -155,7 +155,7 @@ def test_full_to_the_end(narrowed):
 
 
 @pytest.mark.parametrize("count", [3, 5, 16, 30])
-def test_numbers_left_behind(narrowed, count):
+def test_numbers_left_behind(count):
     """What empty lanes have from earlier graphs goes nowhere."""
     pair = Pair()
     pair.check(sentences(range(2, 34)))
@@ -163,7 +163,7 @@ def test_numbers_left_behind(narrowed, count):
         pair.check(sentences(RNG.integers(2, 30, size=count)))
 
 
-def test_smaller_minibatches(narrowed):
+def test_smaller_minibatches():
     """They leave lanes empty, but in all trips alike: nothing is made for them."""
     pair = Pair()
     for size in 16, 5, 16:
