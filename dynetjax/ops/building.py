@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynetjax.expression import Expression, Nodes
-from dynetjax.nodes import Decided, repeated
+from dynetjax.nodes import Decided, circumstances, repeated
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule
 
@@ -157,24 +157,37 @@ def _append_several(
 ) -> Expression | None:
     try:
         rule = known[(args, *[x.view for x in xs])]
+    except (KeyError, AttributeError, TypeError):
+        return None
+    return _append_over(rule, tuple(xs), ())
+
+
+def _append_over(
+    rule: Rule, operands: tuple[Expression, ...], own: tuple[Any, ...]
+) -> Expression | None:
+    """Add a node over operands that its rule is for; None if they are not as usual.
+
+    `own` is the data that its rule mentions.
+    """
+    try:
         found: Any = None
         lanes = 0
-        read: tuple[Any, ...] = ()
-        for x in xs:
+        args: tuple[Any, ...] = ()
+        for x in operands:
             if x.lanes:
                 if x.lanes != lanes or x.graph is not found:
                     if lanes:
                         return None
                     found, lanes = x.graph, x.lanes
-                read += x.args
+                args += x.args
         eats = rule.eats
-        if len(eats) > 1 and repeated(rule, xs):
+        if len(eats) > 1 and repeated(rule, operands):
             return None
-        node = _enter(found, rule, lanes, tuple(xs), read)
-    except (KeyError, AttributeError, TypeError):
+        node = _enter(found, rule, lanes, operands, args + own)
+    except (AttributeError, TypeError):
         return None
     for k in eats:
-        xs[k].view = None
+        operands[k].view = None
     return node
 
 
@@ -200,34 +213,17 @@ def append_decided(
 
     `own` is the runtime data that the operation is given.
     """
-    known: dict[Any, Decided] = op.decided
-    if not known or "k" in op.runtime:
+    if not op.decided or "k" in op.runtime:
         return None
     try:
-        found: Any = None
-        lanes = 0
-        args: tuple[Any, ...] = ()
-        about: list[Any] = [static]
-        for x in operands:
-            if x.lanes:
-                if x.lanes != lanes or x.graph is not found:
-                    if lanes:
-                        return None
-                    found, lanes = x.graph, x.lanes
-                args += x.args
-            about.append(x.view)
-            if x.rule.kind.ragged:
-                about.append(x.lengths)
-        decided = known[tuple(about)]
-        rule, data = decided.rule, own + decided.more
-        if len(rule.eats) > 1 and repeated(rule, operands):
-            return None
-        node = _enter(found, rule, lanes, operands, args + data)
-        node.data, node.lengths = data, decided.lengths
+        batch = max([x.lanes for x in operands])
+        decided: Decided = op.decided[circumstances(operands, static, batch)]
     except (KeyError, AttributeError, TypeError):
         return None
-    for k in rule.eats:
-        operands[k].view = None
+    data = own + decided.more
+    node = _append_over(decided.rule, operands, data)
+    if node is not None:
+        node.data, node.lengths = data, decided.lengths
     return node
 
 

@@ -84,7 +84,7 @@ class Op:
         rules: rules by (static arguments, stretched operands, *views).
         quick: rules by the views of operands, for quick building; with static arguments
             before, where there are any.
-        decided: how nodes over ragged operands are made (`dynetjax.ops.building`).
+        decided: how nodes over ragged operands are made (`dynetjax.nodes.Decided`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         lengthens: ``(operands, *static) -> bool``: whether the size of the result is
