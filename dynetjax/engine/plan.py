@@ -33,7 +33,7 @@ from dynetjax.engine.schedule import (
     settled_width,
 )
 from dynetjax.engine.steps import Step, heads_of, rows_of_components
-from dynetjax.engine.structure import Component, Scope
+from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter, Template
 from dynetjax.engine.tiling import Structure, Tiling, structure_of, tile
 from dynetjax.expression import Expression
@@ -381,23 +381,22 @@ def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[S
         wires = wiring(scope, block.component, full)
         part = scope.component_of[wires.macros[0]]
         note_lanes(scope, tiling, layout, block, part, rows[part])
-        made = _program_for(scope, wires, block.component, block.width, layout.room)
+        made = _program_for(scope, wires, part, block.width, layout.room)
         steps.append(Step(block, wires, made, part, rows[part]))
     return steps
 
 
 def _program_for(
-    scope: Scope, wires: Wiring, component: Component, width: int, room: Sizes
+    scope: Scope, wires: Wiring, number: int, width: int, room: Sizes
 ) -> Program:
-    """The program that runs a component in that much room."""
-    number = scope.component_of[component.macros[0]]
+    """The program that runs a component, by its number, in that much room."""
     narrow = narrowest(scope, number, width)
     key = id(room), width, narrow
     known = wires.programs.get(key)
     if known is None:
         rows = [room.get(p, LEAST) for p in wires.pools]
         written = [rows[cell.pool] for cell in wires.body.cells]  # one for every lane
-        lanes = min(room[lanes_key(component)], *written)
+        lanes = min(room[lanes_key(scope.components[number])], *written)
         lanes = max(lanes, width)  # all are powers of two
         made = program(wires.body, width, lanes, tuple(rows), narrow)
         known = wires.programs[key] = room, made  # no other has its id while it is here
@@ -415,7 +414,7 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
             width = settled_width(scope, k)
             written = {wires.pools[cell.pool] for cell in wires.body.cells}
             width = min([width, *[layout.room.get(p, LEAST) for p in written]])
-            programs[k] = _program_for(scope, wires, component, width, layout.room)
+            programs[k] = _program_for(scope, wires, k, width, layout.room)
     key = *programs, full
     found = scope.fusions.get(key)
     if found is None:

@@ -109,11 +109,10 @@ def _heights(scope: Scope, tiling: Tiling, reads, leader: np.ndarray) -> np.ndar
     Where rows are held, the lanes that go on for longest come first. So when others
     end, each of them stays the same lane.
     """
-    reader, slot, read = reads
-    inside = _in_one_loop(scope, tiling, reads) & ~scope.in_register[slot]
-    heads, below = leader[reader[inside]][::-1], leader[read[inside]][::-1]
+    reader, read = _from_iteration_to_iteration(scope, tiling, reads, leader)
     found = [0] * len(tiling)
-    for r, s in zip(heads.tolist(), below.tolist(), strict=True):
+    heads = leader[reader]
+    for r, s in zip(heads[::-1].tolist(), read[::-1].tolist(), strict=True):
         if found[s] <= found[r]:
             found[s] = found[r] + 1
     return np.array(found, np.int64)
@@ -123,9 +122,7 @@ def _iterations(
     scope: Scope, tiling: Tiling, reads, leader: np.ndarray
 ) -> np.ndarray | None:
     """The iteration of each node, if it is its leader's; else None."""
-    reader, slot, read = reads
-    inside = _in_one_loop(scope, tiling, reads) & ~scope.in_register[slot]
-    reader, read = reader[inside], leader[read[inside]]
+    reader, read = _from_iteration_to_iteration(scope, tiling, reads, leader)
     heads = leader[reader]
     found = [0] * len(tiling)
     own = heads == reader
@@ -153,6 +150,15 @@ def _iterations_one_by_one(
     iteration = np.array(found)
     late = register & (iteration[reader] != iteration[read])
     return iteration, set(slot[late].tolist())
+
+
+def _from_iteration_to_iteration(
+    scope: Scope, tiling: Tiling, reads, leader: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Who reads what of earlier iterations of its loop; of that, its leader."""
+    reader, slot, read = reads
+    inside = _in_one_loop(scope, tiling, reads) & ~scope.in_register[slot]
+    return reader[inside], leader[read[inside]]
 
 
 def _in_one_loop(scope: Scope, tiling: Tiling, reads) -> np.ndarray:
@@ -390,7 +396,7 @@ def note_lanes(
     place, width = costs_of(scope)[0][number], block.width
     if not block.component.cyclic or width < WIDE or place.body.work < HEAVY:
         return
-    mine = scope.component_of_group[scope.group_of[tiling.macro_of]] == number
+    mine = scope.components_of(tiling.macro_of) == number
     lanes = layout.lane[mine] % width + tiling.batch[: len(mine)][mine]
     room = block.trips * min(width, int(lanes.max())) * len(block.component.macros)
     if rows < UNEVEN * room:

@@ -56,7 +56,7 @@ def heads_of(steps: Iterable[tuple[Step, int]], base: dict[int, int]) -> Heads:
 
 def rows_of_components(scope: Scope, tiling: Tiling) -> list[int]:
     """How many rows the nodes of each component have."""
-    component = scope.component_of_group[scope.group_of[tiling.macro_of]]
+    component = scope.components_of(tiling.macro_of)
     weights = None if tiling.single else tiling.batch[: len(tiling.macro_of)]
     counts = np.bincount(component, weights, minlength=len(scope.components))
     return counts.astype(np.int64).tolist()
