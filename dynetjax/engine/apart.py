@@ -12,6 +12,8 @@ from typing import Any
 
 import jax
 
+from dynetjax.engine.device import platform
+
 try:
     from jax.experimental.xla_metadata import set_xla_metadata
 except ImportError:  # it is younger than the oldest JAX that programs run with
@@ -22,18 +24,26 @@ FEW = 6  # kernels that are ready at once
 Call = Callable[..., Any]
 
 
+def can_be_told() -> bool:
+    """Whether this JAX can tell XLA about functions."""
+    return set_xla_metadata is not None
+
+
 def can_be() -> bool:
     """Whether functions can be apart: on a CPU, with a JAX that tells XLA of them."""
-    return set_xla_metadata is not None and jax.default_backend() == "cpu"
+    return can_be_told() and platform() == "cpu"
 
 
-def apart(fn: Callable[..., Any], *args: Any, **metadata: str) -> Any:
-    """``fn(*args)`` of arrays, as a function that XLA does not inline on a CPU.
+def apart(fn: Callable[..., Any], *args: Any) -> Any:
+    """``fn(*args)`` of arrays, as a function that XLA does not inline on a CPU."""
+    return not_inlined(fn, *args) if can_be() else fn(*args)
+
+
+def not_inlined(fn: Callable[..., Any], *args: Any, **metadata: str) -> Any:
+    """The same, in a program for a CPU, wherever others run.
 
     `metadata` is what else XLA is told of the function.
     """
-    if not can_be():
-        return fn(*args)
 
     def inside(*args: Any) -> Any:
         with set_xla_metadata(inlineable="true"):  # for the functions that it calls

@@ -26,6 +26,7 @@ from typing import Any
 import jax
 
 from dynetjax.engine import kernels, stored
+from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
 from dynetjax.engine.threads import stand_back
@@ -42,6 +43,12 @@ _QUICKLY = {
 }
 _FOR_LARGE = {"xla_cpu_use_fusion_emitters": True}
 _UNDIVIDED = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+_IN_ONE_GRAPH = {
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
+    "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
+    "xla_gpu_graph_min_graph_size": 1,
+}
+_QUICKLY_ON_GPU = {"xla_gpu_enable_triton_gemm": False}  # nor tried, in many shapes
 
 _waiting: deque[tuple["Compiled", Any]] = deque()
 _lock = threading.Lock()
@@ -56,13 +63,25 @@ def compile_well_at_once(on: bool) -> None:
 
 
 def options_for(small: bool) -> dict[str, Any]:
-    """Options for a program; if it is `small`, no kernel is divided among threads."""
-    return _small_options(jax.default_backend()) if small else {}
+    """Options for a program; if it is `small`, no kernel is divided among threads.
+
+    On a GPU it is one graph of kernels, loops included: otherwise the host starts each
+    kernel, and waits at every trip to hear whether there is another.
+    """
+    return _options_for(platform(), small)
 
 
 @cache
-def _small_options(backend: str) -> dict[str, Any]:
-    return known_options(_UNDIVIDED) if backend == "cpu" else {}
+def _options_for(backend: str, small: bool) -> dict[str, Any]:
+    if backend == "cpu":
+        return known_options(_UNDIVIDED) if small else {}
+    return known_options(_QUICKLY_ON_GPU | (_IN_ONE_GRAPH if _has_graphs() else {}))
+
+
+def _has_graphs() -> bool:
+    """Whether loops can be in graphs of kernels; else XLA may end the process there."""
+    version = jax.local_devices()[0].client.platform_version
+    return jax.__version_info__ >= (0, 10) and "rocm" not in version
 
 
 @cache
@@ -132,7 +151,7 @@ class Compiled:
         large: bool = False,
     ):
         once = _at_once or not twice
-        quickly = {} if once else quick_options(jax.default_backend(), large)
+        quickly = {} if once else quick_options(platform(), large)
         self._pure, self._donated = run, donated
         self._always = options_for(small)
         self._options = quickly | self._always
@@ -199,6 +218,7 @@ class Compiled:
         with self._lock:
             if self._ready:
                 return
+            self._start_one_by_one(shapes)
             self._load(shapes)
             if self._best is self.traced:
                 try:
@@ -207,6 +227,18 @@ class Compiled:
                     self._trace(kernels.without(self._pure))
                     self._compile(self.traced, shapes, well=not self._left)
             self._ready = True
+
+    def _start_one_by_one(self, shapes: Any) -> None:
+        """Make no graph of kernels where loops or branches are in others.
+
+        XLA 0.11 ends such loops too early in graphs.
+        """
+        rest = {k: v for k, v in self._options.items() if k not in _IN_ONE_GRAPH}
+        if rest == self._options:
+            return
+        if kernels.branches_within(self.traced.trace(*shapes).jaxpr.jaxpr):
+            self._always = self._options = rest
+            self._trace(self._pure)
 
     def _load(self, shapes: Any) -> None:
         """Take what an earlier process has kept, if it has."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from dynetjax.engine.archive import archive
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of
@@ -13,7 +14,7 @@ from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan, tidy_plans
-from dynetjax.engine.run import Run, host_sees_device
+from dynetjax.engine.run import Run
 from dynetjax.engine.state import Part, State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.tiling import Tiling

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from dynetjax.engine.apart import apart, can_be
+from dynetjax.engine.apart import can_be, not_inlined
 
 Array = Any
 Step = Callable[[Any, Any], Any]
@@ -42,6 +42,11 @@ _SUMS = frozenset(
     """)
 )
 _CALLS = "jit", "cond", "custom_jvp_call", "custom_vjp_call"
+_BRANCHES = frozenset(
+    str.split("""
+    cond igamma igammac random_gamma regularized_incomplete_beta scan while
+    """)
+)
 
 _wanted: ContextVar[bool] = ContextVar("kernels are wanted", default=True)
 
@@ -108,9 +113,14 @@ def one_kernel(fn: Callable[..., Any], *args: Any) -> Any:
 
     XLA ends the process where a kernel has an argument that nothing in it reads.
     """
-    if not _wanted.get():
+    if not _wanted.get() or not can_be():
         return fn(*args)
-    return apart(fn, *args, xla_cpu_small_call="true")
+    return one_kernel_of_cpu(fn, *args)
+
+
+def one_kernel_of_cpu(fn: Callable[..., Any], *args: Any) -> Any:
+    """The same, in a program for a CPU, wherever others run."""
+    return not_inlined(fn, *args, xla_cpu_small_call="true")
 
 
 def _is_plain(jaxpr: Any) -> bool:
@@ -138,6 +148,18 @@ def _with_vector(product: Any) -> bool:
     shapes = [x.aval.shape for x in product.invars]
     several = any(shapes[0][axis] > 1 for axis in batch[0])
     return not several and any(sum(n > 1 for n in shape) <= 1 for shape in shapes)
+
+
+def branches_within(jaxpr: Jaxpr, deep: bool = False) -> bool:
+    """Whether there are loops or branches in others; or at all, if that is `deep`."""
+    for equation in jaxpr.eqns:
+        forks = equation.primitive.name in _BRANCHES
+        if forks and deep:
+            return True
+        inner = _inner(equation.params.values())
+        if any(branches_within(jaxpr, deep or forks) for jaxpr in inner):
+            return True
+    return False
 
 
 def _inner(values: Any) -> Iterator[Jaxpr]:

@@ -13,10 +13,10 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from dynetjax.engine.body import wiring
+from dynetjax.engine.device import host_sees_device, put_on_host
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import Fusion
 from dynetjax.engine.macros import MACROS
@@ -139,7 +139,7 @@ class Planner:
         self._numbers = np.zeros(0, np.int64)
         self._caps = self._find_caps()
         if self._caps is not None:
-            self._facts = jax.device_put(self._all_facts(self._caps))
+            self._facts = put_on_host(self._all_facts(self._caps))
             self._nothing = self._caps.macros - 1
         self.misfit = False
 
@@ -245,6 +245,8 @@ class Planner:
         if run is None or given is None:
             return None
         tape, found = run(given, self._facts)
+        if not host_sees_device():
+            tape = np.asarray(tape)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
         return Written(tiling, layout, writer, tape, fill_in)
 

@@ -19,10 +19,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import SingleDeviceSharding
 
-from dynetjax.engine.apart import can_be
+from dynetjax.engine.apart import can_be_told
 from dynetjax.engine.compiling import known_options, quick_options
-from dynetjax.engine.kernels import one_kernel
+from dynetjax.engine.device import host, host_sees_device
+from dynetjax.engine.kernels import one_kernel_of_cpu
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.slices import cut, put
 from dynetjax.engine.stats import note_program
@@ -109,11 +111,16 @@ class _Graph(NamedTuple):
 
 @lru_cache(maxsize=16)
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
-    """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well."""
-    if not can_be():
+    """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well.
+
+    It runs on the host, wherever others do.
+    """
+    if not can_be_told() or host() is None:
         return None
     options = quick_options("cpu") | known_options(_UNFUSED)
-    run = jax.jit(partial(_in_one_kernel, caps), compiler_options=options)
+    made = partial(jax.jit, partial(_in_one_kernel, caps), compiler_options=options)
+    here = None if host_sees_device() else SingleDeviceSharding(host())
+    run = made(in_shardings=here, out_shardings=here) if here else made()
     note_program(f"plans of graphs of up to {caps.nodes} nodes")
     facts, given, _ = (several.values() for several in slices_of(caps))
     sizes = [max(column.stop for column in several) for several in (given, facts)]
@@ -135,7 +142,7 @@ def copies_in_loops(program: str) -> bool:
 
 
 def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
-    tape, found = one_kernel(partial(_plan, caps), given, facts)
+    tape, found = one_kernel_of_cpu(partial(_plan, caps), given, facts)
     # JAX has what is little work done by whoever asks for it, and not beside it.
     awake = jnp.sum(facts * facts, keepdims=True)
     return tape, jnp.concatenate([found, awake])

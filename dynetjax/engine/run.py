@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
 import jax
 import numpy as np
 
 from dynetjax.engine.archive import Archive, copied, take_rows
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.macros import MACROS, pool_of
@@ -186,6 +187,8 @@ class Run:
             if part.given
         ]
         assert self._tape is not None
+        if not host_sees_device():
+            self._tape = jax.device_put(self._tape)  # once for both directions
         lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
@@ -301,12 +304,6 @@ class Run:
         pool, row = self.place(number)
         seen = self._seen.get(pool)
         return None if seen is None else seen[row : row + batch]
-
-
-@cache
-def host_sees_device() -> bool:
-    """Whether arrays of the device lie in the host's memory."""
-    return jax.default_backend() == "cpu"
 
 
 def read_rows(pool: Array, row: int, count: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.engine.body import Body, wiring
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import TURN_WIDTH
 from dynetjax.engine.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
@@ -25,9 +26,11 @@ from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once
+FAR_LOOP_WIDTHS, FAR_WIDTHS = (16, 256), (256,)  # on a device beside the host
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
 LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
+FAR_TRIP_COST, FAR_TRIP = 256, 1 << 20  # on one beside the host; in numbers, at most
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow loops
@@ -349,6 +352,8 @@ def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
     And what loops turn over first if their trips are narrow, but have more lanes than
     one; and how much less a trip with one lane takes.
     """
+    if not host_sees_device():
+        return min(FAR_TRIP_COST, FAR_TRIP // body.largest), PATIENCE, 0, 1
     if body.largest > LARGE:
         return 0, 0, 0, 1
     if not cyclic:
@@ -360,9 +365,7 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
     body = place.body
     trip, patience, turning, lone = _prices(body, cyclic)
-    widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
-    if body.largest > LARGE:
-        widths = LARGE_WIDTHS
+    widths = _choice(body, cyclic)
     cost: dict[int, float] = {
         w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths
     }
@@ -375,6 +378,15 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         settled = best
     _settled[place] = settled
     return settled
+
+
+def _choice(body: Body, cyclic: bool) -> tuple[int, ...]:
+    """The widths that there are for a component."""
+    if body.largest > LARGE:
+        return LARGE_WIDTHS
+    if host_sees_device():
+        return LOOP_WIDTHS if cyclic else WIDTHS
+    return FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS
 
 
 def narrowest(scope: Scope, number: int, width: int) -> int:
@@ -394,7 +406,8 @@ def note_lanes(
     Lanes that no trip needs, as those of a smaller minibatch, do not count.
     """
     place, width = costs_of(scope)[0][number], block.width
-    if not block.component.cyclic or width < WIDE or place.body.work < HEAVY:
+    pays = width >= WIDE and place.body.work >= HEAVY and host_sees_device()
+    if not block.component.cyclic or not pays:
         return
     mine = scope.components_of(tiling.macro_of) == number
     lanes = layout.lane[mine] % width + tiling.batch[: len(mine)][mine]
@@ -406,5 +419,4 @@ def note_lanes(
 def settled_width(scope: Scope, number: int) -> int:
     """The width of a component that has no nodes in a graph, by its number."""
     place = costs_of(scope)[0][number]
-    widths = LARGE_WIDTHS if place.body.largest > LARGE else WIDTHS
-    return _settled.get(place, widths[0])
+    return _settled.get(place, _choice(place.body, cyclic=False)[0])

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.heap import give_back
 
 Array = Any
@@ -23,6 +24,7 @@ LARGE = 1 << 14  # numbers in an array
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
 RECENT = 4  # uses that keep their sets all the same, for they are wanted again
 MOST = 100 << 20  # numbers in all sets when new ones are made
+FAR = 8  # times as many are held on a device beside the host, where rooms are larger
 
 _clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
@@ -51,7 +53,7 @@ class Scratch:
         try:
             return self._free.pop()
         except IndexError:
-            _let_go(MOST - self._numbers)
+            _let_go(_here(MOST) - self._numbers)
             return [jax.device_put(np.zeros(s, np.float32)) for s in self.shapes]
 
     def take_back(self, arrays: list[Array]) -> None:
@@ -60,7 +62,7 @@ class Scratch:
             self._free.append(arrays)
             if len(self._free) > self._most:
                 self._most = len(self._free)
-                _let_go(HELD, RECENT)
+                _let_go(_here(HELD), RECENT)
 
     @property
     def held(self) -> int:
@@ -82,6 +84,11 @@ def scratch_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> Scratch:
         with _lock:
             found = _of_use.setdefault(use, Scratch(shapes()))
     return found
+
+
+def _here(numbers: int) -> int:
+    """How many may be held on the device that programs run on."""
+    return numbers if host_sees_device() else FAR * numbers
 
 
 def _let_go(limit: int, recent: int = 0) -> None:

@@ -26,6 +26,7 @@ import optax
 from jax import lax
 
 from dynetjax.engine.apart import Call, few_at_once
+from dynetjax.engine.device import platform
 from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
@@ -134,7 +135,7 @@ def apply_rows(
             (new, new_state),
         )
 
-    if room <= some or jax.default_backend() != "cpu":
+    if room <= some or platform() != "cpu":
         new_array, new_state = of_these(*gradient, (array, state))
     else:
         real = gradient.ids < len(array)
@@ -166,7 +167,7 @@ def if_accepted(
     ones after the new ones: XLA then copies all of a table and its state. On other
     devices a branch would stop the host until the norm is known.
     """
-    if jax.default_backend() == "cpu":
+    if platform() == "cpu":
         return lax.cond(step.accepted, changed, unchanged)
     return jax.tree.map(
         lambda a, b: jnp.where(step.accepted, a, b), changed(), unchanged()

@@ -13,7 +13,8 @@ from dynetjax.engine import apart as module
 from dynetjax.engine.apart import FEW, apart, caller, few_at_once
 from dynetjax.engine.compiling import options_for
 
-on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about a CPU")
+from .backends import on_cpu
+
 MARK = 'inlineable="false"'
 
 

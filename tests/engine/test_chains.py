@@ -11,6 +11,8 @@ from dynetjax.engine import fused
 from dynetjax.engine.compiling import shape_of
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
 SIZE = 37  # of no other array here
 
 
@@ -40,6 +42,7 @@ class Net:
         return width
 
 
+@on_cpu
 def test_one_lane_a_trip():
     net = Net()
     net.loss(9).value()
@@ -58,11 +61,22 @@ def test_more_lanes_once_there_are_more_chains():
     assert net.width() == wide
 
 
+@on_cpu
 def test_few_chains_have_one_lane_a_trip():
     """Trips of four lanes would be empty for the most part."""
     net = Net(SIZE + 2)
     net.loss(9, chains=3).value()
     assert net.width() == 1
+
+
+def test_a_device_beside_the_host_has_few_widths(far):
+    """To begin a trip there takes as long as very many lanes do."""
+    del far
+    net, seen = Net(SIZE + 3), set()
+    for chains in 1, 3, 12, 20, 90, 300:
+        net.loss(4, chains).value()
+        seen.add(net.width())
+    assert seen == {16, 256}
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")

@@ -4,16 +4,20 @@ import sys
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import dynetjax as dy
 from dynetjax.engine import compiling
 from dynetjax.engine.compiling import Compiled, compile_well_at_once
 from dynetjax.engine.stats import Spans
+
+from .backends import on_cpu
 
 
 def scaled(x, factor, held):
@@ -41,6 +45,7 @@ def run(program, x=0.5):
     np.testing.assert_array_equal(held, np.ones(4))
 
 
+@on_cpu
 class TestAHotProgram:
     def test_is_compiled_once_more(self, compiled):
         program = compiled()
@@ -172,7 +177,35 @@ class TestOptions:
         assert "xla_backend_optimization_level" in known
         assert known.items() <= compiling._QUICKLY.items()
         assert compiling.quick_options("gpu") == {}
+        assert "xla_gpu_graph_min_graph_size" in compiling._options_for("gpu", False)
 
+    @pytest.mark.parametrize("older", [False, True])
+    def test_no_graphs_where_they_end_the_process(self, monkeypatch, older):
+        if older:
+            monkeypatch.setattr(jax, "__version_info__", (0, 9, 2))
+        else:
+            device = SimpleNamespace(client=SimpleNamespace(platform_version="rocm 7"))
+            monkeypatch.setattr(jax, "local_devices", lambda: [device])
+        options = compiling._options_for.__wrapped__("gpu", False)
+        assert options == compiling._QUICKLY_ON_GPU
+
+    @pytest.mark.parametrize("deep", [False, True])
+    def test_branches_in_others_are_in_no_graph(self, monkeypatch, deep):
+        """XLA ends loops in loops too early in a graph of kernels."""
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+        def halved(times, x, held):
+            def step(t, x):
+                return lax.cond(x > 1, lambda: x / 2, lambda: x) if deep else x / 2
+
+            return lax.fori_loop(0, times, step, x), held + 1
+
+        program = Compiled(halved, "held")
+        assert program(3, 32.0, jnp.zeros(4))[0] == 4
+        in_graph = compiling._IN_ONE_GRAPH.items() <= program._options.items()
+        assert in_graph == (not deep)
+
+    @on_cpu
     def test_large_programs(self):
         """They have fusion emitters, where XLA lets one choose."""
         plain, large = [compiling.quick_options("cpu", large=x) for x in (False, True)]

@@ -1,5 +1,7 @@
 """Loops as one kernel: where XLA can, with the same values; and where it cannot."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,9 +11,10 @@ from jax import lax
 from dynetjax.engine import apart, kernels
 from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.kernels import loop, one_kernel
+from dynetjax.engine.kernels import branches_within, loop, one_kernel
 
-on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about a CPU")
+from .backends import on_cpu
+
 MARK = 'inlineable="false",xla_cpu_small_call="true"'
 SIZE, ROOM = 8, 16
 RANDOM = np.random.default_rng(0)
@@ -183,3 +186,29 @@ def test_is_an_ordinary_loop_if_xla_fails(monkeypatch):
 @on_cpu
 def test_there_can_be_kernels():
     assert can_be() == (apart.set_xla_metadata is not None)
+
+
+def branching(x):
+    return lax.cond(x > 0, jnp.sin, jnp.cos, x)
+
+
+def looping(x, step=jnp.sin):
+    return lax.fori_loop(0, jnp.int32(x), lambda t, x: step(x), x)
+
+
+@pytest.mark.parametrize(
+    ("run", "within"),
+    [
+        (jnp.sin, False),
+        (branching, False),
+        (looping, False),
+        (lambda x: branching(looping(x)), False),
+        (partial(looping, step=looping), True),
+        (partial(looping, step=jax.jit(looping)), True),
+        (partial(looping, step=branching), True),
+        (partial(looping, step=lambda x: jax.scipy.special.gammainc(x, x)), True),
+        (lambda x: lax.cond(x > 0, looping, jnp.cos, x), True),
+    ],
+)
+def test_branches_in_others(run, within):
+    assert branches_within(jax.make_jaxpr(run)(1.0).jaxpr) == within

@@ -159,6 +159,17 @@ def test_trees(found):
     assert found == [True] * 9
 
 
+def test_on_the_host_for_a_device_beside_it(found, far):
+    del far
+    net = Net()
+    settle(net, found)
+    for tree in trees(1, 9):
+        assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-5)
+    assert found == [True] * 9
+    (run,) = current_graph().state.parts
+    assert type(run.plan.written.tape) is np.ndarray
+
+
 def test_many_trees(found):
     """In one graph, of more nodes than a single sentence has."""
     net = Net()

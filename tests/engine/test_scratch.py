@@ -13,6 +13,8 @@ from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.fused import fused_backward
 from dynetjax.engine.run import Run
 
+from .backends import on_cpu
+
 CLASSES, SIZE = 20_000, 3
 
 
@@ -158,6 +160,7 @@ def test_a_program_that_failed_leaves_nothing_behind(uses, monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
+@on_cpu
 def test_arrays_are_held_until_others_are_used_more(uses):
     size = scratch.HELD // 8
     for n in range(6):
@@ -181,6 +184,7 @@ def test_what_is_in_use_is_held_however_large_it_is(uses, monkeypatch):
     assert held == [*recent]
 
 
+@on_cpu
 def test_what_was_not_used_for_longest_makes_way_for_new_arrays(uses, monkeypatch):
     """Those of another size are not there beside them."""
     monkeypatch.setattr(scratch, "MOST", 500)
@@ -189,6 +193,15 @@ def test_what_was_not_used_for_longest_makes_way_for_new_arrays(uses, monkeypatc
         use.take_back(use.lend())
     assert [use.held for use in several] == [200, 200, 0]
     several[2].take_back(several[2].lend())
+    assert [use.held for use in several] == [0, 200, 200]
+
+
+def test_a_device_beside_the_host_holds_more(uses, monkeypatch, far):
+    del far
+    monkeypatch.setattr(scratch, "MOST", 500 // scratch.FAR)
+    several = [scratch.scratch_for(n, lambda: [(200, 1)]) for n in range(3)]
+    for use in several:
+        use.take_back(use.lend())
     assert [use.held for use in several] == [0, 200, 200]
 
 
