@@ -7,6 +7,8 @@ import dynetjax as dy
 from dynetjax.engine import plan, schedule
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
 SIZE, TOPICS, STEPS = 5, 7, 9
 RNG = np.random.default_rng(6)
 
@@ -76,6 +78,7 @@ def some(rng, count):
     return [(rng.integers(TOPICS), rng.integers(2, STEPS)) for _ in range(count)]
 
 
+@on_cpu
 def test_one_for_each_lane(teller):
     """Lanes end one after the other, and none takes another's place."""
     teller.alike([[(k, STEPS - k) for k in (1, 0, 3, 2)]])
@@ -86,6 +89,7 @@ def test_one_for_each_lane(teller):
     assert set(held()) == {4}
 
 
+@on_cpu
 def test_several_in_turn(teller):
     """More chains than a trip has lanes, so that lanes have several each."""
     teller.gradients([some(RNG, 4)])
@@ -114,6 +118,7 @@ def test_read_once_each(teller):
     assert not held()
 
 
+@on_cpu
 def test_trips_that_become_narrower(teller, monkeypatch):
     """They hold the rows of the first lanes, which go on for longest."""
     monkeypatch.setattr(schedule, "HEAVY", 0)

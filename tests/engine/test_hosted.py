@@ -17,6 +17,10 @@ from dynetjax.engine.run import Run
 from dynetjax.engine.translate import NotTranslatedError, translated
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
+pytestmark = on_cpu
+
 X = np.array([0.5, -1.0, 2.0])
 
 

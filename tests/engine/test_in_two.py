@@ -12,6 +12,8 @@ import dynetjax as dy
 from dynetjax.engine import engine, plan, stats
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
 RANDOM = np.random.RandomState(7)
 TABLE, W, V = (RANDOM.uniform(-1, 1, shape) for shape in [(5, 3), (3, 3), (2, 3)])
 WORDS = [0, 3, 1, 3, 4, 0, 2, 1, 1, 4]
@@ -294,6 +296,7 @@ def test_going_back(reader, read):
     reader.check()
 
 
+@on_cpu
 def test_lengths_compile_nothing():
     """As many programs for a few sentences as for all."""
     pc = dy.ParameterCollection()

@@ -8,6 +8,8 @@ from dynetjax.engine import plan, schedule
 from dynetjax.engine.learning import GRADIENT_CHUNK, Learning, cotangents_kept
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
 SIZE, WORDS = 48, 9
 RNG = np.random.default_rng(14)
 
@@ -99,6 +101,7 @@ def sentences(lengths):
     return [RNG.integers(WORDS, size=n) for n in lengths]
 
 
+@on_cpu
 @pytest.mark.parametrize("lengths", [range(2, 34), [30, 25, 20, 9, 5], range(2, 14)])
 def test_lengths_that_differ(lengths):
     """Chunks take in lanes that are real, the last one fewer than it has room for."""
@@ -111,6 +114,7 @@ def test_lengths_that_differ(lengths):
     assert (np.diff(real) > 0).all()
 
 
+@on_cpu
 def test_several_chunks():
     pair = Pair()
     for _ in range(2):
@@ -134,6 +138,7 @@ def stages():
     return [tuple(map(int, stage)) for stage in several]
 
 
+@on_cpu
 def test_chains_that_end_one_after_the_other():
     pair = Pair()
     pair.check(sentences([20] * 16))
@@ -146,6 +151,7 @@ def test_chains_that_end_one_after_the_other():
         assert stages() == [(16, 0, wide), (8, wide, less), (4, less, least)]
 
 
+@on_cpu
 def test_full_to_the_end():
     """Chains of one length, with a program for those that are not."""
     pair = Pair()

@@ -14,6 +14,8 @@ from dynetjax.engine.rooms import (
 )
 from dynetjax.graph import current_graph
 
+from .backends import on_cpu
+
 
 @pytest.mark.parametrize("row_bytes", [4, 512, 40_000])
 def test_a_size_fits_and_is_not_much_too_large(row_bytes):
@@ -99,6 +101,7 @@ def test_components_that_compute_the_same_on_as_many_lanes_have_one_width():
     assert loops[0].block.width == loops[1].block.width
 
 
+@on_cpu
 def test_components_that_compute_the_same_in_other_places_have_their_own_widths():
     """A chain has trips of one lane, whatever branches beside it; in all models."""
     widths, compiled = [], []

@@ -8,6 +8,8 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import turned
 
+from .backends import on_cpu
+
 SIZE = 8
 WORDS = [3, 1, 2, 0, 2, 3, 1]
 
@@ -128,6 +130,7 @@ def test_the_cache_keeps_no_weight():
     assert len(turned._known) == before
 
 
+@on_cpu
 @pytest.mark.parametrize(("rows", "columns", "times"), [(512, 64, [1]), (64, 512, [])])
 def test_a_long_weight_beside_no_loop(turns, rows, columns, times):
     """What has more rows than columns is read faster as [in, out]."""
