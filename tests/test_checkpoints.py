@@ -6,6 +6,8 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import hosted
 
+from .backends import on_cpu
+
 START = np.array([0.5, -1.0, 2.0])
 
 
@@ -179,6 +181,7 @@ def test_many_trials_take_no_more_room(w, monkeypatch):
     assert used[1:] == used[:-1]
 
 
+@on_cpu
 def test_the_host_forgets_what_was_cut(w):
     x = grown(w, dy.inputVector(START), 1)
     x.value()

@@ -13,6 +13,8 @@ from dynetjax.expression import Expression
 from dynetjax.graph import free_last_graph
 from dynetjax.ops.registry import LOOKUP
 
+from .backends import on_cpu
+
 
 @pytest.fixture(autouse=True)
 def _fresh_graph():
@@ -57,6 +59,7 @@ class TestReading:
         x.npvalue()[:] = 9
         assert x.value() == [1, 2]
 
+    @on_cpu
     def test_another_row_of_what_was_read(self, monkeypatch):
         """It is there already, until the graph is computed anew."""
         xs = [dy.inputVector([k, 2, 1, 0, -1]) for k in range(4)]

@@ -13,7 +13,7 @@ from dynetjax.engine import apart as module
 from dynetjax.engine.apart import FEW, apart, caller, few_at_once
 from dynetjax.engine.compiling import options_for
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 MARK = 'inlineable="false"'
 

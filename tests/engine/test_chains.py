@@ -11,7 +11,7 @@ from dynetjax.engine import fused
 from dynetjax.engine.compiling import shape_of
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 SIZE = 37  # of no other array here
 
@@ -79,7 +79,7 @@ def test_a_device_beside_the_host_has_few_widths(far):
     assert seen == {16, 256}
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+@on_cpu
 @pytest.mark.parametrize("direction", ["fused_forward", "fused_backward"])
 def test_no_trip_copies_all_rows(monkeypatch, direction):
     texts, real = [], getattr(fused, direction)

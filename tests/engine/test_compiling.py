@@ -17,7 +17,7 @@ from dynetjax.engine import compiling
 from dynetjax.engine.compiling import Compiled, compile_well_at_once
 from dynetjax.engine.stats import Spans
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 
 def scaled(x, factor, held):

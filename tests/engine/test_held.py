@@ -7,7 +7,7 @@ import dynetjax as dy
 from dynetjax.engine import plan, schedule
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 SIZE, TOPICS, STEPS = 5, 7, 9
 RNG = np.random.default_rng(6)

@@ -17,7 +17,7 @@ from dynetjax.engine.run import Run
 from dynetjax.engine.translate import NotTranslatedError, translated
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 pytestmark = on_cpu
 

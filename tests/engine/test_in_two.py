@@ -12,7 +12,7 @@ import dynetjax as dy
 from dynetjax.engine import engine, plan, stats
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 RANDOM = np.random.RandomState(7)
 TABLE, W, V = (RANDOM.uniform(-1, 1, shape) for shape in [(5, 3), (3, 3), (2, 3)])

@@ -13,7 +13,7 @@ from dynetjax.engine.apart import can_be
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.kernels import branches_within, loop, one_kernel
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 MARK = 'inlineable="false",xla_cpu_small_call="true"'
 SIZE, ROOM = 8, 16

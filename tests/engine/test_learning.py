@@ -8,7 +8,7 @@ from dynetjax.engine import plan, schedule
 from dynetjax.engine.learning import GRADIENT_CHUNK, Learning, cotangents_kept
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 SIZE, WORDS = 48, 9
 RNG = np.random.default_rng(14)

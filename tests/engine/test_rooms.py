@@ -14,7 +14,7 @@ from dynetjax.engine.rooms import (
 )
 from dynetjax.graph import current_graph
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 
 @pytest.mark.parametrize("row_bytes", [4, 512, 40_000])

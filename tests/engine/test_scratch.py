@@ -13,7 +13,7 @@ from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.fused import fused_backward
 from dynetjax.engine.run import Run
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 CLASSES, SIZE = 20_000, 3
 
@@ -243,7 +243,7 @@ def test_a_dropped_graph_is_freed_at_once(uses):
     assert not runs
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+@on_cpu
 def test_each_lent_array_comes_back_in_its_own_place(monkeypatch):
     """Not in that of another result of its shape, for which XLA would copy all."""
     seen = []

@@ -8,7 +8,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import turned
 
-from .backends import on_cpu
+from ..backends import on_cpu
 
 SIZE = 8
 WORDS = [3, 1, 2, 0, 2, 3, 1]

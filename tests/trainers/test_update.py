@@ -11,6 +11,7 @@ from dynetjax.trainers.adam import adam
 from dynetjax.trainers.sparse import Gradient
 from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
 
+from ..backends import on_cpu
 from .rules import Adam, clip_factor
 
 RULE = adam(0.9, 0.999, 1e-8)
@@ -147,7 +148,7 @@ class TestRefused:
         return compiled_update.__wrapped__(RULE, small=small)
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="looks at XLA's CPU code")
+@on_cpu
 class TestMemory:
     """Nothing as large as a table is copied; one array of zeros is all."""
 

@@ -1,6 +1,0 @@
-"""Which machine tests are about."""
-
-import jax
-import pytest
-
-on_cpu = pytest.mark.skipif(jax.default_backend() != "cpu", reason="about a CPU")
