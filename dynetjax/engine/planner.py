@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.engine.body import wiring
-from dynetjax.engine.device import host_sees_device, put_on_host
+from dynetjax.engine.device import put_on_host
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import Fusion
 from dynetjax.engine.macros import MACROS
@@ -245,8 +245,6 @@ class Planner:
         if run is None or given is None:
             return None
         tape, found = run(given, self._facts)
-        if not host_sees_device():
-            tape = np.asarray(tape)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
         return Written(tiling, layout, writer, tape, fill_in)
 

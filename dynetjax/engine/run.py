@@ -187,8 +187,8 @@ class Run:
             if part.given
         ]
         assert self._tape is not None
-        if not host_sees_device():
-            self._tape = jax.device_put(self._tape)  # once for both directions
+        if not host_sees_device():  # once for both directions
+            self._tape = jax.device_put(np.asarray(self._tape))
         lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dynetjax as dy
-from dynetjax.engine import habits, plan, planner, planning, schedule
+from dynetjax.engine import device, habits, plan, planner, planning, schedule
 from dynetjax.engine.fused import Pools
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import tile
@@ -167,7 +167,8 @@ def test_on_the_host_for_a_device_beside_it(found, far):
         assert net.value(tree) == pytest.approx(net.expected(tree), rel=1e-5)
     assert found == [True] * 9
     (run,) = current_graph().state.parts
-    assert type(run.plan.written.tape) is np.ndarray
+    assert run.plan.written.tape.sharding.device_set == {device.host()}
+    assert run._tape is not run.plan.written.tape
 
 
 def test_many_trees(found):
