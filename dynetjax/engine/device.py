@@ -4,6 +4,7 @@ from functools import cache
 from typing import Any
 
 import jax
+from jax.sharding import SingleDeviceSharding
 
 
 def platform() -> str:
@@ -29,6 +30,6 @@ def host() -> Any:
         return None
 
 
-def put_on_host(array: Any) -> Any:
-    """An array for programs that run on the host."""
-    return jax.device_put(array, None if host_sees_device() else host())
+def on_host() -> SingleDeviceSharding | None:
+    """Where programs on the host have their arrays; None if all programs run there."""
+    return None if host_sees_device() else SingleDeviceSharding(host())

@@ -13,10 +13,11 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from dynetjax.engine.body import wiring
-from dynetjax.engine.device import put_on_host
+from dynetjax.engine.device import on_host
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import Fusion
 from dynetjax.engine.macros import MACROS
@@ -139,7 +140,7 @@ class Planner:
         self._numbers = np.zeros(0, np.int64)
         self._caps = self._find_caps()
         if self._caps is not None:
-            self._facts = put_on_host(self._all_facts(self._caps))
+            self._facts = jax.device_put(self._all_facts(self._caps), on_host())
             self._nothing = self._caps.macros - 1
         self.misfit = False
 

@@ -19,11 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import SingleDeviceSharding
 
 from dynetjax.engine.apart import can_be_told
 from dynetjax.engine.compiling import known_options, quick_options
-from dynetjax.engine.device import host, host_sees_device
+from dynetjax.engine.device import host, on_host
 from dynetjax.engine.kernels import one_kernel_of_cpu
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.slices import cut, put
@@ -119,8 +118,8 @@ def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
         return None
     options = quick_options("cpu") | known_options(_UNFUSED)
     made = partial(jax.jit, partial(_in_one_kernel, caps), compiler_options=options)
-    here = None if host_sees_device() else SingleDeviceSharding(host())
-    run = made(in_shardings=here, out_shardings=here) if here else made()
+    there = on_host()
+    run = made(in_shardings=there, out_shardings=there) if there else made()
     note_program(f"plans of graphs of up to {caps.nodes} nodes")
     facts, given, _ = (several.values() for several in slices_of(caps))
     sizes = [max(column.stop for column in several) for several in (given, facts)]

@@ -30,7 +30,8 @@ FAR_LOOP_WIDTHS, FAR_WIDTHS = (16, 256), (256,)  # on a device beside the host
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
 LARGE = 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
-FAR_TRIP_COST, FAR_TRIP = 256, 1 << 20  # on one beside the host; in numbers, at most
+FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have more
+FAR_NUMBERS = 1 << 20  # numbers than these
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow loops
@@ -353,7 +354,7 @@ def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
     one; and how much less a trip with one lane takes.
     """
     if not host_sees_device():
-        return min(FAR_TRIP_COST, FAR_TRIP // body.largest), PATIENCE, 0, 1
+        return min(FAR_TRIP_COST, FAR_NUMBERS // body.largest), PATIENCE, 0, 1
     if body.largest > LARGE:
         return 0, 0, 0, 1
     if not cyclic:

@@ -8,7 +8,7 @@ from dynetjax.engine import device, engine, planning, run, schedule, scratch
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in device, engine, planning, run, schedule, scratch:
+    for module in device, engine, run, schedule, scratch:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)
     planning.planning.cache_clear()
     yield
