@@ -12,6 +12,8 @@ from dynetjax import compilation_cache
 from dynetjax.compilation_cache import DAY, LOOKED, VARIABLE, keep_compilations
 from dynetjax.engine.stored import PREFIX
 
+from .backends import on_cpu
+
 PROGRAM = """\
 import dynetjax as dy
 dy.tanh(dy.inputVector([0.5, 1.5])).value()
@@ -69,7 +71,7 @@ def test_the_next_process_reads_them(tmp_path):
     assert run(tmp_path) == (0, compiled, folder)
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="kept on a CPU only")
+@on_cpu
 def test_a_training_in_two_processes(tmp_path):
     """The second one compiles nothing, and computes the same."""
     losses = run_program(TRAINING, tmp_path)[0]
