@@ -59,8 +59,11 @@ def element(graph: ComputationGraph, x: Expression, number: int) -> Expression:
 
 
 def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
-    """The sum of `terms`, which have the same dims but for trailing ones."""
-    if len(terms) == 1:
+    """The sum of `terms`, which have the same dims but for trailing ones.
+
+    Of one it is a sum, too: a graph with one loss runs the program of those with many.
+    """
+    if len(terms) == 1 and not terms[0].lanes:
         return terms[0]
     shape = terms[0].full_dim.shape
     return graph.add_sum(SUM_OP, tuple([lane(graph, x, shape) for x in terms]))
@@ -69,14 +72,14 @@ def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
 def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
     """The sum of the batch elements of `x`."""
     if x.lanes <= 1:
-        return x
+        return _sum(graph, [x])
     shape = x.full_dim.shape
     op = ELEMENTS_OP if x.lanes <= FAN_IN else PART_OP
     parts = []
     for start in range(0, x.lanes, FAN_IN):
         rows = list(range(start, min(start + FAN_IN, x.lanes)))
         parts.append(graph.add_rows(op, (x,) * len(rows), shape, rows, 1))
-    return _sum(graph, parts)
+    return _sum(graph, parts) if len(parts) > 1 else parts[0]
 
 
 def _misfit(name: str, dims: list[Dim]) -> DimError:
@@ -108,7 +111,7 @@ def esum(xs):
         [111.0, 222.0]
     """
     try:
-        if type(xs) is list and len(xs) > 1:
+        if type(xs) is list and xs:
             total = xs[0].graph.add_sum_of_like(SUM_OP, xs)
             if total is not None:
                 return total

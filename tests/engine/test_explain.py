@@ -53,7 +53,7 @@ class TestExplain:
         h = chain(3)
         h.value()
         (h * 2).value()
-        assert "nodes 5 to 5: 1 steps of 1, once on 1 lane" in describe(h.graph)
+        assert "nodes 6 to 6: 1 steps of 1, once on 1 lane" in describe(h.graph)
 
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)
@@ -68,7 +68,7 @@ class TestExplain:
 class TestStats:
     def test_work_and_waste(self):
         dy.reset_stats()
-        chain(5, lanes=3).value()
+        chain(5, size=8, lanes=3).value()  # a size that no other test has
         loop = next(w for label, w in dy.stats().work.items() if "tanh" in label)
         assert (loop.runs, loop.trips, loop.rows) == (1, 5, 15)
         assert loop.room % 5 == 0

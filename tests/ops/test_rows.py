@@ -93,6 +93,34 @@ def test_number_of_operands_is_data():
     assert (after.compilations, after.loads) == (before.compilations, before.loads)
 
 
+@pytest.mark.parametrize("across", [False, True])
+def test_sums_of_one(across):
+    """They run the program of others, in both directions."""
+    pc = dy.ParameterCollection()
+    weights = np.arange(1.0, 6.0 + across)  # a size that no other test has
+    w = pc.parameters_from_numpy(weights[None])
+
+    def run(count):
+        """The gradient of the sum of the squares of `w * x`."""
+        dy.renew_cg()
+        xs = np.sin(np.arange(float(count * len(weights)))).reshape(count, -1)
+        if across:
+            total = dy.sum_batches(dy.square(w * dy.inputTensor(xs.T, batched=True)))
+        else:
+            total = dy.esum([dy.square(w * dy.inputVector(x)) for x in xs])
+        w.scale_gradient(0)
+        total.backward()
+        products = xs @ weights
+        assert total.value() == pytest.approx(np.sum(products**2))
+        close(w.grad_as_array(), [2 * products @ xs])
+
+    for count in (3, 2, 3):
+        run(count)
+    before = dy.stats().programs
+    run(1)
+    assert dy.stats().programs == before
+
+
 def vector(*sizes):
     return [dy.inputVector([1.0] * n) for n in sizes]
 
