@@ -297,13 +297,14 @@ def _run_otherwise(
 def _divides(run: Run, graph: ComputationGraph, node: Expression) -> bool:
     """Whether a backward from a node takes the first run as it is, and goes on from it.
 
-    If that is small beside the graph, all is computed once more in one run.
+    If that is small beside most graphs, all is computed once more in one run.
     """
     if node.args[0] < run.stop:
         return False
-    if graph.changes != len(CHANGED) or not run.plan.scope.divides:
+    scope = run.plan.scope
+    if graph.changes != len(CHANGED) or not scope.divides:
         return False
-    return run.stop * MOST_TIMES >= len(graph.cells)
+    return scope.in_two.after(run.stop * MOST_TIMES >= len(graph.cells))
 
 
 def planned(

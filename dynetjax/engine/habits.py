@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 SURE = 2  # times that backward followed, before it is expected
 DOUBT = 16  # times more, after one that did not come
+FIRM = 32  # graphs one after the other for which another way were better, to take it
 NEW, OFTEN = 64, 4  # structures that are new, for one that was met before, at least
 
 
@@ -40,3 +41,18 @@ class Repeats:
     def are_rare(self) -> bool:
         """Whether to look for one is in vain."""
         return self.new >= NEW and self.met * OFTEN < self.new
+
+
+@dataclass(slots=True)
+class Way:
+    """Which of two ways graphs go. Each has programs of its own, so few change it."""
+
+    taken: bool | None = None
+    against: int = 0
+
+    def after(self, better: bool) -> bool:
+        """The way to go with a graph, where `better` is what is best for it alone."""
+        self.against = 0 if better == self.taken else self.against + 1
+        if self.taken is None or self.against >= FIRM:
+            self.taken, self.against = better, 0
+        return self.taken

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.habits import Habit
+from dynetjax.engine.habits import Habit, Way
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
@@ -61,7 +61,8 @@ class Scope:
             in them.
         trained: a backward has followed a forward.
         habit: whether it follows where a value was read.
-        divides: a backward from later nodes goes on through the run at hand.
+        divides: a backward from later nodes may go on through the run at hand, and
+            does `in_two`.
         fused: how often all components were made into one program.
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
@@ -86,6 +87,7 @@ class Scope:
         self.trained = False
         self.habit = Habit()
         self.divides = True
+        self.in_two = Way()
         self.tries = 0
         self.hoisted = 0
         self.fused = 0

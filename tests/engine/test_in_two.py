@@ -10,6 +10,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import engine, plan, stats
+from dynetjax.engine.habits import FIRM, Way
 from dynetjax.graph import current_graph
 
 from ..backends import on_cpu
@@ -96,7 +97,7 @@ class Reader:
 def reader():
     """The rules of its nodes are settled, and nothing is known of its habits."""
     for scope in chain(*plan._scopes.values()):
-        scope.divides = True
+        scope.divides, scope.in_two = True, Way()
     found = Reader()
     for _ in range(2):
         found.loss(found.states()).value()
@@ -210,6 +211,32 @@ def test_the_later_part_is_much_larger(reader):
     loss = dy.sum_elems(h)
     loss.backward()
     assert not in_two()
+
+
+def test_few_graphs_change_the_way(reader):
+    """For a graph that is unlike the others, nothing is compiled."""
+    v = reader.pc.add_parameters((2, 3))
+
+    def run(length):
+        """One step to read, and many more."""
+        dy.renew_cg()
+        h = dy.tanh(reader.w * reader.table[0])
+        (v * h).npvalue()
+        for _ in range(length):
+            h = dy.tanh(reader.w * h)
+        dy.squared_norm(h).backward()
+        return in_two()
+
+    for _ in range(3):
+        found = run(20)
+    assert not found
+    before = dy.stats().programs
+    assert not any(run(1) for _ in range(FIRM - 1))
+    assert not run(20)
+    assert dy.stats().programs == before
+    assert not any(run(1) for _ in range(FIRM - 1))
+    assert run(1)
+    assert run(20)
 
 
 def test_what_no_later_node_reads_has_no_part(reader):
