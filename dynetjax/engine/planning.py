@@ -373,8 +373,8 @@ def _trips(graph: _Graph, caps: Caps, placed: _Placed) -> tuple[Array, ...]:
         cost = chunks * (trip + width) * price
         least = total + trip * span
         alone = round(SCALE * LONE) * (least + graph.fact("turning", k))
-        most = SCALE * (2 * least + graph.fact("patience", k))
-        misfit = cost > lax.select(width == 1, alone, most)
+        most = lax.select(width == 1, alone, SCALE * 2 * least)
+        misfit = cost > most + SCALE * graph.fact("patience", k)
         misfit |= chunks * width > graph.fact("lanes", k)
         tape = _put(tape, graph.fact("start", k), chunks)
         return misfits | _int(misfit), begin, _put(trips, k, chunks), tape

@@ -34,7 +34,8 @@ FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have 
 FAR_NUMBERS = 1 << 20  # numbers than these
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
-LONE = 1.1  # times the cost before a width of 1 changes, which is for narrow loops
+LONE = 1.1  # instead of twice, for a width of 1, which is for narrow loops
+MORE = 128  # lanes that all graphs together lose before it changes: a few may be wide
 LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
 TURNED = 1400  # weights that are turned over while a lane is computed
 HEAVY = 1 << 18  # weights that a lane is multiplied with, for a loop of several widths
@@ -42,6 +43,7 @@ WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one
 UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
+_lost: dict["Place", float] = {}  # lanes, by a width of 1
 _uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -312,7 +314,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     add = np.add.reduce
     cost = add(chunks, axis=1) * (trip + width) * np.where(width == 1, lone, 1)
     least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
-    most = np.where(width == 1, LONE * (least + turning), 2 * least + patience)
+    most = np.where(width == 1, LONE * (least + turning), 2 * least) + patience
     unsettled = (cost > most) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
@@ -374,8 +376,12 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         cost[w] = cost[w] * lone if w == 1 else cost[w] + turning * (w <= TURN_WIDTH)
     best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(place, best)
-    most = (LONE if settled == 1 else 2) * cost[best] + patience * (settled > 1)
-    if settled not in cost or cost[settled] > most:
+    most = (LONE if settled == 1 else 2) * cost[best] + patience
+    lost, bearable = cost.get(settled, math.inf) - most, 0
+    if settled == 1 and patience:
+        lost = _lost[place] = _lost.get(place, 0) + max(0, lost)
+        bearable = MORE
+    if lost > bearable:
         settled = best
     _settled[place] = settled
     return settled
