@@ -164,7 +164,7 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
-            if not run.forward(keeping=True):
+            if not run.forward(keeping=True, ahead=node):
                 run = _run_otherwise(graph, state, [node], keeping=True)
         else:
             run = _keeping(run)
@@ -187,7 +187,7 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
-            later.forward(keeping=True)
+            later.forward(keeping=True, ahead=node)
         run.plan.scope.trained = True
         rest = [part for part in state.parts if part.stop > later.stop]
         state.parts, state.early = [run, later, *rest], None
