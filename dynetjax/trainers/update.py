@@ -72,7 +72,8 @@ class Update:
 
     Args:
         run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
-        small: it changes few numbers, and is not divided among threads.
+        small: it changes few numbers, and is not divided among threads; it is compiled
+            quickly at first.
         about: all else that it is traced from.
 
     Attributes:
@@ -104,7 +105,7 @@ class Update:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
         about = "update", dense, frozen_sizes, self._small, self._about
-        return Compiled(run, "targets", self._small, about, twice=False)
+        return Compiled(run, "targets", self._small, about, twice=self._small)
 
 
 @functools.lru_cache(maxsize=32)
