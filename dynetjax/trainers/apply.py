@@ -17,7 +17,6 @@ tests/trainers/test_update.py, which looks at the memory a compiled update needs
 
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -25,7 +24,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from dynetjax.engine.apart import Call, few_at_once
+from dynetjax.engine.apart import FEW, Call
 from dynetjax.engine.device import platform
 from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.ops.registry import Scaled
@@ -68,9 +67,12 @@ def apply_block(
 
     def changed():
         change, new_state = _change(rule, step, join(gradients), state, join(values))
-        parts = split(change, [value.shape for value in values])
-        moved = partial(_moved, step)
-        return [*chain(*few_at_once(call, moved, values, parts))], new_state
+        moved, first = [], 0
+        for k in range(0, len(values), FEW):
+            few = values[k : k + FEW]
+            moved += call(partial(_moved, step, first), few, change)
+            first += sum(value.size for value in few)
+        return moved, new_state
 
     def unchanged():  # values that came out as they are would be copied in any case
         return [jnp.where(step.accepted, 0.0, value) for value in values], state
@@ -78,9 +80,16 @@ def apply_block(
     return if_accepted(step, changed, unchanged)
 
 
-def _moved(step: Step, values: list[Any], changes: list[Any]) -> list[Any]:
-    several = zip(values, changes, strict=True)
-    return [(value + change) * step.kept for value, change in several]
+def _moved(step: Step, first: int, values: list[Any], change: Any) -> list[Any]:
+    """New values; theirs begins at `first` in the change of all.
+
+    It is cut up here, and not by the caller: of what is handed to a function that is
+    not inlined, XLA makes a copy.
+    """
+    end = first + sum(value.size for value in values)
+    parts = split(change[first:end], [value.shape for value in values])
+    several = zip(values, parts, strict=True)
+    return [(value + part) * step.kept for value, part in several]
 
 
 def apply_everywhere(
