@@ -105,7 +105,9 @@ class Update:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
         about = "update", dense, frozen_sizes, self._small, self._about
-        return Compiled(run, "targets", self._small, about, twice=self._small)
+        twice = self._small
+        # `large`, for it changes arrays in their place
+        return Compiled(run, "targets", self._small, about, twice=twice, large=True)
 
 
 @functools.lru_cache(maxsize=32)
