@@ -26,7 +26,8 @@ from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kin
 from dynetjax.ops.rules import CHANGED, Rule
 
 APART = 1_009  # sizes that stand for lengths
-EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged
+EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged; long ones need
+# one less, for hardly any program has two long lists of fixed sizes in one place
 PATIENCE = 256  # lists that all need less room, before there is less
 
 ZERO, MASK, FILL, MEAN = "zero", "mask", "fill", "mean"
@@ -270,7 +271,7 @@ class Place:
         self.longest = max(self.longest, length)
         if not self.room:
             self.seen.add(length)
-            if len(self.seen) <= EXACT_LENGTHS:
+            if len(self.seen) <= EXACT_LENGTHS - (min(self.seen) > FAN_IN):
                 return 0
         self.lists += 1
         needed = rounded(self.longest)

@@ -261,6 +261,15 @@ def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
     assert columns(4).shape == (SIZE, 16)  # room for nine
 
 
+def test_for_long_lists_two_lengths_are_enough(monkeypatch):
+    monkeypatch.setattr(ragged, "_places", {})
+    world = World(4)
+    rows = [world.row(k) for k in range(12)]
+    kinds = [dy.concatenate_cols(rows[:count]).rule.kind for count in (9, 9, 12)]
+    assert [kind.ragged for kind in kinds] == [(), (), (1,)]
+    assert kinds[-1].shape == (SIZE, 16)
+
+
 def test_room_grows_at_once_and_shrinks_with_patience(monkeypatch):
     monkeypatch.setattr(ragged, "PATIENCE", 5)
     place = ragged.Place(dy.concatenate.op, 1)
