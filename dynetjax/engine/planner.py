@@ -153,8 +153,7 @@ class Planner:
         columns = max(len(order) + 1, len(fusion.places.data))
         for macros, most in CAPS:
             if columns <= macros and slots <= most and fusion.size <= LARGEST_TAPE:
-                caps = Caps(NODES[0], macros, most, fusion.size)
-                return None if planning(caps) is None else caps
+                return Caps(NODES[0], macros, most, fusion.size)
         return None
 
     def _all_facts(self, caps: Caps) -> np.ndarray:
@@ -227,6 +226,11 @@ class Planner:
         """Begin to lay out a graph; None if it does not fit."""
         if self._caps is None:
             return None
+        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
+        run = planning(caps)
+        if run is None:
+            self._caps = None
+            return None
         if len(self._counts) < len(MACROS):
             self._number()
         macro_of = np.array(structure.macros, np.int64)
@@ -240,10 +244,8 @@ class Planner:
         tiling = tiling_of(structure, macro_of, counts, read).of(cells)
         layout = Schedule([], _NO_ROWS, {}, _NO_ROWS, self._room)
         writer = TapeWriter(tiling, layout, {}, draws)
-        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
         given = self._given(caps, tiling, numbers, writer)
-        run = planning(caps)
-        if run is None or given is None:
+        if given is None:
             return None
         tape, found = run(given, self._facts)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)

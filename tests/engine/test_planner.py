@@ -368,6 +368,20 @@ def test_another_size(found):
     assert found == [True] * 4
 
 
+def test_only_what_graphs_need_is_compiled(found, monkeypatch):
+    """Not the program for smaller ones, besides."""
+    asked, real = set(), planner.planning
+
+    def noted(caps):
+        asked.add(caps.nodes)
+        return real(caps)
+
+    monkeypatch.setattr(planner, "planning", noted)
+    net, large = Net(), [some_tree(random.Random(k), 300) for k in range(4)]
+    settle_for(found, lambda: [net.value(tree) for tree in large])
+    assert asked == {planner.NODES[1]}
+
+
 def test_what_xla_does_badly_is_left(found, monkeypatch):
     monkeypatch.setattr(planner, "planning", lambda caps: None)
     net = Net()
