@@ -7,7 +7,7 @@ kernels are all small is compiled without the former, and its parts are function
 are not inlined: each is one kernel for its caller, and has few that are ready at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -63,9 +63,6 @@ def caller(small: bool) -> Call:
     return apart if small else together
 
 
-def few_at_once(call: Call, fn: Callable[..., Any], *lists: list[Any]) -> list[Any]:
-    """What `fn` returns for a few members of the lists after the other, by `call`."""
-    return [
-        call(fn, *[several[k : k + FEW] for several in lists])
-        for k in range(0, len(lists[0]), FEW)
-    ]
+def few_at_once(several: list[Any]) -> Iterator[list[Any]]:
+    """The members of a list, as few at once as one function is to have kernels for."""
+    return (several[k : k + FEW] for k in range(0, len(several), FEW))

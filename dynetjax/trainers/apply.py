@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from dynetjax.engine.apart import FEW, Call
+from dynetjax.engine.apart import Call, few_at_once
 from dynetjax.engine.device import platform
 from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.ops.registry import Scaled
@@ -68,8 +68,7 @@ def apply_block(
     def changed():
         change, new_state = _change(rule, step, join(gradients), state, join(values))
         moved, first = [], 0
-        for k in range(0, len(values), FEW):
-            few = values[k : k + FEW]
+        for few in few_at_once(values):
             moved += call(partial(_moved, step, first), few, change)
             first += sum(value.size for value in few)
         return moved, new_state

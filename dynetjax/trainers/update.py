@@ -104,10 +104,10 @@ class Update:
     ) -> Compiled:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
-        about = "update", dense, frozen_sizes, self._small, self._about
-        twice = self._small
+        small = self._small
+        about = "update", dense, frozen_sizes, small, self._about
         # `large`, for it changes arrays in their place
-        return Compiled(run, "targets", self._small, about, twice=twice, large=True)
+        return Compiled(run, "targets", small, about, twice=small, large=True)
 
 
 @functools.lru_cache(maxsize=32)
@@ -186,8 +186,8 @@ def _add_up(call: Call, gradients: list[Gradient], sizes: Sequence[int]) -> list
 
 
 def _norm(call: Call, gradients: list[list[Any]]) -> jax.Array:
-    several = [g for group in gradients for g in group]
-    return jnp.sqrt(sum(few_at_once(call, _squares, several), jnp.float32(0)))
+    several = few_at_once([g for group in gradients for g in group])
+    return jnp.sqrt(sum([call(_squares, few) for few in several], jnp.float32(0)))
 
 
 def _squares(gradients: list[Any]) -> jax.Array:
