@@ -226,11 +226,6 @@ class Planner:
         """Begin to lay out a graph; None if it does not fit."""
         if self._caps is None:
             return None
-        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
-        run = planning(caps)
-        if run is None:
-            self._caps = None
-            return None
         if len(self._counts) < len(MACROS):
             self._number()
         macro_of = np.array(structure.macros, np.int64)
@@ -244,8 +239,13 @@ class Planner:
         tiling = tiling_of(structure, macro_of, counts, read).of(cells)
         layout = Schedule([], _NO_ROWS, {}, _NO_ROWS, self._room)
         writer = TapeWriter(tiling, layout, {}, draws)
+        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
         given = self._given(caps, tiling, numbers, writer)
         if given is None:
+            return None
+        run = planning(caps)
+        if run is None:
+            self._caps = None
             return None
         tape, found = run(given, self._facts)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
