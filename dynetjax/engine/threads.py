@@ -16,6 +16,9 @@ from typing import Any
 
 WORKERS = "tf_XLAEigen"  # what XLA calls those that run kernels
 LOOKS = 6000  # of a sixth of a microsecond, before it is better to sleep
+ASLEEP = 64  # waits, after one for which that was too short
+
+_asleep = 0  # of the next waits, those that are slept through
 
 
 @cache
@@ -39,13 +42,19 @@ def stay_awake_for(array: Any) -> None:
     """Look for a while whether an array is there, if there is a core to spare.
 
     To fall asleep and be woken up takes about as long as a small program runs: from 30
-    to 80 microseconds on a virtual machine.
+    to 80 microseconds on a virtual machine. But where other processes take the cores,
+    who looks takes what is left from the threads that compute; so where that was in
+    vain, the next waits are slept through.
     """
-    if _has_spare_core():
+    global _asleep
+    if _asleep:
+        _asleep -= 1
+    elif _has_spare_core():
         is_ready = array.is_ready
         for _ in range(LOOKS):
             if is_ready():
                 return
+        _asleep = ASLEEP
 
 
 @cache

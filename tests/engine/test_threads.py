@@ -73,9 +73,21 @@ class Late:
 def test_small_arrays_are_waited_for_awake(monkeypatch, cores, at, looks):
     """For a while, and where XLA has a core of its own."""
     monkeypatch.setattr(module, "_has_spare_core", lambda: cores > 1)
+    monkeypatch.setattr(module, "_asleep", 0)
     late = Late(at)
     module.stay_awake_for(late)
     assert late.looks == looks
+
+
+def test_waits_after_one_in_vain_are_slept_through(monkeypatch):
+    """Other processes may have the core that was to spare."""
+    monkeypatch.setattr(module, "_has_spare_core", lambda: True)
+    monkeypatch.setattr(module, "_asleep", 0)
+    waits = [Late(10**6)] + [Late(3) for _ in range(module.ASLEEP + 1)]
+    for late in waits:
+        module.stay_awake_for(late)
+    looks = [late.looks for late in waits]
+    assert looks == [module.LOOKS] + [0] * module.ASLEEP + [3]
 
 
 @pytest.mark.parametrize(("size", "awake"), [(7, 1), (70_000, 0)])
