@@ -89,7 +89,8 @@ def test_shared_parameters():
 
 def test_a_forked_process_computes_nothing(monkeypatch):
     """It raises, where JAX would wait for ever."""
-    engine = dy._Engine(dy._mask_seed, dy._check_pending, bool)
+    about = dy._check_pending, bool, dy._prepare_update
+    engine = dy._Engine(dy._mask_seed, *about)
     dy.renew_cg()
     x = dy.zeros(2)
     try:

@@ -206,12 +206,18 @@ class Compiled:
         """Whether it was never run."""
         return not self._born
 
-    def compile(self, *shapes: Any) -> None:
+    def compile(
+        self, *shapes: Any, meanwhile: Callable[[], None] | None = None
+    ) -> None:
         """Compile it for arguments of these shapes, before they are there; or load it.
 
-        What comes of it is kept with the function.
+        What comes of it is kept with the function. It is traced here, and compiled in a
+        thread where there is something to do `meanwhile`.
         """
         with _compiling():
+            if meanwhile is not None:
+                self.prepare(*shapes)
+                meanwhile()
             self._make_ready(shapes)
 
     def _make_ready(self, shapes: Any) -> None:

@@ -165,23 +165,9 @@ class _Way:
 
     def touched(self, last: int) -> Iterable[tuple[int, np.ndarray, Array]]:
         """See `Backward`; `last` is the index of its node."""
-        run = self.run
         for step, values in self.sources:
-            macro = step.wires.macros[0]
-            if MACROS[macro].form != LOOKUP:
-                continue
-            table = MACROS[macro].kinds[0]
-            lanes = run.tapes.lanes(macro)
-            ids = np.full(step.program.lanes, table.shape[0], np.int32)
-            found = run.tapes.row_ids(macro)
-            cells = run.tiling.cells
-            if cells[int(lanes.nodes[-1])].index <= last:
-                ids[lanes.at] = found
-            else:
-                indices = [cells[n].index for n in lanes.nodes.tolist()]
-                reached = lanes.spread(np.array(indices) <= last)
-                ids[lanes.at[reached]] = found[reached]
-            yield table.id, ids, values
+            if MACROS[step.wires.macros[0]].form == LOOKUP:
+                yield *_looked_up(self.run, step, last), values
 
     def seeds(self, origin: Run) -> Iterable[tuple[int, Seed]]:
         """What it found for rows that were read of an earlier run."""
@@ -196,6 +182,31 @@ class _Way:
                 beyond = origin.plan.layout.room[pool]
                 lanes = step.program.lanes
                 yield pool, Seed(run.in_lanes(macro, first, lanes, beyond), values)
+
+
+def will_touch(run: Run, last: int) -> Iterable[tuple[int, np.ndarray]]:
+    """What `Backward.touched` will be, but for gradients, which are not there yet."""
+    for step in run.plan.steps:
+        is_lookup = MACROS[step.wires.macros[0]].form == LOOKUP
+        if is_lookup and run.plan.fusion.parts[step.part].learns:
+            yield _looked_up(run, step, last)
+
+
+def _looked_up(run: Run, step: Step, last: int) -> tuple[int, np.ndarray]:
+    """The table that a step reads, by its kind id, and of each lane the row id."""
+    macro = step.wires.macros[0]
+    table = MACROS[macro].kinds[0]
+    lanes = run.tapes.lanes(macro)
+    ids = np.full(step.program.lanes, table.shape[0], np.int32)
+    found = run.tapes.row_ids(macro)
+    cells = run.tiling.cells
+    if cells[int(lanes.nodes[-1])].index <= last:
+        ids[lanes.at] = found
+    else:
+        indices = [cells[n].index for n in lanes.nodes.tolist()]
+        reached = lanes.spread(np.array(indices) <= last)
+        ids[lanes.at[reached]] = found[reached]
+    return table.id, ids
 
 
 @jax.jit

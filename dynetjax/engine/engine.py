@@ -7,9 +7,9 @@ import numpy as np
 
 from dynetjax.engine.archive import archive
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.differentiate import Backward
+from dynetjax.engine.differentiate import Backward, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
-from dynetjax.engine.gradients import accumulate, parameters_of
+from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.memory import memory_of
@@ -22,6 +22,7 @@ from dynetjax.engine.uniforms import add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
+from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
 from dynetjax.ops.rules import CHANGED
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
@@ -35,6 +36,8 @@ class Engine:
         draw_seed: gives the seed of the random nodes of one evaluation of a graph.
         before_read: called before numbers are handed to the user; may raise.
         is_training: whether backward is to be expected of a program that is new.
+        prepare_update: called before the first backward of a program: of the parameters
+            and tables that it reaches, and the rows of each table, which come in parts.
     """
 
     def __init__(
@@ -42,10 +45,12 @@ class Engine:
         draw_seed: Callable[[], int],
         before_read: Callable[[], None],
         is_training: Callable[[], bool],
+        prepare_update: Callable[[set[Storage], dict[Storage, list[np.ndarray]]], None],
     ):
         self._draw_seed = draw_seed
         self._before_read = before_read
         self._is_training = is_training
+        self._prepare_update = prepare_update
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -168,7 +173,7 @@ class Engine:
                 run = _run_otherwise(graph, state, [node], keeping=True)
         else:
             run = _keeping(run)
-        run.plan.scope.trained = True
+        self._expect_update(run, node)
         run.plan.scope.habit.followed()
         state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
         count(graphs=1)
@@ -188,11 +193,30 @@ class Engine:
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
             later.forward(keeping=True, ahead=node)
-        run.plan.scope.trained = True
+        self._expect_update(later, node)
         rest = [part for part in state.parts if part.stop > later.stop]
         state.parts, state.early = [run, later, *rest], None
         count(graphs=2)
         return _send_back(later, node, full=False)
+
+    def _expect_update(self, run: Run, node: Expression) -> None:
+        """Note that this program is one that is trained.
+
+        The first time, have the update compiled while the backward before it still is.
+        """
+        parts = [run] if run.origin is None else [run, run.origin]
+        scope = parts[-1].plan.scope
+        if scope.trained:
+            return
+        reached: set[Kind] = set()
+        touched: dict[Storage, list[np.ndarray]] = {}
+        for part in parts:
+            reached |= reached_from(node, part.tiling)
+            for table, rows in will_touch(part, node.index):
+                touched.setdefault(OWNERS[KINDS[table].source], []).append(rows)
+        storages = {OWNERS[kind.source] for kind in reached}
+        self._prepare_update(storages | touched.keys(), touched)
+        scope.trained = True
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""

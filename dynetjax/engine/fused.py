@@ -5,7 +5,7 @@ program serves every graph of the scope and size class. Only a scope that keeps 
 runs its components one by one, until it has settled.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from itertools import chain, islice
@@ -130,9 +130,14 @@ class Fusion:
         self.turned = tuple(n for n in sorted(turned) if KINDS[kinds[n]].is_parameter)
 
     def forward(
-        self, keeping: bool, uniforms: list[Array], given: list[Array], tape: Array
+        self,
+        keeping: bool,
+        uniforms: list[Array],
+        given: list[Array],
+        tape: Array,
+        meanwhile: Callable[[], None] | None = None,
     ) -> "Pools":
-        """Run `fused_forward` of its parts.
+        """Run `fused_forward` of its parts; and `meanwhile`, while that is compiled.
 
         Where no backward is to be expected, weights stay as they are for a while, and
         are turned over once for all runs; but no program is made for that alone.
@@ -147,7 +152,9 @@ class Fusion:
         args = uniforms, turned, given, tape
         if run.is_new:  # what compiling takes is free again before arrays are made
             shapes = [*map(_of_floats, scratch.shapes)]
-            run.compile(*jax.tree.map(shape_of, args), shapes)
+            run.compile(*jax.tree.map(shape_of, args), shapes, meanwhile=meanwhile)
+        elif meanwhile is not None:
+            meanwhile()
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 

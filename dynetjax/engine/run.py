@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -119,9 +119,7 @@ class Run:
             self._write()
         with phase("run"):
             if fused:
-                if ahead is not None and fusion.runs == HOT + 1:
-                    self._prepare_backward(fusion, ahead)
-                self._forward_fused(fusion)
+                self._forward_fused(fusion, ahead)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
         free_last_graph()  # while the device is at work
@@ -177,7 +175,7 @@ class Run:
         uniforms = self.uniforms.several(fusion.uniforms)
         fusion.prepare_backward(pool, uniforms, self._tape)
 
-    def _forward_fused(self, fusion: Fusion) -> None:
+    def _forward_fused(self, fusion: Fusion, ahead: Expression | None) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
         given = [
             self._given[k]
@@ -189,7 +187,11 @@ class Run:
         assert self._tape is not None
         if not host_sees_device():  # once for both directions
             self._tape = jax.device_put(np.asarray(self._tape))
-        lent = self.lent = fusion.forward(self.keeping, uniforms, given, self._tape)
+        meanwhile = None
+        if ahead is not None and fusion.runs == HOT + 1:
+            meanwhile = partial(self._prepare_backward, fusion, ahead)
+        about = uniforms, given, self._tape
+        lent = self.lent = fusion.forward(self.keeping, *about, meanwhile)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed

@@ -336,9 +336,16 @@ class TableStorage:
         """Ids of the rows with a gradient of their own, in order, each once."""
         if self._touched is None:
             rows = [part.rows for part in self._parts] or [np.zeros(0, np.int32)]
-            ids = np.unique(np.concatenate(rows))
-            self._touched = ids[ids < self.shape[0]]
+            self._touched = self._distinct(rows)
         return self._touched
+
+    def _distinct(self, parts: list[np.ndarray]) -> np.ndarray:
+        ids = np.unique(np.concatenate(parts))
+        return ids[ids < self.shape[0]]
+
+    def capacity_of(self, parts: list[np.ndarray]) -> int:
+        """What `row_capacity` will be once these rows were noted, and no others."""
+        return capacity_for(len(self._distinct(parts)))
 
     def row_capacity(self) -> int:
         """A number of rows, one of a few sizes, that `row_gradient` has room in."""

@@ -10,6 +10,7 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
-from dynetjax.trainers.gather import Gatherer, with_gradient
+from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.members import SMALL, Census, Members
 from dynetjax.trainers.on_file import OnFile
@@ -170,6 +171,32 @@ class Trainer(OnFile):
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._updates += 1
 
+    def _prepare(self, touched: dict[Any, list[np.ndarray]]) -> None:
+        """Compile the first update before the gradients are there that it will take.
+
+        Where it is not clear what will be updated how, nothing is done. For `touched`
+        see `prepare_update`.
+        """
+        members = self._census.members()
+        if self._updates or not self._is_plain(members):
+            return
+        dense = (False,) * len(members.tables)
+        self._compiled(small=_is_small(members, dense)).compile(
+            knobs(self._learning_rate, self._threshold, 1),
+            [[s.values for s in block] for block in members.blocks],
+            self._states.targets(members),
+            to_come(members, touched),
+            dense,
+        )
+
+    def _is_plain(self, members: Members) -> bool:
+        """Whether an update is that of most programs, and finds no gradient so far."""
+        sparse = self.sparse_updates_enabled or not members.tables
+        everybody = not (members.frozen or members.frozen_tables)
+        fresh = not any(s.has_gradient for s in self._storages())
+        decays = self._collection.get_weight_decay() > 0
+        return sparse and everybody and fresh and not (decays or self._lazy_correct)
+
     def _start_to_decay(self, tables: list[TableStorage]) -> float:
         """How much of every weight this update takes away."""
         decay = self._collection.get_weight_decay()
@@ -303,6 +330,17 @@ _trainers: weakref.WeakSet[Trainer] = weakref.WeakSet()
 def is_there_a_trainer() -> bool:
     """Whether somebody has one."""
     return bool(_trainers)
+
+
+def prepare_update(storages: set[Any], touched: dict[Any, list[np.ndarray]]) -> None:
+    """Have the trainer that will change `storages` compile its first update.
+
+    Not if there are several. Of each table, `touched` has the rows, in parts.
+    """
+    trainers = [t for t in _trainers if not storages.isdisjoint(t._storages())]
+    if len(trainers) == 1:
+        with suppress(Exception):  # which is raised by the update
+            trainers[0]._prepare(touched)
 
 
 # Those with an update that was not looked at, by id; a weak set is slow to ask.

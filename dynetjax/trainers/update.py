@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from dynetjax.engine.apart import Call, caller, few_at_once
-from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -93,11 +93,32 @@ class Update:
         dense: tuple[bool, ...],
         frozen_sizes: tuple[int, ...],
     ) -> tuple[Targets, list[list[Any]], Any]:
+        program = self._program_for(gradients, dense, frozen_sizes)
+        return program(numbers, values, targets, gradients)
+
+    def compile(
+        self,
+        numbers: np.ndarray,
+        values: list[list[Any]],
+        targets: Targets,
+        gradients: Gradients,
+        dense: tuple[bool, ...],
+    ) -> None:
+        """Compile what such a call needs; of `gradients` there are only the shapes."""
+        shapes = jax.tree.map(shape_of, (numbers, values, targets))
+        self._program_for(gradients, dense, ()).compile(*shapes, gradients)
+
+    def _program_for(
+        self,
+        gradients: Gradients,
+        dense: tuple[bool, ...],
+        frozen_sizes: tuple[int, ...],
+    ) -> Compiled:
         key = (dense, frozen_sizes, *[len(g.rows) for g in gradients.tables])
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.program(dense, frozen_sizes)
-        return program(numbers, values, targets, gradients)
+        return program
 
     def program(
         self, dense: tuple[bool, ...], frozen_sizes: tuple[int, ...]

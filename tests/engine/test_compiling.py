@@ -148,9 +148,30 @@ class TestAPreparedProgram:
             program.prepare(*(self.shapes(of) if of == 7 else [of]))
             run(program)
 
+    def test_is_compiled_while_there_is_something_to_do(self):
+        """In a thread, when it was traced here; what there is to do is done here."""
+        threads, order = [], []
+
+        def noted(x, factor, held):
+            threads.append(threading.current_thread())
+            order.append("traced")
+            return scaled(x, factor, held)
+
+        def meanwhile():
+            threads.append(threading.current_thread())
+            order.append("meanwhile")
+
+        program, before = Compiled(noted, "held"), made()
+        program.compile(*self.shapes(), meanwhile=meanwhile)
+        assert made() == before + 1
+        run(program)
+        assert made() == before + 1
+        assert order == ["traced", "meanwhile"]
+        assert set(threads) == {threading.current_thread()}
+
     @pytest.mark.parametrize("trained", [True, False])
-    def test_is_that_of_a_backward_to_come(self, trained, monkeypatch):
-        """Where there is a trainer, and the first time only."""
+    def test_are_both_directions_where_there_is_a_trainer(self, trained, monkeypatch):
+        """The first time only."""
         prepared, prepare = [], Compiled.prepare
 
         def note(program, *shapes):
@@ -167,7 +188,7 @@ class TestAPreparedProgram:
             loss = dy.squared_norm(W * dy.inputVector(range(4 + trained)))
             loss.value()
             loss.backward()
-            assert len(prepared) == (trainer is not None)
+            assert len(prepared) == (0 if trainer is None else 2)
 
 
 class TestOptions:

@@ -213,9 +213,9 @@ def test_a_program_is_compiled_before_its_arrays_are_made(uses, monkeypatch):
         events.append(f"lend {len(use.shapes)}")
         return lend(use)
 
-    def noted_compile(program, *shapes):
+    def noted_compile(program, *shapes, **about):
         events.append(f"compile {len(shapes[-1])}")
-        compile_it(program, *shapes)
+        compile_it(program, *shapes, **about)
 
     monkeypatch.setattr(scratch.Scratch, "lend", noted_lend)
     monkeypatch.setattr(Compiled, "compile", noted_compile)
