@@ -73,13 +73,13 @@ _SAME = "copy", "stop_gradient"
 _CONVERT = "convert_element_type"
 _RESHAPES = "expand_dims", "reshape", "squeeze"
 _VIEWS = "broadcast_in_dim", "dynamic_slice", "slice", "transpose"
-_REDUCTIONS = {
-    "reduce_and": "all",
-    "reduce_max": "max",
-    "reduce_min": "min",
-    "reduce_or": "any",
-    "reduce_prod": "prod",
-    "reduce_sum": "sum",
+_REDUCTIONS = {  # methods of arrays come to the same, by way of Python
+    "reduce_and": "logical_and",
+    "reduce_max": "maximum",
+    "reduce_min": "minimum",
+    "reduce_or": "logical_or",
+    "reduce_prod": "multiply",
+    "reduce_sum": "add",
 }
 _CALLS = "jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"
 
@@ -218,8 +218,6 @@ class _Writer:
             return operands
         if kind == "iota":
             return [self.constant(_iota(about))]
-        if kind == "broadcast_in_dim" and operands[0] in self.constants:
-            return [self.constant(_broadcast(self.constants[operands[0]], about))]
         if kind in _RESHAPES:
             return [self._reshape(operands[0], result)]
         floats = all(np.issubdtype(aval.dtype, np.floating) for aval in avals)
@@ -269,6 +267,11 @@ class _Writer:
     def _line(
         self, result, template: str, operands: list[str], base: str, into: str = ""
     ) -> str:
+        """The name of what `template` makes of operands; of constants, a constant."""
+        if all(x in self.constants for x in operands):
+            with np.errstate(all="ignore"):
+                value = eval(template.format(*operands), self.scope)
+            return self.constant(np.array(value))
         name = f"v{len(self.lines)}"
         self.lines.append(_Line(name, template, into, operands, base))
         self._avals[name] = result.shape, result.dtype
@@ -290,7 +293,7 @@ def _elementwise_templates(kind: str, count: int) -> tuple[str, str]:
 def _template(kind: str, about, avals, result) -> str:
     """What computes the result of a primitive, with places for the operands."""
     if kind in _REDUCTIONS:
-        return f"{{}}.{_REDUCTIONS[kind]}({tuple(about['axes'])})"
+        return f"np.{_REDUCTIONS[kind]}.reduce({{}}, {tuple(about['axes'])})"
     write = _WRITERS.get(kind)
     if write is None:
         raise NotTranslatedError(kind)
