@@ -50,7 +50,7 @@ class Backward:
     def _go_on(self, origin: Run, back: "_Way", unused: np.ndarray) -> None:
         """Through the run whose rows were read."""
         self.reached |= reached_from(self.node, origin.tiling)
-        seeds = [*back.seeds(origin)]
+        seeds = back.seeds(origin)
         if not seeds:
             return
         tiling = self.run.tiling
@@ -169,19 +169,35 @@ class _Way:
             if MACROS[step.wires.macros[0]].form == LOOKUP:
                 yield *_looked_up(self.run, step, last), values
 
-    def seeds(self, origin: Run) -> Iterable[tuple[int, Seed]]:
+    def seeds(self, origin: Run) -> Seeds:
         """What it found for rows that were read of an earlier run."""
-        run = self.run
-        for step, values in self.sources:
-            macro = step.wires.macros[0]
-            if MACROS[macro].form != IMPORT:
-                continue
-            numbers = run.imported(macro)
-            if origin.macro(numbers[0]) in origin.plan.differentiable:
-                pool, first = origin.places(numbers)
-                beyond = origin.plan.layout.room[pool]
-                lanes = step.program.lanes
-                yield pool, Seed(run.in_lanes(macro, first, lanes, beyond), values)
+        return [
+            (pool, Seed(rows, values))
+            for step, values in self.sources
+            for pool, rows in _imported(self.run, step, origin)
+        ]
+
+
+def will_sow(run: Run, origin: Run) -> Seeds:
+    """What a backward of `run` will find for rows of `origin`; zeros, as they stand."""
+    return [
+        (pool, Seed(rows, np.zeros((len(rows), *MACROS[pool].shape), np.float32)))
+        for step in run.plan.steps
+        if run.plan.fusion.parts[step.part].learns
+        for pool, rows in _imported(run, step, origin)
+    ]
+
+
+def _imported(run: Run, step: Step, origin: Run) -> Iterable[tuple[int, Array]]:
+    """The pool and the rows of `origin` that a step reads, if it does."""
+    macro = step.wires.macros[0]
+    if MACROS[macro].form != IMPORT:
+        return
+    numbers = run.imported(macro)
+    if origin.macro(numbers[0]) in origin.plan.differentiable:
+        pool, first = origin.places(numbers)
+        beyond = origin.plan.layout.room[pool]
+        yield pool, run.in_lanes(macro, first, step.program.lanes, beyond)
 
 
 def will_touch(run: Run, last: int) -> Iterable[tuple[int, np.ndarray]]:

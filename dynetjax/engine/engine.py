@@ -7,7 +7,7 @@ import numpy as np
 
 from dynetjax.engine.archive import archive
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.differentiate import Backward, will_touch
+from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
@@ -86,6 +86,7 @@ class Engine:
         if state.parts:
             self._compute_more(graph, state, asked)
             return
+        state.first = asked, len(graph.nodes)
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
@@ -161,11 +162,15 @@ class Engine:
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if isinstance(run, Run) and not full and _divides(run, graph, node):
-            return self._in_two(graph, state, run, node)
+            return self._in_two(graph, state, node)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
             if graph.changes != len(CHANGED):  # all is computed again in any case
                 state.forget()
                 _settle(graph, state, [node])
+                first = None if full else _first(graph, state)
+                if first is not None and _divides(first, graph, node):
+                    state.parts = [_keeping(first)]
+                    return self._in_two(graph, state, node)
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
@@ -183,31 +188,36 @@ class Engine:
         return _send_back(run, node, full)
 
     def _in_two(
-        self, graph: ComputationGraph, state: State, run: Run, node: Expression
+        self, graph: ComputationGraph, state: State, node: Expression
     ) -> Backward:
         """Backward through a run of what came after the first one, and that one."""
-        run = _keeping(run)
+        first = state.parts[0]
+        assert isinstance(first, Run)
+        run = _keeping(first)
         later = _run_from(run, state.parts[1:2], node)
         if later is None:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
+            if self._expect_update(later, node) and run.lent is not None:
+                run.prepare_backward(will_sow(later, run))
             later.forward(keeping=True, ahead=node)
-        self._expect_update(later, node)
+        else:
+            self._expect_update(later, node)
         rest = [part for part in state.parts if part.stop > later.stop]
         state.parts, state.early = [run, later, *rest], None
         count(graphs=2)
         return _send_back(later, node, full=False)
 
-    def _expect_update(self, run: Run, node: Expression) -> None:
-        """Note that this program is one that is trained.
+    def _expect_update(self, run: Run, node: Expression) -> bool:
+        """Note that this program is trained; True the first time.
 
-        The first time, have the update compiled while the backward before it still is.
+        Then the update is compiled while the backward before it still is.
         """
         parts = [run] if run.origin is None else [run, run.origin]
         scope = parts[-1].plan.scope
         if scope.trained:
-            return
+            return False
         reached: set[Kind] = set()
         touched: dict[Storage, list[np.ndarray]] = {}
         for part in parts:
@@ -217,6 +227,7 @@ class Engine:
         storages = {OWNERS[kind.source] for kind in reached}
         self._prepare_update(storages | touched.keys(), touched)
         scope.trained = True
+        return True
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -283,6 +294,16 @@ def _keeping(run: Run) -> Run:
     return run
 
 
+def _first(graph: ComputationGraph, state: State) -> Run | None:
+    """What was computed first, by the rules as they are now; it is not run yet."""
+    if state.first is None:
+        return None
+    asked, before = state.first
+    with phase("plan"):
+        planned = _plan(graph, state, 0, asked, as_usual=False, before=before)
+    return Run(*planned, state.uniforms, state.draws)
+
+
 def _run_from(origin: Run, parts: list[Part], node: Expression) -> Run | None:
     """The one of some parts that is a run on from `origin` and computed a node."""
     for part in parts:
@@ -298,10 +319,18 @@ def _plan(
     asked: list[Expression],
     full: bool = False,
     as_usual: bool = True,
+    before: int | None = None,
 ) -> tuple[Tiling, Plan]:
-    """The stored nodes from `start` on, and their plan; see `make_plan`."""
+    """The stored nodes from `start` on, and their plan; see `make_plan`.
+
+    Only those of nodes `before` a certain one, if that is given.
+    """
     while True:
-        found = make_plan(graph, start, asked, state.draws, full, as_usual)
+        stop = None
+        if before is not None:
+            later = (k for k, cell in enumerate(graph.cells) if cell.index >= before)
+            stop = next(later, None)
+        found = make_plan(graph, start, asked, state.draws, full, as_usual, stop)
         if found is not None:
             return found
         _settle(graph, state, asked)

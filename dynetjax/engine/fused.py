@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.apart import caller
@@ -158,31 +157,31 @@ class Fusion:
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def prepare_backward(self, pool: int, uniforms: Any, tape: Any) -> None:
-        """Compile `fused_backward` of its parts beside other work, if it is new.
-
-        It begins with one number of a pool.
-        """
+    def prepare_backward(
+        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: Any, tape: Any
+    ) -> None:
+        """Compile `fused_backward` of its parts beside other work, if it is new."""
         keeping = _keeps(self.number)
         shapes = [*map(_of_floats, _written(self.number, keeping))]
         count = len(self.pools)
-        fused_backward(self.number, (Root(self.pools.index(pool)),)).prepare(
-            (Seed(shape_of(np.int32(0))),),
-            jax.tree.map(shape_of, uniforms),
+        fused_backward(self.number, self._roots(pools, seeds)).prepare(
+            *jax.tree.map(shape_of, (seeds, uniforms)),
             shapes[:count],
             _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
             shape_of(tape),
             [*map(_of_floats, _large(self.number))],
         )
 
+    def _roots(self, pools: Iterable[int], seeds: tuple[Seed, ...]) -> tuple[Root, ...]:
+        several = zip(pools, seeds, strict=True)
+        return tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
+
     def backward(
         self, pools: Iterable[int], seeds: tuple[Seed, ...], *args: Any
     ) -> tuple[dict, dict, dict]:
         """Run `fused_backward` of its parts, from seeds in some of its pools."""
         scratch = scratch_for(self.number, partial(_large, self.number))
-        several = zip(pools, seeds, strict=True)
-        roots = tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
-        run = fused_backward(self.number, roots)
+        run = fused_backward(self.number, self._roots(pools, seeds))
         lent, *found = run(seeds, *args, scratch.lend())
         scratch.take_back(lent)
         return tuple(found)

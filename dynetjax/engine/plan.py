@@ -181,15 +181,16 @@ def make_plan(
     draws: Draws,
     full: bool = False,
     as_usual: bool = True,
+    stop: int | None = None,
 ) -> tuple[Tiling, Plan] | None:
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
-    With `full`, gradients are to flow to constants too. With `as_usual`, the plan may
-    turn out not to fit. Plans are kept for graphs of the same structure, as far as
-    there are any. None if rules had to be changed: the graph must be built anew to
-    follow them, if it can be.
+    With a `stop`, only those as far as that number. With `full`, gradients are to flow
+    to constants too. With `as_usual`, the plan may turn out not to fit. Plans are kept
+    for graphs of the same structure, as far as there are any. None if rules had to be
+    changed: the graph must be built anew to follow them, if it can be.
     """
-    cells = graph.cells[start:]
+    cells = graph.cells[start:stop]
     structure = structure_of(cells)
     roots = frozenset([node.rule.macro for node in asked])
     repeats = _repeats[roots]

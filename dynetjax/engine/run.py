@@ -15,6 +15,7 @@ from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
+from dynetjax.engine.seeds import Seed
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
@@ -169,11 +170,13 @@ class Run:
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
-    def _prepare_backward(self, fusion: Fusion, node: Expression) -> None:
-        pool, _ = self.place(node.args[0])
-        assert self._tape is not None
-        uniforms = self.uniforms.several(fusion.uniforms)
-        fusion.prepare_backward(pool, uniforms, self._tape)
+    def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
+        """Compile a backward from such seeds beside other work, if it is new."""
+        if seeds:
+            fusion = self.plan.fusion
+            pools, given = zip(*seeds, strict=True)
+            uniforms = self.uniforms.several(fusion.uniforms)
+            fusion.prepare_backward(pools, given, uniforms, self._tape)
 
     def _forward_fused(self, fusion: Fusion, ahead: Expression | None) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
@@ -189,7 +192,8 @@ class Run:
             self._tape = jax.device_put(np.asarray(self._tape))
         meanwhile = None
         if ahead is not None and fusion.runs == HOT + 1:
-            meanwhile = partial(self._prepare_backward, fusion, ahead)
+            pool, row = self.place(ahead.args[0])
+            meanwhile = partial(self.prepare_backward, [(pool, Seed(np.int32(row)))])
         about = uniforms, given, self._tape
         lent = self.lent = fusion.forward(self.keeping, *about, meanwhile)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))

@@ -30,6 +30,8 @@ class State:
         host: values that such a part reads or has on the host.
         last: the last backward.
         early: one that was sent before it was asked for.
+        first: the nodes whose values were asked for first, and how many nodes there
+            were then; None if nobody asked, or some are gone.
     """
 
     def __init__(self, draws: Draws):
@@ -40,6 +42,7 @@ class State:
         self.host = Host(self.uniforms)
         self.last: Backward | None = None
         self.early: Backward | None = None
+        self.first: tuple[list[Expression], int] | None = None
 
     @property
     def done(self) -> int:
@@ -59,6 +62,8 @@ class State:
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
         self.early = None
+        if self.first is not None and self.first[1] > nodes:
+            self.first = None
         self.host.forget(cells, self.done)
         while self.parts and self.parts[-1].start >= cells:
             part = self.parts.pop()

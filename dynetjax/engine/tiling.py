@@ -210,7 +210,7 @@ def tile(
     importing: bool = True,
     as_if: Callable[[int], int] | None = None,
 ) -> Tiling:
-    """The stored nodes of `graph` from `start` on, whose structure is given.
+    """The stored nodes of `graph` from `start` on that have the given structure.
 
     With `importing`, what was computed before and is read stands there as imports.
     With `as_if`, macros are taken for others that compute the same.
@@ -223,7 +223,7 @@ def tile(
     total = int(np.add.reduce(counts))
     read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
     tiling = tiling_of(structure, macro_of, counts, read)
-    tiling.cells, tiling.start = graph.cells[start:], start
+    tiling.cells, tiling.start = graph.cells[start : start + len(macros)], start
     if start:
         _number_older(tiling, graph)
         if importing:

@@ -172,7 +172,7 @@ class Trainer(OnFile):
         self._updates += 1
 
     def _prepare(self, touched: dict[Any, list[np.ndarray]]) -> None:
-        """Compile the first update before the gradients are there that it will take.
+        """Have the first update compiled before its gradients are there.
 
         Where it is not clear what will be updated how, nothing is done. For `touched`
         see `prepare_update`.
@@ -181,7 +181,7 @@ class Trainer(OnFile):
         if self._updates or not self._is_plain(members):
             return
         dense = (False,) * len(members.tables)
-        self._compiled(small=_is_small(members, dense)).compile(
+        self._compiled(small=_is_small(members, dense)).prepare(
             knobs(self._learning_rate, self._threshold, 1),
             [[s.values for s in block] for block in members.blocks],
             self._states.targets(members),

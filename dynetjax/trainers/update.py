@@ -96,7 +96,7 @@ class Update:
         program = self._program_for(gradients, dense, frozen_sizes)
         return program(numbers, values, targets, gradients)
 
-    def compile(
+    def prepare(
         self,
         numbers: np.ndarray,
         values: list[list[Any]],
@@ -104,9 +104,12 @@ class Update:
         gradients: Gradients,
         dense: tuple[bool, ...],
     ) -> None:
-        """Compile what such a call needs; of `gradients` there are only the shapes."""
+        """Have what such a call needs compiled beside other work.
+
+        Of `gradients` there are only the shapes.
+        """
         shapes = jax.tree.map(shape_of, (numbers, values, targets))
-        self._program_for(gradients, dense, ()).compile(*shapes, gradients)
+        self._program_for(gradients, dense, ()).prepare(*shapes, gradients)
 
     def _program_for(
         self,

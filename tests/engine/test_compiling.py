@@ -170,8 +170,8 @@ class TestAPreparedProgram:
         assert set(threads) == {threading.current_thread()}
 
     @pytest.mark.parametrize("trained", [True, False])
-    def test_are_both_directions_where_there_is_a_trainer(self, trained, monkeypatch):
-        """The first time only."""
+    def test_are_all_that_training_takes(self, trained, monkeypatch):
+        """Both directions and the update, where there is a trainer; the first time."""
         prepared, prepare = [], Compiled.prepare
 
         def note(program, *shapes):
@@ -188,7 +188,7 @@ class TestAPreparedProgram:
             loss = dy.squared_norm(W * dy.inputVector(range(4 + trained)))
             loss.value()
             loss.backward()
-            assert len(prepared) == (0 if trainer is None else 2)
+            assert len(prepared) == (0 if trainer is None else 3)
 
 
 class TestOptions:

@@ -5,6 +5,7 @@ It takes what was computed first as it is, and goes on through it.
 
 from itertools import chain
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ import dynetjax as dy
 from dynetjax.engine import engine, plan, stats
 from dynetjax.engine.habits import FIRM, Way
 from dynetjax.graph import current_graph
+from dynetjax.ops.rules import CHANGED
 
 from ..backends import on_cpu
 
@@ -55,7 +57,8 @@ EXPECTED = gradients_of(loss_of, [TABLE.copy(), W.copy(), V.copy()])
 class Reader:
     """Reads a sentence, looks at a score, and then goes on."""
 
-    def __init__(self):
+    def __init__(self, tanh=dy.tanh):
+        self.tanh = tanh
         self.pc = dy.ParameterCollection()
         self.table = self.pc.lookup_parameters_from_numpy(TABLE)
         self.w, self.v = map(self.pc.parameters_from_numpy, [W, V])
@@ -65,7 +68,7 @@ class Reader:
         found = []
         for word in WORDS:
             x = self.table[word]
-            found.append(dy.tanh(self.w * found[-1] + x if found else x))
+            found.append(self.tanh(self.w * found[-1] + x if found else x))
         if read:
             (self.v * found[-1]).npvalue()
         return found
@@ -132,6 +135,84 @@ def test_gradients(reader, read):
     assert current_graph().state.parts[0] is first
     reader.check(3)
     assert loss.value() == pytest.approx(loss_of(TABLE, W, V), rel=1e-5)
+
+
+class TestAFirstGraph:
+    """Its rules change when it goes on, so what was computed is computed once more."""
+
+    def setup_method(self):
+        """An operation that nobody has, so all rules are new."""
+        self.tanh = dy.jax_op(lambda x: jnp.tanh(x))
+        self.reader = Reader()
+
+    def sums(self):
+        """What states are made of, which is part of them until it is read again."""
+        found, h = [], None
+        for word in WORDS:
+            x = self.reader.table[word]
+            found.append(x if h is None else self.reader.w * h + x)
+            h = self.tanh(found[-1])
+        (self.reader.v * h).npvalue()
+        return found
+
+    def go_on(self, sums):
+        graph, changes = current_graph(), len(CHANGED)
+        loss = dy.esum([dy.squared_norm(self.reader.w * x) for x in sums[2:5]])
+        assert graph.changes != len(CHANGED) > changes
+        return loss
+
+    def check(self, times=1):
+        def total(table, w):
+            total, h = 0.0, np.zeros(3)
+            for k, word in enumerate(WORDS):
+                x = w @ h + table[word]
+                total += np.sum((w @ x) ** 2) if 2 <= k < 5 else 0.0
+                h = np.tanh(x)
+            return times * total
+
+        found = [p.grad_as_array() for p in (self.reader.table, self.reader.w)]
+        expected = gradients_of(total, [TABLE.copy(), W.copy()])
+        for slopes, of in zip(found, expected, strict=True):
+            np.testing.assert_allclose(slopes, of, rtol=1e-4, atol=1e-5)
+
+    def test_is_in_two_like_the_others(self):
+        """Which compile nothing any more."""
+        dy.renew_cg()
+        self.go_on(self.sums()).backward()
+        assert in_two()
+        before = dy.stats().programs
+        for _ in range(2):
+            dy.renew_cg()
+            sums = self.sums()
+            dy.esum([dy.squared_norm(self.reader.w * x) for x in sums[2:5]]).backward()
+            assert in_two()
+        assert dy.stats().programs == before
+        self.check(times=3)
+
+    def test_is_one_if_the_later_part_is_much_larger(self):
+        dy.renew_cg()
+        loss = self.go_on(self.sums())
+        h = loss * 0
+        for _ in range(6 * len(current_graph().cells)):
+            h = dy.square(self.tanh(h))
+        (loss + h).backward()
+        assert not in_two()
+        self.check()
+
+    @pytest.mark.parametrize("wholly", [True, False])
+    def test_may_be_taken_back(self, wholly):
+        """What was read first is there no more, or in part."""
+        dy.renew_cg()
+        if wholly:
+            dy.cg_checkpoint()
+        x = self.tanh(self.reader.w * self.reader.table[3])
+        if not wholly:
+            dy.cg_checkpoint()
+        (self.reader.v * x).npvalue()
+        dy.cg_revert()
+        self.go_on(self.sums()).backward()
+        assert in_two() == wholly
+        self.check()
 
 
 def test_component_by_component(reader, monkeypatch):

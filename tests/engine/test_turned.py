@@ -80,6 +80,7 @@ def test_a_weight_that_has_changed(turns, change):
     trainer = dy.SimpleSGDTrainer(reader.pc, 0.5)
     reader.read().npvalue()
     if change == "update":
+        dy.renew_cg()
         dy.squared_norm(reader.w * reader.table[1]).backward()
         trainer.update()
     elif change == "set":
