@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -27,7 +28,10 @@ def trainers(kind=Trainer):
 
 
 def made():
-    """Programs compiled or loaded so far."""
+    """Programs compiled or loaded so far, and in threads that are still at it."""
+    for thread in threading.enumerate():
+        if thread.name == "dynetjax-preparing":
+            thread.join()
     found = dy.stats()
     return found.compilations + found.loads
 
