@@ -337,9 +337,9 @@ def prepare_update(storages: set[Any], touched: dict[Any, list[np.ndarray]]) -> 
 
     Not if there are several. Of each table, `touched` has the rows, in parts.
     """
-    trainers = [t for t in _trainers if not storages.isdisjoint(t._storages())]
-    if len(trainers) == 1:
-        with suppress(Exception):  # which is raised by the update
+    with suppress(Exception):  # which is raised by the update
+        trainers = [t for t in _trainers if not storages.isdisjoint(t._storages())]
+        if len(trainers) == 1:
             trainers[0]._prepare(touched)
 
 

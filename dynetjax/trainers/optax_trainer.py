@@ -1,5 +1,7 @@
 """Any optax transformation as a trainer."""
 
+from typing import Any
+
 import optax
 
 from dynetjax.errors import explain
@@ -63,3 +65,6 @@ class OptaxTrainer(Trainer):
                 )
             )
         super().__init__(m, learning_rate, rule=tx)
+
+    def _prepare(self, touched: dict[Any, Any]) -> None:
+        """Nothing: a state may begin with what parameters are at the first update."""

@@ -4,7 +4,10 @@ import inspect
 import itertools
 import threading
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import dynetjax as dy
@@ -182,3 +185,21 @@ def test_of_nobody():
     trainer = dy.MomentumSGDTrainer(other.pc, mom=0.8)
     model.loss().backward()
     assert programs(trainer) == 0
+
+
+def test_a_state_that_begins_with_the_parameters():
+    """It does so with what they are when the first update comes."""
+    toward_zero = optax.GradientTransformation(
+        init=lambda params: params,
+        update=lambda updates, state, params: (
+            jax.tree.map(jnp.negative, state),
+            state,
+        ),
+    )
+    model = Model(tables=0)
+    trainer = dy.OptaxTrainer(model.pc, toward_zero)
+    model.loss().backward()
+    assert programs(trainer) == 0
+    model.W.set_value(np.full((2, model.size), 7.0))
+    trainer.update()
+    np.testing.assert_array_equal(model.W.as_array(), np.zeros((2, model.size)))
