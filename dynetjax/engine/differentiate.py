@@ -37,10 +37,9 @@ class Backward:
     def __init__(self, run: Run, node: Expression, full: bool):
         self.run, self.node, self.full = run, node, full
         self.number: int = node.args[0]
-        pool, row = run.place(self.number)
         root = self.number - run.start
         unused = run.tiling.not_under((root,), run.plan.ends)
-        back = _Way(run, [(pool, Seed(np.int32(row)))], unused)
+        back = _Way(run, [run.seed(node)], unused)
         self.gradients, self.weights = back.gradients, back.weights
         self.touched = [*back.touched(node.index)]
         self.reached = reached_from(node, run.tiling)

@@ -170,6 +170,11 @@ class Run:
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
+    def seed(self, node: Expression) -> tuple[int, Seed]:
+        """Where a backward from a node of one number begins, and the pool of that."""
+        pool, row = self.place(node.args[0])
+        return pool, Seed(np.int32(row))
+
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
         if seeds:
@@ -192,8 +197,7 @@ class Run:
             self._tape = jax.device_put(np.asarray(self._tape))
         meanwhile = None
         if ahead is not None and fusion.runs == HOT + 1:
-            pool, row = self.place(ahead.args[0])
-            meanwhile = partial(self.prepare_backward, [(pool, Seed(np.int32(row)))])
+            meanwhile = partial(self.prepare_backward, [self.seed(ahead)])
         about = uniforms, given, self._tape
         lent = self.lent = fusion.forward(self.keeping, *about, meanwhile)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))

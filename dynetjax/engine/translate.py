@@ -328,11 +328,6 @@ def _broadcast_in_dim(about, avals, result) -> str:
     return f"np.broadcast_to({{}}.reshape({expanded}), {result.shape})"
 
 
-def _broadcast(array: np.ndarray, about) -> np.ndarray:
-    expanded = array.reshape(_expanded(array.shape, about))
-    return np.broadcast_to(expanded, about["shape"]).copy()
-
-
 def _expanded(shape: Shape, about) -> Shape:
     """A shape with an axis for each of those that it is broadcast to."""
     found = [1] * len(about["shape"])
@@ -371,7 +366,8 @@ def _cumsum(about, avals, result) -> str:
 def _iota(about) -> np.ndarray:
     shape, axis = about["shape"], about["dimension"]
     numbers = np.arange(shape[axis], dtype=about["dtype"])
-    return _broadcast(numbers, {"shape": shape, "broadcast_dimensions": (axis,)})
+    behind = len(shape) - 1 - axis
+    return np.broadcast_to(numbers.reshape(-1, *[1] * behind), shape).copy()
 
 
 def _position(method: str, about, avals, result) -> str:

@@ -14,9 +14,11 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import optax
 
+from dynetjax.engine.compiling import shape_of
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
@@ -158,7 +160,7 @@ class Trainer(OnFile):
         update = self._compiled(small=_is_small(members, dense))
         targets, values, norm = update(
             knobs(self._learning_rate, self._threshold, step, decay),
-            [[s.values for s in block] for block in members.blocks],
+            members.values,
             self._states.targets(members),
             self._gatherer.gather(members),
             dense=dense,
@@ -181,13 +183,12 @@ class Trainer(OnFile):
         if self._updates or not self._is_plain(members):
             return
         dense = (False,) * len(members.tables)
-        self._compiled(small=_is_small(members, dense)).prepare(
-            knobs(self._learning_rate, self._threshold, 1),
-            [[s.values for s in block] for block in members.blocks],
-            self._states.targets(members),
-            to_come(members, touched),
-            dense,
-        )
+        numbers = knobs(self._learning_rate, self._threshold, 1)
+        about = numbers, members.values, self._states.targets(members)
+        gradients = to_come(members, touched)
+        update = self._compiled(small=_is_small(members, dense))
+        program = update.program_for(gradients, dense, frozen_sizes=())
+        program.prepare(*jax.tree.map(shape_of, about), gradients)
 
     def _is_plain(self, members: Members) -> bool:
         """Whether an update is that of most programs, and finds no gradient so far."""

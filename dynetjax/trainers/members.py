@@ -32,6 +32,11 @@ class Members(NamedTuple):
     frozen_tables: list[TableStorage]
     small: bool = True
 
+    @property
+    def values(self) -> list[list[Any]]:
+        """The arrays of each block."""
+        return [[s.values for s in block] for block in self.blocks]
+
 
 class Census:
     """Knows the members of a collection.

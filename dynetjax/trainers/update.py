@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from dynetjax.engine.apart import Call, caller, few_at_once
-from dynetjax.engine.compiling import Compiled, shape_of
+from dynetjax.engine.compiling import Compiled
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -93,30 +93,16 @@ class Update:
         dense: tuple[bool, ...],
         frozen_sizes: tuple[int, ...],
     ) -> tuple[Targets, list[list[Any]], Any]:
-        program = self._program_for(gradients, dense, frozen_sizes)
+        program = self.program_for(gradients, dense, frozen_sizes)
         return program(numbers, values, targets, gradients)
 
-    def prepare(
-        self,
-        numbers: np.ndarray,
-        values: list[list[Any]],
-        targets: Targets,
-        gradients: Gradients,
-        dense: tuple[bool, ...],
-    ) -> None:
-        """Have what such a call needs compiled beside other work.
-
-        Of `gradients` there are only the shapes.
-        """
-        shapes = jax.tree.map(shape_of, (numbers, values, targets))
-        self._program_for(gradients, dense, ()).prepare(*shapes, gradients)
-
-    def _program_for(
+    def program_for(
         self,
         gradients: Gradients,
         dense: tuple[bool, ...],
         frozen_sizes: tuple[int, ...],
     ) -> Compiled:
+        """What such a call runs; of `gradients`, only the shapes matter."""
         key = (dense, frozen_sizes, *[len(g.rows) for g in gradients.tables])
         program = self.programs.get(key)
         if program is None:
