@@ -7,6 +7,7 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 
 import sys as _sys
 
+from dynetjax import collector as _collector  # before all else
 from dynetjax import config as _config
 from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
 from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
@@ -108,7 +109,6 @@ __version__ = "0.1.0"
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer, _prepare_update))
 _check_before_files(_check_pending)
 _trace_by(_last_nonfinite)
-_config.collect_less_often()
 _config.keep_freed_memory()
 _keep_compilations()
 _refuse_after_fork(lambda: stats().graphs)

@@ -2,7 +2,6 @@
 
 import atexit
 import ctypes
-import gc
 import os
 import sys
 from typing import Any
@@ -16,7 +15,6 @@ from dynetjax.graph import note_lines
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
-_OBJECTS = 200_000  # more than were freed, before the collector looks at the youngest
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
 _THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
 _GPU_FLAG = "--xla_gpu_deterministic_ops=true"
@@ -95,19 +93,6 @@ def _profile(level: int) -> None:
 
 def _print_stats() -> None:
     print(stats(), file=sys.stderr)
-
-
-def collect_less_often() -> None:
-    """Let the garbage collector wait for more objects before it looks for cycles.
-
-    A graph is tens of thousands of objects that live until `renew_cg` and have no
-    cycles then. At Python's threshold each graph makes the collector go through all
-    that the process holds, which took ten times as long as building graphs of 50 trees.
-    A threshold that the user has raised, or set to 0, stays.
-    """
-    first, *others = gc.get_threshold()
-    if 0 < first < _OBJECTS:
-        gc.set_threshold(_OBJECTS, *others)
 
 
 def keep_freed_memory() -> None:

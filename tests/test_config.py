@@ -1,5 +1,7 @@
 """Settings of the process that importing the package changes."""
 
+import subprocess
+import sys
 import types
 
 import pytest
@@ -37,3 +39,24 @@ def test_other_systems_and_libraries(told, monkeypatch):
     monkeypatch.setattr(config.ctypes, "CDLL", lambda name: types.SimpleNamespace())
     config.keep_freed_memory()
     assert not told
+
+
+IMPORT = """
+import gc
+runs = []
+gc.callbacks.append(lambda phase, about: runs.append(phase))
+{before}
+import dynetjax
+print(len(runs), gc.get_threshold()[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "threshold"), [("", 200_000), ("gc.set_threshold(0)", 0)]
+)
+def test_nothing_is_collected_while_it_is_imported(before, threshold):
+    program = [sys.executable, "-c", IMPORT.format(before=before)]
+    told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    runs, found = map(int, told.split())
+    assert found == threshold
+    assert runs <= 4

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
-    ("errors", "uninterrupted", "native"),
+    ("errors", "uninterrupted", "native", "collector"),
     ("io.atomic", "io.numbers", "io.meta"),
     ("io.text",),
     ("dims",),
