@@ -1,7 +1,7 @@
 """Python's garbage collector, which looks for cycles less often from here on.
 
-It is imported before all else: at Python's threshold the collector runs some hundred
-times while JAX is imported, and finds nothing in a fifth of a second.
+It is imported before all else: at Python's threshold the collector runs hundreds of
+times while JAX is imported, which takes a fifth of a second and frees next to nothing.
 """
 
 import gc
