@@ -126,7 +126,7 @@ class _Way:
         run = self.run
         body = step.wires.body
         names = step.wires.pools
-        if not run.plan.fusion.parts[step.part].learns:
+        if not step.program.learns:
             return
         if all(names[p] not in self.gradients for p in step.program.written):
             return
@@ -182,7 +182,7 @@ def will_sow(run: Run, origin: Run) -> Seeds:
     return [
         (pool, Seed(rows, np.zeros((len(rows), *MACROS[pool].shape), np.float32)))
         for step in run.plan.steps
-        if run.plan.fusion.parts[step.part].learns
+        if step.program.learns
         for pool, rows in _imported(run, step, origin)
     ]
 
@@ -203,7 +203,7 @@ def will_touch(run: Run, last: int) -> Iterable[tuple[int, np.ndarray]]:
     """What `Backward.touched` will be, but for gradients, which are not there yet."""
     for step in run.plan.steps:
         is_lookup = MACROS[step.wires.macros[0]].form == LOOKUP
-        if is_lookup and run.plan.fusion.parts[step.part].learns:
+        if is_lookup and step.program.learns:
             yield _looked_up(run, step, last)
 
 

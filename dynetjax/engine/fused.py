@@ -57,11 +57,6 @@ class Part:
         """Whether its rows are given from outside."""
         return self.program.body.cells[0].form == INPUT
 
-    @property
-    def learns(self) -> bool:
-        """Whether a gradient comes back through it."""
-        return any(c.differentiable for c in self.program.body.cells)
-
 
 def numbered(
     several: Iterable[tuple[Wiring, Program]],
@@ -345,7 +340,7 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
         for k in reversed(range(len(parts))):
             part = parts[k]
             reached = any(map(found.has, [part.pools[p] for p in part.program.written]))
-            if part.learns and reached:
+            if part.program.learns and reached:
                 inside = uniforms, pools, kept[k], tape, used[k]
                 used[k] = _step_back(k, part, call, *inside, found)
         several = [*chain.from_iterable(used)]

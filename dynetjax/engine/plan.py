@@ -441,7 +441,7 @@ def _fuse(
     )
     size, leaving = tape, []
     for (wires, made), part in zip(several, parts, strict=True):
-        if part.learns and not full:
+        if made.learns and not full:
             left, size = leave(scope, wires, made, size, places)
             part = replace(part, left=left)
         leaving.append(part)

@@ -82,6 +82,11 @@ class Program:
         return self.width >= WIDE and self.numbers > MUCH
 
     @property
+    def learns(self) -> bool:
+        """Whether a gradient comes back through it."""
+        return any(cell.differentiable for cell in self.body.cells)
+
+    @property
     def head(self) -> int:
         return 1 + len(self.body.cells)
 

@@ -151,7 +151,7 @@ def scattering(m, program, words):
     """How many components scatter gradients."""
     gradients(m, program, words)
     ((_, plan),) = planned(current_graph())
-    parts = [part for part in plan.fusion.parts if part.learns]
+    parts = [part for part in plan.fusion.parts if part.program.learns]
     return sum(bool(scattered_pools(part.program.body, part.left)) for part in parts)
 
 
