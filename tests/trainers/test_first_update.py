@@ -14,7 +14,7 @@ import dynetjax as dy
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.update import compiled_update
 
-ROWS = 7
+ROWS = 1000  # of a table, which as many lanes as a GPU has do not fill
 SIZES = itertools.count(3)
 
 
