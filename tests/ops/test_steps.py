@@ -20,10 +20,13 @@ class Nothing(dict):
 
 @pytest.fixture(params=BUILDERS)
 def build(request):
-    """Makes a graph of two layers over six words, and returns the last output."""
+    """Makes a graph of two layers over six words, and returns the last output.
+
+    The sizes are those of no other test, by which rules may have been settled.
+    """
     model = dy.ParameterCollection()
-    builder = request.param(2, 3, 4, model)
-    table = model.add_lookup_parameters((5, 3))
+    builder = request.param(2, 11, 13, model)
+    table = model.add_lookup_parameters((5, 11))
 
     def build(batch=1):
         dy.renew_cg()
