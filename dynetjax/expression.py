@@ -1,7 +1,7 @@
 """Expression: a node of a graph, and what users do with it."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -45,6 +45,22 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
     return array.astype(np.float64, "F")
 
 
+_places: Final[list[tuple[int, ...]]] = []
+SOME_PLACES: Final = 1 << 10
+MOST_PLACES: Final = 1 << 16  # which are never freed
+
+
+def place(number: int) -> tuple[int, ...]:
+    """``(number,)``: the args of a stored node, which every graph has the same of."""
+    if number >= MOST_PLACES:
+        return (number,)
+    while len(_places) <= number:
+        start = len(_places)  # another thread may be here, too, and says the same
+        more = range(start, start + SOME_PLACES)
+        _places[start : start + SOME_PLACES] = [(k,) for k in more]
+    return _places[number]
+
+
 class Nodes:
     """What a graph has of its nodes; see `dynetjax.graph.ComputationGraph`."""
 
@@ -70,10 +86,9 @@ class Expression:
             the numbers of the stored nodes it reads and its runtime data, in the
             order in which its rule mentions them.
         inner: of a stored node, what `args` would be if it were inlined.
-        operands: expressions.
+        first, others: its operands: one and None, two, or None and a tuple of all.
         data: runtime data of its own.
         lengths: true sizes of the axes that are ragged; unset where there are none.
-        table: that a lookup reads, which lives as long; unset in other nodes.
     Examples:
         >>> W = dy.inputTensor([[1, 2], [3, 4]])
         >>> x = dy.inputVector([1, 1])
@@ -88,14 +103,14 @@ class Expression:
     __slots__ = (
         "args",
         "data",
+        "first",
         "graph",
         "index",
         "inner",
         "lanes",
         "lengths",
-        "operands",
+        "others",
         "rule",
-        "table",
         "view",
     )
     # Whoever makes one fills these in itself: __init__ would take half as long again.
@@ -106,11 +121,19 @@ class Expression:
     lanes: int
     args: tuple
     inner: tuple
-    operands: "tuple[Expression, ...]"
+    first: "Expression | None"
+    others: Any
     data: Any
     lengths: tuple[int, ...]
-    table: Any
     tensor_value: ClassVar[Any]  # attached by dynetjax.tensor
+
+    @property
+    def operands(self) -> "tuple[Expression, ...]":
+        """Expressions that it was made of."""
+        first, others = self.first, self.others
+        if first is None:
+            return others
+        return (first,) if others is None else (first, others)
 
     @property
     def full_dim(self) -> Dim:
@@ -318,7 +341,7 @@ class Operators:
     item: Callable[[Expression, Any], Expression]
 
 
-operators = Operators()  # filled in by `dynetjax.ops.operators`
+operators: Final = Operators()  # filled in by `dynetjax.ops.operators`
 
 
 def stale(use: str) -> str:

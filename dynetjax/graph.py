@@ -11,7 +11,7 @@ from typing import Any
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
-from dynetjax.expression import Expression, Nodes, engine, stale
+from dynetjax.expression import Expression, Nodes, engine, place, stale
 from dynetjax.nodes import (
     ROWS,
     Decided,
@@ -54,6 +54,7 @@ class ComputationGraph(Nodes):
         cells: the stored nodes; what they read always comes before them. An
             expression's `args` count in this list.
         uniforms: the nodes that have no rows, for they are made of parameters alone.
+        tables: of which it reads rows, and which live as long.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
         held: indices of nodes that have rows whenever the graph is entered anew.
@@ -80,6 +81,7 @@ class ComputationGraph(Nodes):
         self.entering: int | None = None
         self.given = 0
         self.uniforms: list[Expression] = []
+        self.tables: set[Expression] = set()
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
         self.reseeded: list[int] = []
@@ -98,9 +100,9 @@ class ComputationGraph(Nodes):
         self.invalidate()
         given_up = self.nodes, self.cells
         if self.nodes:  # a loss that the user still has would keep all others
-            self.nodes[-1].operands = ()
+            self.nodes[-1].first, self.nodes[-1].others = None, ()
         self.nodes, self.cells, self.uniforms = [], [], []
-        self.sessions, self.marks = {}, []
+        self.sessions, self.marks, self.tables = {}, [], set()
         return given_up
 
     def add(
@@ -287,7 +289,7 @@ class ComputationGraph(Nodes):
         number = self.entering
         node.graph, node.index = self, len(self.nodes) if number is None else number
         node.rule, node.view, node.lanes = rule, view, lanes
-        node.args, node.operands = args, operands
+        node.args, node.first, node.others = args, None, operands
         return node
 
     def add_rows(
@@ -315,18 +317,18 @@ class ComputationGraph(Nodes):
 
     def add_source(self, table: Expression, rule: Rule, data: Any) -> Expression:
         """Append a node that reads rows of a table."""
+        self.tables.add(table)
         source = Expression()
-        source.table = table
         source.graph, source.rule, source.view = self, rule, rule.view
         source.lanes = len(data) if isinstance(data, list) else 1
-        source.operands = source.inner = ()
+        source.first, source.others, source.inner = None, (), ()
         source.data = data
         source.index = len(self.nodes)
         nodes, cells = self.open, self.cells
         if nodes is None:
             self._enter(source)
             return source
-        source.args = (len(cells),)
+        source.args = place(len(cells))
         cells.append(source)
         nodes.append(source)
         return source
@@ -410,7 +412,7 @@ class ComputationGraph(Nodes):
             args += own_data(node, op.runtime)
         node.view = rule.view
         if rule.stored:
-            node.inner, node.args = args, (len(self.cells),)
+            node.inner, node.args = args, place(len(self.cells))
             self.cells.append(node)
         else:
             node.args = args
@@ -439,7 +441,7 @@ class ComputationGraph(Nodes):
             rule.store()
             node.inner = node.args
         node.view = rule.outer()
-        node.args = (len(self.cells),)
+        node.args = place(len(self.cells))
         self.cells.append(node)
 
     def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:

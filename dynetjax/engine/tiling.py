@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def structure_of(cells: list[Expression]) -> Structure:
 
 
 # By macro: what of a node's args its leaves are; None where that is all of them.
-_leaves_of: list[Callable[[tuple], tuple] | None] = []
+_leaves_of: Final[list[Callable[[tuple], tuple] | None]] = []
 
 
 def _leaves(macro: Macro) -> Callable[[tuple], tuple] | None:

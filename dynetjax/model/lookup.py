@@ -56,7 +56,8 @@ class LookupParameters(Whole, Expression):
 
     def __init__(self, storage: TableStorage):
         self.storage = storage
-        self.graph, self.lanes, self.args, self.operands = None, 0, (), ()
+        self.graph, self.lanes, self.args = None, 0, ()
+        self.first, self.others = None, ()
         of = storage.ident, storage.shape
         self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
         self.rule = _whole(parameter_rule(*of, False))

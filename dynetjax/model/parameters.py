@@ -24,7 +24,8 @@ class _Leaf(Expression):
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
-        self.graph, self.lanes, self.args, self.operands = None, 0, (), ()
+        self.graph, self.lanes, self.args = None, 0, ()
+        self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
         self.view = self.rule.view
 

@@ -9,7 +9,7 @@ enough to be compiled by mypyc, which makes it three times as fast.
 from collections.abc import Callable
 from typing import Any
 
-from dynetjax.expression import Expression, Nodes
+from dynetjax.expression import Expression, Nodes, place
 from dynetjax.nodes import Decided, circumstances, repeated
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule
@@ -35,10 +35,10 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             node = Expression()
             node.graph, node.index = graph, len(nodes)
             node.rule, node.view = rule, rule.view
-            node.lanes, node.operands = x.lanes, (x,)
+            node.lanes, node.first, node.others = x.lanes, x, None
             if rule.stored:
                 cells = graph.cells
-                node.inner, node.args = x.args, (len(cells),)
+                node.inner, node.args = x.args, place(len(cells))
                 cells.append(node)
             else:
                 node.args = x.args
@@ -80,10 +80,10 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             node = Expression()
             node.graph, node.index = graph, len(nodes)
             node.rule, node.view = rule, rule.view
-            node.lanes, node.operands = lanes, (x, y)
+            node.lanes, node.first, node.others = lanes, x, y
             if rule.stored:
                 cells = graph.cells
-                node.inner, node.args = x.args + y.args, (len(cells),)
+                node.inner, node.args = x.args + y.args, place(len(cells))
                 cells.append(node)
             else:
                 node.args = x.args + y.args
@@ -104,7 +104,8 @@ def _enter(
     graph: Nodes,
     rule: Rule,
     lanes: int,
-    operands: tuple[Expression, ...],
+    first: Expression | None,
+    others: Any,
     args: tuple[Any, ...],
 ) -> Expression:
     """Add a node; `unary` and `binary`, which make most of them, say this themselves.
@@ -116,10 +117,10 @@ def _enter(
     node = Expression()
     node.graph, node.index = graph, len(nodes)
     node.rule, node.view, node.data = rule, rule.view, None
-    node.lanes, node.operands = lanes, operands
+    node.lanes, node.first, node.others = lanes, first, others
     if rule.stored:
         cells = graph.cells
-        node.inner, node.args = args, (len(cells),)
+        node.inner, node.args = args, place(len(cells))
         cells.append(node)
     else:
         node.args = args
@@ -133,7 +134,7 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     Raises:
         AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
     """
-    node = _enter(x.graph, rule, x.lanes, (x,), x.args + own)
+    node = _enter(x.graph, rule, x.lanes, x, None, x.args + own)
     node.data = data
     if rule.eats:
         x.view = None
@@ -183,7 +184,7 @@ def _append_over(
         eats = rule.eats
         if len(eats) > 1 and repeated(rule, operands):
             return None
-        node = _enter(found, rule, lanes, operands, args + own)
+        node = _enter(found, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None
     for k in eats:
@@ -201,7 +202,7 @@ def _append_pair(
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.eats:
             return _append_several(known, xs, args)
-        return _enter(x.graph, rule, lanes, (x, y), x.args + y.args)
+        return _enter(x.graph, rule, lanes, x, y, x.args + y.args)
     except (KeyError, AttributeError, TypeError):
         return None
 
@@ -254,7 +255,7 @@ def append_product(
             part = stored_part(graph, len(nodes), product, x)
             graph.cells.append(part)
             args = part.args
-        return _enter(graph, recipe.rule, x.lanes, (b, W, x), args)
+        return _enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
 
@@ -281,7 +282,7 @@ def append_products(
                 args += part.args
             else:
                 args += x.args
-        return _enter(graph, recipe.rule, lanes, tuple(exprs), args)
+        return _enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
 
@@ -291,6 +292,6 @@ def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expr
     part = Expression()
     part.graph, part.index = graph, number
     part.rule, part.view = product, product.view
-    part.lanes, part.operands = x.lanes, ()
-    part.inner, part.args = x.args, (len(graph.cells),)
+    part.lanes, part.first, part.others = x.lanes, None, ()
+    part.inner, part.args = x.args, place(len(graph.cells))
     return part

@@ -4,6 +4,7 @@
 """
 
 import math
+from typing import Final
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, operators
@@ -21,7 +22,7 @@ from dynetjax.ops.linear import matmul
 from dynetjax.ops.selection import strided_select
 from dynetjax.ops.shaping import pick
 
-NUMBER = (int, float)
+NUMBER: Final = (int, float)
 # Where these are compiled, what is left of them once both operands are expressions.
 _sum, _difference, _product = [
     getattr(function, "quick", function) for function in (add, subtract, matmul)

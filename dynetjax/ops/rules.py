@@ -14,6 +14,7 @@ which it is.
 """
 
 import threading
+from typing import Final
 
 from dynetjax.ops.registry import MAP, Kind, Op, Signature
 
@@ -162,7 +163,7 @@ class Rule:
                 CHANGED.append(self)
 
 
-CHANGED: list[Rule] = []  # what no new graph follows as it did before, in order
+CHANGED: Final[list[Rule]] = []  # what no new graph follows as it did before, in order
 # Additions of such a term were once part of a long chain.
 _long_sums: set[tuple[int, View]] = set()
 _stored_views: dict[tuple[int, int], View] = {}

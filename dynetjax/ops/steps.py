@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from dynetjax.expression import Expression, Nodes
+from dynetjax.expression import Expression, Nodes, place
 from dynetjax.ops.building import stored_part
 from dynetjax.ops.gates import (
     activation,
@@ -140,23 +140,23 @@ def _alike(
         total = Expression()
         total.graph, total.index = graph, number
         total.rule, total.view = of_total, None
-        total.lanes, total.operands = lanes, (b, W_x, x, W_h, h)
+        total.lanes, total.first, total.others = lanes, None, (b, W_x, x, W_h, h)
         read = total.args = read + h.args
         gates = Expression()
         gates.graph, gates.index = graph, number + 1
         gates.rule, gates.view = of_gates, seen_gates
-        gates.lanes, gates.operands = lanes, (total,)
-        gates.inner, gates.args = read, (at,)
+        gates.lanes, gates.first, gates.others = lanes, total, None
+        gates.inner, gates.args = read, place(at)
         cell = Expression()
         cell.graph, cell.index = graph, number + 2
         cell.rule, cell.view = of_cell, seen_cell
-        cell.lanes, cell.operands = lanes, (gates, c)
-        cell.inner, cell.args = (at, *c.args), (at + 1,)
+        cell.lanes, cell.first, cell.others = lanes, gates, c
+        cell.inner, cell.args = gates.args + c.args, place(at + 1)
         output = Expression()
         output.graph, output.index = graph, number + 3
         output.rule, output.view = of_output, seen_output
-        output.lanes, output.operands = lanes, (gates, cell)
-        output.inner, output.args = (at, at + 1), (at + 2,)
+        output.lanes, output.first, output.others = lanes, gates, cell
+        output.inner, output.args = gates.args + cell.args, place(at + 2)
         cells += gates, cell, output
         nodes += total, gates, cell, output
         made.append((cell, output))
