@@ -21,7 +21,9 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
     """The function of an operation of one operand; rules are known by its view."""
     rules: dict[Any, Rule] = op.quick
 
-    def build(x: Expression) -> Expression:
+    def build(x: Any) -> Expression:
+        if not isinstance(x, Expression):
+            return slowly(x)
         try:
             rule = rules.get(x.view)
         except (AttributeError, TypeError):
@@ -56,7 +58,9 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
     """The same for two operands; rules are known by the views of both."""
     rules: dict[Any, Rule] = op.quick
 
-    def build(x: Expression, y: Expression) -> Expression:
+    def build(x: Any, y: Any) -> Expression:
+        if not (isinstance(x, Expression) and isinstance(y, Expression)):
+            return slowly(x, y)
         try:
             rule = rules.get((x.view, y.view))
         except (AttributeError, TypeError):

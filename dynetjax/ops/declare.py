@@ -125,12 +125,7 @@ def _plain(operation: Op, names: list[str]) -> Any:
     build = (unary if len(names) == 1 else binary)(operation, slowly)
     if isinstance(build, FunctionType):
         return _renamed(build, name, names)
-    scope: dict[str, Any] = {
-        "__name__": __name__,
-        "slowly": slowly,
-        "build": build,
-        "Expression": Expression,
-    }
+    scope: dict[str, Any] = {"__name__": __name__, "build": build}
     _define(without_arguments(name, names), name, scope)
     found: Any = scope[name]
     found.quick = build

@@ -24,9 +24,9 @@ from dynetjax.ops.shaping import pick
 
 NUMBER: Final = (int, float)
 # Where these are compiled, what is left of them once both operands are expressions.
-_sum, _difference, _product = [
-    getattr(function, "quick", function) for function in (add, subtract, matmul)
-]
+_sum: Final = getattr(add, "quick", add)
+_difference: Final = getattr(subtract, "quick", subtract)
+_product: Final = getattr(matmul, "quick", matmul)
 
 
 def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:

@@ -11,9 +11,7 @@ from dynetjax.ops.registry import Op
 # What a compiled function is not told: names of parameters, and a docstring.
 _CALL = """
 def {name}({signature}):
-    if {checks}:
-        return build({inputs})
-    return slowly({inputs})
+    return build({inputs})
 """
 _UNARY_WITH = """
 def {name}({signature}):
@@ -58,7 +56,6 @@ def without_arguments(name: str, operands: list[str]) -> str:
     return _CALL.format(
         name=name,
         signature=inputs + (", /" if len(operands) == 1 else ""),
-        checks=" and ".join(f"isinstance({x}, Expression)" for x in operands),
         inputs=inputs,
     )
 
