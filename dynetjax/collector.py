@@ -7,6 +7,9 @@ times while JAX is imported, which takes a fifth of a second and frees next to n
 import gc
 
 OBJECTS = 200_000  # more than were freed, before it looks at the youngest
+EACH = 8  # for each node of the largest graph; two graphs live at a time
+
+_threshold = OBJECTS
 
 
 def collect_less_often() -> None:
@@ -20,6 +23,21 @@ def collect_less_often() -> None:
     first, *others = gc.get_threshold()
     if 0 < first < OBJECTS:
         gc.set_threshold(OBJECTS, *others)
+
+
+def wait_for(nodes: int) -> None:
+    """Let it wait for what graphs of so many nodes are, if that is more.
+
+    It would come by in every graph, and take as long as building it. What the user has
+    set stays here, too.
+    """
+    global _threshold
+    if nodes * EACH <= _threshold:
+        return
+    first, *others = gc.get_threshold()
+    if first == _threshold:
+        gc.set_threshold(nodes * EACH, *others)
+    _threshold = nodes * EACH
 
 
 collect_less_often()

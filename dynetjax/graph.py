@@ -9,6 +9,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from dynetjax.collector import wait_for
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, Nodes, engine, place, stale
@@ -583,6 +584,7 @@ def renew_cg(
     """
     del autobatching
     old = _thread.graph
+    wait_for(len(old.nodes))
     _thread.given_up = old.close()
     if old.given > MOST_GIVEN:
         free_last_graph()

@@ -1,12 +1,14 @@
 """Settings of the process that importing the package changes."""
 
+import gc
 import subprocess
 import sys
 import types
 
 import pytest
 
-from dynetjax import config
+import dynetjax as dy
+from dynetjax import collector, config
 
 
 @pytest.fixture
@@ -60,3 +62,39 @@ def test_nothing_is_collected_while_it_is_imported(before, threshold):
     runs, found = map(int, told.split())
     assert found == threshold
     assert runs <= 4
+
+
+def collections_in_graphs(nodes, graphs):
+    """How often the garbage collector comes by, after a first graph."""
+    runs = []
+    for k in range(graphs + 1):
+        dy.renew_cg()
+        if k == 1:
+            gc.callbacks.append(lambda phase, about: runs.append(phase))
+        x = dy.scalarInput(1)
+        for _ in range(nodes):
+            x = dy.tanh(x)
+    gc.callbacks.pop()
+    dy.renew_cg()
+    return runs.count("start")
+
+
+@pytest.fixture
+def threshold(monkeypatch):
+    """What the garbage collector's is, as if no larger graph had been there."""
+    before = gc.get_threshold()
+    monkeypatch.setattr(collector, "_threshold", 20_000)
+    gc.set_threshold(20_000, *before[1:])
+    yield 20_000
+    gc.set_threshold(*before)
+
+
+def test_nothing_is_collected_in_large_graphs(threshold):
+    assert collections_in_graphs(threshold // 2, 3) == 0
+    assert gc.get_threshold()[0] == collector.EACH * (threshold // 2 + 1)
+
+
+def test_the_threshold_of_the_user_stays(threshold):
+    gc.set_threshold(threshold - 1)
+    assert collections_in_graphs(threshold // 2, 3) > 0
+    assert gc.get_threshold()[0] == threshold - 1
