@@ -193,8 +193,8 @@ def make_plan(
     cells = graph.cells[start:stop]
     structure = structure_of(cells)
     roots = frozenset([node.rule.macro for node in asked])
-    repeats = _repeats[roots]
-    if as_usual and repeats.are_rare and not start and not full:
+    repeats, large = _repeats[roots], len(cells) > MOST_KEPT
+    if as_usual and (large or repeats.are_rare) and not start and not full:
         with _lock:
             plan = _as_usual(structure, roots, cells, draws)
         if plan is not None:
@@ -215,7 +215,7 @@ def make_plan(
             plan = _make(tiling, roots, full)
             if plan is None:
                 return None
-            if len(structure.macros) <= MOST_KEPT:
+            if not large:
                 _kept.put(key, plan)
     return tiling or plan.tiling.of(cells), plan
 

@@ -52,7 +52,7 @@ Array = Any
 
 USUAL = 4  # plans in a row for the same program, before it is taken for granted
 BITS = 31  # of a number, one for each macro whose lanes are one
-NODES = 512, 2048, 16384  # of the largest graph, for which a program is made
+NODES = 512, 2048, 16384, 65536  # of the largest graph, for which a program is made
 CAPS = (16, 64), (32, 128), (64, 256)  # macros and leaf slots
 LARGEST_TAPE = 1 << 21
 _NO_ROWS = np.zeros(0, np.int64)

@@ -172,22 +172,35 @@ def test_on_the_host_for_a_device_beside_it(found, far):
     assert run._tape is not run.plan.written.tape
 
 
-def test_many_trees(found):
+@pytest.mark.parametrize(("count", "most"), [(120, 1), (900, 2)])
+def test_many_trees(found, count, most):
     """In one graph, of more nodes than a single sentence has."""
     net = Net()
 
     def value(seed):
         dy.renew_cg()
-        several = trees(seed, 120, most=24)
+        several = trees(seed, count, most=24)
         losses = [net.loss(net.tree(tree)) for tree in several]
         total = dy.esum(losses)
         return total.value(), sum(map(net.expected, several))
 
     settle_for(found, lambda: [value(seed) for seed in range(6)])
     got, expected = value(7)
-    assert len(current_graph().cells) > planner.NODES[1]
+    assert len(current_graph().cells) > planner.NODES[most]
     assert got == pytest.approx(expected, rel=1e-5)
     assert found == [True]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_graph_too_large_to_keep_its_plan_does_not_wait_for_another(
+    found, monkeypatch, large
+):
+    monkeypatch.setattr(habits, "NEW", 1000)
+    monkeypatch.setattr(plan, "MOST_KEPT", 8 if large else 4096)
+    net = Net()
+    for tree in trees(0, 40):
+        net.value(tree)
+    assert (True in found) == large
 
 
 def forget_gradients(net):
