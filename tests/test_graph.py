@@ -235,6 +235,19 @@ def test_a_new_model_finds_the_memory_of_the_last_one():
     assert numbers() is None
 
 
+def test_a_table_lives_as_long_as_a_graph_that_reads_it():
+    rows = np.array([[1, 2], [3, 4]])
+    E = dy.ParameterCollection().lookup_parameters_from_numpy(rows)
+    numbers, row = weakref.ref(E.storage), E[1]
+    del E
+    gc.collect()
+    assert row.value() == [3, 4]
+    dy.renew_cg()
+    dy.ParameterCollection()  # frees the last graph
+    gc.collect()
+    assert numbers() is None
+
+
 def test_a_loss_that_is_kept_keeps_no_other_node():
     x = dy.scalarInput(1)
     for _ in range(100):
