@@ -24,10 +24,7 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
     def build(x: Any) -> Expression:
         if not isinstance(x, Expression):
             return slowly(x)
-        try:
-            rule = rules.get(x.view)
-        except (AttributeError, TypeError):
-            return slowly(x)
+        rule = rules.get(x.view)
         if rule is None:
             known = append_decided(op, (x,), (), ())
             return slowly(x) if known is None else known
@@ -61,10 +58,7 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
     def build(x: Any, y: Any) -> Expression:
         if not (isinstance(x, Expression) and isinstance(y, Expression)):
             return slowly(x, y)
-        try:
-            rule = rules.get((x.view, y.view))
-        except (AttributeError, TypeError):
-            return slowly(x, y)
+        rule = rules.get((x.view, y.view))
         if rule is None:
             known = append_decided(op, (x, y), (), ())
             return slowly(x, y) if known is None else known
