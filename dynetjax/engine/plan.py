@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from dynetjax.engine.schedule import (
 from dynetjax.engine.steps import Step, heads_of, rows_of_components
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter, Template
-from dynetjax.engine.tiling import Structure, Tiling, structure_of, tile
+from dynetjax.engine.tiling import Arrays, Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
@@ -100,7 +100,7 @@ class Plan:
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
-        arrays = [getattr(self.tiling, name) for name in _OF_TILING]
+        arrays = [self.tiling.batch, *self.tiling.arrays]
         arrays += [self.layout.lane, self.layout.row, self.ends]
         arrays += self.tiling.nodes.values()
         assert self.template is not None
@@ -112,20 +112,17 @@ class Plan:
         if np.count_nonzero(small != flat):
             small = flat.astype(np.int32)
         nothing = np.zeros(0, np.int64)
-        of_tiling: dict[str, Any] = dict.fromkeys(_OF_TILING, nothing)
         nodes = dict.fromkeys(self.tiling.nodes, nothing)
+        tiling = replace(self.tiling, batch=nothing, nodes=nodes, _arrays=None)
         rest = replace(
             self,
-            tiling=replace(self.tiling, nodes=nodes, _readers=None, **of_tiling),
+            tiling=replace(tiling, _readers=None),
             layout=replace(self.layout, lane=nothing, row=nothing),
             lanes={},
             ends=nothing,
             template=self.template._replace(tape=nothing),
         )
         return PackedPlan(rest, small, list(accumulate(map(len, arrays))))
-
-
-_OF_TILING = ("batch", "macro_of", "counts", "read")
 
 
 @dataclass(slots=True)
@@ -151,7 +148,7 @@ class PackedPlan:
         """The plan."""
         flat = self.flat.astype(np.int64)
         arrays = iter([flat[a:b] for a, b in pairwise([0, *self.stops])])
-        of_tiling: dict[str, Any] = {name: next(arrays) for name in _OF_TILING}
+        batch, known = next(arrays), Arrays(*islice(arrays, 3))
         lane, row, ends = (next(arrays) for _ in range(3))
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
         assert self.rest.template is not None
@@ -160,7 +157,7 @@ class PackedPlan:
         tape[at] = next(arrays)
         return replace(
             self.rest,
-            tiling=replace(self.rest.tiling, nodes=nodes, **of_tiling),
+            tiling=replace(self.rest.tiling, batch=batch, nodes=nodes, _arrays=known),
             layout=replace(self.rest.layout, lane=lane, row=row),
             lanes={},
             ends=ends,
@@ -191,22 +188,24 @@ def make_plan(
     changed: the graph must be built anew to follow them, if it can be.
     """
     cells = graph.cells[start:stop]
-    structure = structure_of(cells)
+    if any(node.rule.macro < 0 for node in asked):
+        structure_of(cells)  # gives macros that are new their numbers, in order
     roots = frozenset([node.rule.macro for node in asked])
     repeats, large = _repeats[roots], len(cells) > MOST_KEPT
     if as_usual and (large or repeats.are_rare) and not start and not full:
         with _lock:
-            plan = _as_usual(structure, roots, cells, draws)
+            plan = _as_usual(roots, cells, draws)
         if plan is not None:
             return plan.tiling, plan
+    structure = structure_of(cells)
     tiling = tile(graph, start, structure) if start else None
     known = tuple(structure) if tiling is None else tiling.key()
     # Tuples are slower to compare: their members lie all over the memory. Version 2
     # writes equal objects alike.
     parts: Any = known, sorted(roots), full
-    key = marshal.dumps(parts, 2)
+    key = b"" if large else marshal.dumps(parts, 2)
     with _lock:
-        plan = _kept.get(key)
+        plan = _kept.get(key) if key else None
         if plan is not None and plan.version == plan.scope.version:
             repeats.met += 1
         else:
@@ -215,7 +214,7 @@ def make_plan(
             plan = _make(tiling, roots, full)
             if plan is None:
                 return None
-            if not large:
+            if key:
                 _kept.put(key, plan)
     return tiling or plan.tiling.of(cells), plan
 
@@ -227,15 +226,18 @@ def tidy_plans() -> None:
 
 
 def _as_usual(
-    structure: Structure, roots: frozenset[int], cells: list[Expression], draws: Draws
+    roots: frozenset[int], cells: list[Expression], draws: Draws
 ) -> Plan | None:
     """The plan, where graphs of this size have had the same program for a while."""
     _drop_outdated()
     scopes = _scopes.get((roots, False), [])
-    scope = scopes[0] if len(scopes) == 1 else _find_scope(scopes, structure.macros)
+    scope = scopes[0] if len(scopes) == 1 else None
+    if len(scopes) > 1:
+        macros = [cell.rule.macro for cell in cells]
+        scope = None if -1 in macros else _find_scope(scopes, macros)
     if scope is None:
         return None
-    planned = plan_as_usual(scope, structure, cells, draws)
+    planned = plan_as_usual(scope, cells, draws)
     if planned is None:
         return None
     fusion, written = planned

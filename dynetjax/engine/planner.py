@@ -10,7 +10,8 @@ finds what `schedule` and `TapeWriter` would, or that they do not fit a graph.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from operator import mul
+from struct import pack_into
 from typing import Any, NamedTuple
 
 import jax
@@ -31,20 +32,28 @@ from dynetjax.engine.planning import (
     planning,
     slices_of,
 )
-from dynetjax.engine.rooms import Sizes
+from dynetjax.engine.rooms import Sizes, rounded_alike
 from dynetjax.engine.schedule import (
     Block,
     Schedule,
+    changes_of_widths,
     costs_of,
     lanes_key,
     rows_of,
     settled_widths,
 )
-from dynetjax.engine.steps import Step, rows_of_components
+from dynetjax.engine.steps import Step
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.threads import stay_awake_for
-from dynetjax.engine.tiling import Structure, Tiling, tiling_of
+from dynetjax.engine.tiling import (
+    READS_ONE,
+    Known,
+    Numbered,
+    Tiling,
+    numbered,
+    tiling_of,
+)
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import GATHER, MAP
 
@@ -53,7 +62,7 @@ Array = Any
 USUAL = 4  # plans in a row for the same program, before it is taken for granted
 BITS = 31  # of a number, one for each macro whose lanes are one
 NODES = 512, 2048, 16384, 65536  # of the largest graph, for which a program is made
-CAPS = (16, 64), (32, 128), (64, 256)  # macros and leaf slots
+CAPS = (16, 64), (32, 128), (READS_ONE, 256)  # macros and leaf slots
 LARGEST_TAPE = 1 << 21
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -101,14 +110,12 @@ def note_usual(scope: Scope, count: int, fusion: Fusion, room: Sizes) -> None:
 
 
 def plan_as_usual(
-    scope: Scope, structure: Structure, cells: list[Expression], draws: Draws
+    scope: Scope, cells: list[Expression], draws: Draws
 ) -> tuple[Fusion, Written] | None:
     """The usual program for a graph of these nodes, and what it runs on; else None."""
     count = len(cells)
     usual = scope.usual.get(count.bit_length())
     if usual is None or usual.times < USUAL or count > NODES[-1]:
-        return None
-    if structure.elements or structure.lanes.count(1) != count:
         return None
     if usual.planner is None:
         same = [u.planner for u in scope.usual.values() if u.fusion is usual.fusion]
@@ -116,7 +123,7 @@ def plan_as_usual(
         usual.planner = made or Planner(scope, usual.fusion, usual.room)
     written = None
     if not usual.planner.misfit:
-        written = usual.planner.plan(structure, cells, draws)
+        written = usual.planner.plan(cells, draws)
     if written is None:
         usual.times, usual.planner.misfit = 0, False
         return None
@@ -136,25 +143,32 @@ class Planner:
         self._wires = [wiring(scope, component) for component in scope.components]
         self._order = [m for c in scope.components for m in c.macros]
         self._pools = list(dict.fromkeys(scope.pools[m] for m in self._order))
-        self._counts = np.zeros(0, np.int64)
-        self._numbers = np.zeros(0, np.int64)
+        self._known: list[Known | None] = [None] * (1 + max(self._order))
+        for k, macro in enumerate(self._order):
+            self._known[macro] = Known(macro, k)
+        self._widths = [part.program.width for part in fusion.parts]
+        self._part_of = [scope.component_of[m] for m in self._order]
+        self._changes, self._settled = -1, False
+        self._unsettled: list[int] = []
+        self._keys = [*self._pools, *map(lanes_key, scope.components)]
+        self._spans = [(1, 0)] * len(self._keys)  # of what is known to be alike
         self._caps = self._find_caps()
-        if self._caps is not None:
-            self._facts = jax.device_put(self._all_facts(self._caps), on_host())
-            self._nothing = self._caps.macros - 1
+        if self._caps:
+            self._facts = jax.device_put(self._all_facts(self._caps[0]), on_host())
+            self._nothing = self._caps[0].macros - 1
         self.misfit = False
 
-    def _find_caps(self) -> Caps | None:
-        """What this takes at least; None if that is too much."""
+    def _find_caps(self) -> list[Caps]:
+        """What this takes, for graphs of each size; none if that is too much."""
         order, fusion = self._order, self._fusion
         if any(len(component.group) > BITS for component in self._scope.components):
-            return None
+            return []
         slots = sum(len(MACROS[m].leaves) for m in order)
         columns = max(len(order) + 1, len(fusion.places.data))
         for macros, most in CAPS:
             if columns <= macros and slots <= most and fusion.size <= LARGEST_TAPE:
-                return Caps(NODES[0], macros, most, fusion.size)
-        return None
+                return [Caps(n, macros, most, fusion.size) for n in NODES]
+        return []
 
     def _all_facts(self, caps: Caps) -> np.ndarray:
         """What the program is told."""
@@ -220,83 +234,66 @@ class Planner:
         if scope.reads_nothing(slot):
             how[-1] = PLAIN
 
-    def plan(
-        self, structure: Structure, cells: list[Expression], draws: Draws
-    ) -> Written | None:
+    def plan(self, cells: list[Expression], draws: Draws) -> Written | None:
         """Begin to lay out a graph; None if it does not fit."""
-        if self._caps is None:
+        if not self._caps:
             return None
-        if len(self._counts) < len(MACROS):
-            self._number()
-        macro_of = np.array(structure.macros, np.int64)
-        numbers, counts = self._numbers[macro_of], self._counts[macro_of]
-        if np.maximum.reduce(numbers) == self._nothing:  # a macro never seen
+        nodes = numbered(cells, self._known, len(self._order))
+        if nodes is None:
             return None
-        for k in (counts < 0).nonzero()[0].tolist():
-            counts[k] = len(structure.read[k])
-        total = int(np.add.reduce(counts))
-        read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
-        tiling = tiling_of(structure, macro_of, counts, read).of(cells)
+        present = zip(self._order, nodes.nodes, strict=True)
+        tiling = tiling_of(cells, {m: several for m, several in present if several})
         layout = Schedule([], _NO_ROWS, {}, _NO_ROWS, self._room)
         writer = TapeWriter(tiling, layout, {}, draws)
-        caps = self._caps._replace(nodes=next(n for n in NODES if len(cells) <= n))
-        given = self._given(caps, tiling, numbers, writer)
+        caps = next(caps for caps in self._caps if len(cells) <= caps.nodes)
+        given = self._given(caps, nodes, writer)
         if given is None:
             return None
         run = planning(caps)
         if run is None:
-            self._caps = None
+            self._caps = []
             return None
         tape, found = run(given, self._facts)
-        fill_in = partial(self._fill_in, caps, found, tiling, layout)
+        fill_in = partial(self._fill_in, caps, found, nodes, layout)
         return Written(tiling, layout, writer, tape, fill_in)
 
-    def _number(self) -> None:
-        """Tables for all macros that there are now."""
-        self._counts = np.zeros(len(MACROS), np.int64)
-        self._numbers = np.full(len(MACROS), self._nothing)
-        for k, macro in enumerate(self._order):
-            kind = MACROS[macro]
-            fixed = kind.form == MAP or not kind.leaves
-            self._counts[macro] = len(kind.leaves) if fixed else -1
-            self._numbers[macro] = k
-
     def _given(
-        self, caps: Caps, tiling: Tiling, numbers: np.ndarray, writer: TapeWriter
+        self, caps: Caps, nodes: Numbered, writer: TapeWriter
     ) -> np.ndarray | None:
         """What the program is given of a graph; None if that is too much."""
-        count, where = len(tiling), slices_of(caps).given
-        given = np.empty(where["data"].stop, np.int32)
-        given[0], given[where["nothing"]] = count, self._nothing
-        given[where["macros"].start :][:count] = numbers
-        given[where["counts"].start :][:count] = tiling.counts
-        if len(tiling.read) > 2 * caps.nodes:
+        where = slices_of(caps).given
+        if len(nodes.read) > 2 * caps.nodes:
             return None
-        given[where["read"].start :][: len(tiling.read)] = tiling.read
+        given = np.empty(where["data"].stop, np.int32)
+        given[0], given[where["nothing"]] = len(nodes.kinds), self._nothing
+        for name, numbers in ("nodes", nodes.kinds), ("read", nodes.read):
+            pack_into(f"{len(numbers)}i", given.data, 4 * where[name].start, *numbers)
         at = 0
         for k, (macro, what, details, _) in enumerate(self._fusion.places.data):
-            nodes = tiling.nodes.get(macro, _NO_ROWS)
-            given[where["amounts"].start + k] = len(nodes)
-            stop = at + len(nodes)
+            stop = at + len(writer.tiling.nodes.get(macro, ()))
+            given[where["amounts"].start + k] = stop - at
             if stop > caps.nodes:
                 return None
             if stop > at:
-                given[where["of"]][at:stop] = nodes
+                given[where["of"]][at:stop] = writer.lanes(macro).nodes
                 given[where["data"]][at:stop] = writer.runtime(macro, what, details)
                 at = stop
         return given
 
     def _fill_in(
-        self, caps: Caps, found: Array, tiling: Tiling, layout: Schedule
+        self, caps: Caps, found: Array, nodes: Numbered, layout: Schedule
     ) -> Found | None:
         """Fill in a layout; None if it is not for this program, or for none."""
         if self._version != self._scope.version:  # another thread has widened it
             return None
-        rows = rows_of_components(self._scope, tiling)  # while that runs
+        rows = [0] * len(self._wires)
+        for part, several in zip(self._part_of, nodes.nodes, strict=True):
+            rows[part] += len(several)  # while that runs
         stay_awake_for(found)
         at, numbers = slices_of(caps).found, np.asarray(found)
-        trips = numbers[at["trips"]].tolist()
-        if numbers[0] or not self._has_room(at, numbers, trips):
+        trips = numbers[at["trips"]].tolist()[: len(rows)]
+        used = numbers[at["used"]].tolist()[: len(self._pools)]
+        if numbers[0] or not self._has_room(used, trips):
             self.misfit = True
             return None
         scope, parts, steps = self._scope, self._fusion.parts, []
@@ -306,23 +303,32 @@ class Planner:
                 block = Block(component, program.width, trips[k])
                 layout.blocks.append(block)
                 steps.append(Step(block, self._wires[k], program, k, rows[k]))
-        base = zip(self._order, numbers[at["base"]].tolist(), strict=False)
-        layout.base |= {macro: row for macro, row in base if row}
         layout.lane, layout.row = numbers[at["lane"]], numbers[at["row"]]
-        (ends,) = (numbers[at["read"]][: len(tiling)] == 0).nonzero()
+        (ends,) = (numbers[at["read"]][: len(nodes.kinds)] == 0).nonzero()
         return Found(steps, ends)
 
-    def _has_room(
-        self, at: dict[str, slice], numbers: np.ndarray, trips: list[int]
-    ) -> bool:
+    def _has_room(self, used: list[int], trips: list[int]) -> bool:
         """Whether NumPy would take this program, too, by its widths and sizes."""
-        scope, parts = self._scope, self._fusion.parts
-        used = zip(self._pools, numbers[at["used"]].tolist(), strict=False)
-        needed = {pool: 1 + rows for pool, rows in used if rows}
-        for k, settled in enumerate(settled_widths(scope)):
-            width = parts[k].program.width
-            if settled != width and (trips[k] or settled is not None):
-                return False
-            if trips[k]:
-                needed[lanes_key(scope.components[k])] = trips[k] * width
-        return scope.rooms.settle(needed, rows_of(scope)) is self._room
+        if not self._as_settled(trips):
+            return False
+        lanes = map(mul, trips, self._widths)
+        needed = [*[1 + rows for rows in used], *[several or 1 for several in lanes]]
+        spans = zip(needed, self._spans, strict=True)
+        if all(least <= n <= most for n, (least, most) in spans):
+            return True
+        rows, room = rows_of(self._scope), self._room
+        of_keys = dict(zip(self._keys, needed, strict=True))
+        if self._scope.rooms.settle(of_keys, rows) is not room:
+            return False
+        alike = [(key, rounded_alike(n, rows[key])) for key, n in of_keys.items()]
+        self._spans = [(least, min(most, room[key])) for key, (least, most) in alike]
+        return True
+
+    def _as_settled(self, trips: list[int]) -> bool:
+        """Whether components have the widths that are settled now."""
+        if self._changes != changes_of_widths():
+            self._changes, settled = changes_of_widths(), settled_widths(self._scope)
+            several = zip(settled, self._widths, strict=True)
+            self._settled = all(width in (None, mine) for width, mine in several)
+            self._unsettled = [k for k, width in enumerate(settled) if width is None]
+        return self._settled and not any(trips[k] for k in self._unsettled)

@@ -27,6 +27,7 @@ from dynetjax.engine.kernels import one_kernel_of_cpu
 from dynetjax.engine.schedule import LONE
 from dynetjax.engine.slices import cut, put
 from dynetjax.engine.stats import note_program
+from dynetjax.engine.tiling import READS_ONE
 
 Array = Any
 
@@ -73,9 +74,9 @@ def slices_of(caps: Caps) -> Slices:
     facts = {"counts": 3, "sorts": 1}
     facts |= dict.fromkeys([*OF_MACRO, *OF_PART, "room", "data"], macros)
     facts |= dict.fromkeys(OF_SLOT, slots) | {"reads": slots * macros}
-    given = {"count": 1, "amounts": macros, "nothing": 1, "macros": nodes}
-    given |= {"counts": nodes, "read": 2 * nodes, "of": nodes, "data": nodes}
-    found = {"misfits": 1, "trips": macros, "base": macros, "used": macros}
+    given = {"count": 1, "amounts": macros, "nothing": 1, "nodes": nodes}
+    given |= {"read": 2 * nodes, "of": nodes, "data": nodes}
+    found = {"misfits": 1, "trips": macros, "used": macros}
     found |= {"lane": nodes, "row": nodes + 1, "read": nodes, "awake": 1}
     return Slices(*map(_one_after_the_other, (facts, given, found)))
 
@@ -97,11 +98,16 @@ class _Graph(NamedTuple):
     known: dict[str, int]
 
     def of(self, name: str, k: Array) -> Array:
-        """What is given of a node, a read or an entry of runtime data.
-
-        The node -1 is NOTHING, which has a macro, too.
-        """
+        """What is given of a node, a read or an entry of runtime data."""
         return _at(self.given, k + self.at[name])
+
+    def macro(self, n: Array) -> Array:
+        """A node's macro; the node -1 is NOTHING, which has one, too."""
+        return lax.rem(self.of("nodes", n), _READS_ONE)
+
+    def reads(self, n: Array) -> Array:
+        """How many rows a node reads."""
+        return lax.div(self.of("nodes", n), _READS_ONE)
 
     def fact(self, name: str, k: Array) -> Array:
         """What is known of a macro, slot, component, pool or column."""
@@ -159,7 +165,7 @@ def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
     misfits, lane, row, tape = _write(graph, caps, placed, misfits, begin, base, tape)
     tape = _fill(graph, lane, tape)
     tape = _put(tape, np.int32(NOWHERE), _at(trips, _ZERO))
-    found = [lax.reshape(misfits, (1,)), trips, base, used, lane, row, placed.read]
+    found = [lax.reshape(misfits, (1,)), trips, used, lane, row, placed.read]
     return tape, lax.concatenate(found, 0)
 
 
@@ -193,7 +199,7 @@ def _place(graph: _Graph, caps: Caps) -> _Placed:
         k, misfits, mine, least, seen = _follow(
             graph, caps, n, before, (k, misfits, seen)
         )
-        macro = graph.of("macros", n)
+        macro = graph.macro(n)
         leads = mine < 0
         mine = lax.select(leads, n, mine)
         time = lax.select(leads, lax.min(least, _LAST), _at(iteration, mine))
@@ -237,7 +243,7 @@ def _sorted(graph: _Graph, caps: Caps, placed: _Placed) -> _Placed:
         n = _at(order, k)
         leads = _int(_at(leader, n) == n)
         time = lax.rem(_at(placed.when, n), np.int32(SPAN))
-        group = graph.fact("group", graph.of("macros", n)) + time
+        group = graph.fact("group", graph.macro(n)) + time
         number = _at(used, group)
         found = lax.select(leads == 1, number, _at(place, n))
         return _put(used, group, number + leads), _put(place, n, found)
@@ -258,16 +264,16 @@ def _heights(graph: _Graph, caps: Caps, placed: _Placed, count: Array) -> Array:
     def node(back, state):
         k, height = state
         n = count - 1 - back
-        macro = graph.of("macros", n)
+        macro = graph.macro(n)
         step = graph.fact("step", macro)
-        least = k - graph.of("counts", n)
+        least = k - graph.reads(n)
 
         def read(state):
             k, height = state
             k -= 1
             x = graph.of("read", k)
             slot = graph.fact("first", macro) + step * (k - least)
-            how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
+            how = graph.fact("reads", slot * caps.macros + graph.macro(x))
             below = lax.select(how == LOOP, _at(leader, x), _at(leader, n))
             more = _at(height, _at(leader, n)) + _int(how == LOOP)
             return k, _put(height, below, lax.max(_at(height, below), more))
@@ -315,14 +321,14 @@ def _follow(
     """
     leader, iteration = before
     k, misfits, seen = state
-    macro = graph.of("macros", node)
-    end = k + graph.of("counts", node)
+    macro = graph.macro(node)
+    end = k + graph.reads(node)
     step = graph.fact("step", macro)
 
     def read(state):
         k, slot, misfits, mine, least, seen = state
         x = graph.of("read", k)
-        how = graph.fact("reads", slot * caps.macros + graph.of("macros", x))
+        how = graph.fact("reads", slot * caps.macros + graph.macro(x))
         other = _at(leader, x)
         follows = how == REGISTER
         twin = graph.of("read", k - graph.fact("twin", slot))
@@ -421,8 +427,8 @@ def _write(
 
     def node(n, state):
         k, misfits, lane, row, tape = state
-        macro = graph.of("macros", n)
-        end = k + graph.of("counts", n)
+        macro = graph.macro(n)
+        end = k + graph.reads(n)
         mine = _at(begin, _at(placed.when, n)) + _at(placed.place, n)
         tape = _put(tape, graph.fact("valid", macro) + mine, _ONE)
         row = _put(row, n, _at(base, macro) + mine)
@@ -479,6 +485,7 @@ def _fill(graph: _Graph, lane: Array, tape: Array) -> Array:
 
 # Functions of `jax.numpy` would be calls here, for nothing is inlined.
 _ZERO, _ONE, _LAST = np.int32(0), np.int32(1), np.int32(SPAN - 1)
+_READS_ONE = np.int32(READS_ONE)
 
 
 def _zeros(count: int) -> Array:

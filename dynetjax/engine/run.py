@@ -277,7 +277,7 @@ class Run:
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
-        return self.tiling.macro_of.item(number - self.start)
+        return self.tiling.cells[number - self.start].rule.macro
 
     def needs_pool(self, number: int) -> bool:
         """Whether no pool has the gradient at a node; next time one has."""

@@ -43,6 +43,7 @@ WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one
 UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
+_changes: list["Place"] = []  # of settled widths
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
 _uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
@@ -349,6 +350,11 @@ def settled_widths(scope: Scope) -> list[int | None]:
     return list(map(_settled.get, costs_of(scope)[0]))
 
 
+def changes_of_widths() -> int:
+    """How often a settled width has changed."""
+    return len(_changes)
+
+
 def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
     """What a trip costs, and how long a settled width is kept.
 
@@ -383,7 +389,9 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         bearable = MORE
     if lost > bearable:
         settled = best
-    _settled[place] = settled
+    if _settled.get(place) != settled:
+        _settled[place] = settled
+        _changes.append(place)
     return settled
 
 

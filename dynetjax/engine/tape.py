@@ -37,16 +37,19 @@ class Lanes:
         nodes, numbers: the nodes, as an array and as a list.
     """
 
-    __slots__ = ("_at", "_plan", "count", "element", "nodes", "numbers")
+    __slots__ = ("_at", "_batch", "_plan", "element", "nodes", "numbers")
 
-    def __init__(self, tiling: Tiling, plan: Schedule, nodes: np.ndarray):
-        self.nodes = nodes
-        self.numbers: list[int] = nodes.tolist()
-        self.count = tiling.batch[nodes]
+    def __init__(self, tiling: Tiling, plan: Schedule, nodes: Any):
+        self.nodes = np.asarray(nodes)
+        self.numbers: list[int] = nodes if isinstance(nodes, list) else nodes.tolist()
         self.element = None
-        self._plan, self._at = plan, _NO_LANES
+        self._batch, self._plan, self._at = tiling.batch, plan, _NO_LANES
         if not tiling.single and (self.count > 1).any():
             self.element = elements(self.count)
+
+    @property
+    def count(self) -> np.ndarray:
+        return self._batch[self.nodes]
 
     @property
     def at(self) -> np.ndarray:

@@ -21,6 +21,10 @@ from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, MAP, REDUCE
 
+READS_ONE: Final = 64  # above the numbers of macros
+
+_NOBODY: np.ndarray = np.zeros(0, np.int64)
+
 
 class Structure(NamedTuple):
     """What graphs may have in common, which is all but runtime data.
@@ -90,6 +94,23 @@ class Readers(NamedTuple):
     slot: np.ndarray
 
 
+class Arrays(NamedTuple):
+    """Of a section of a graph, see `Tiling`."""
+
+    macro_of: np.ndarray
+    counts: np.ndarray
+    read: np.ndarray
+
+
+def arrays_of(structure: Structure) -> Arrays:
+    """The arrays of nodes that have this structure, in a graph's numbers."""
+    macros, read = structure.macros, structure.read
+    counts = np.fromiter(map(len, read), np.int64, len(macros))
+    total = int(np.add.reduce(counts))
+    flat = np.fromiter(chain.from_iterable(read), np.int64, total)
+    return Arrays(np.array(macros, np.int64), counts, flat)
+
+
 @dataclass(slots=True)
 class Tiling:
     """A section of a graph.
@@ -99,10 +120,7 @@ class Tiling:
         start: number of the first of them in the graph.
         older: the numbers in the graph of what was computed before.
         batch: per node, the older ones included.
-        macro_of: per node.
-        nodes: nodes of each macro present, by macro id.
-        counts: how many rows each node reads.
-        read: of every row that is read, in the order of readers, the node, or NOTHING.
+        nodes: nodes of each macro present, by macro id; arrays, or lists.
         elements: for REDUCE and GATHER nodes that read certain batch elements: which.
         single: no node has more than one batch element.
         blank: leaf slots that read NOTHING.
@@ -112,14 +130,35 @@ class Tiling:
     start: int
     older: np.ndarray
     batch: np.ndarray
-    macro_of: np.ndarray
-    nodes: dict[int, np.ndarray]
-    counts: np.ndarray
-    read: np.ndarray
+    nodes: dict[int, Any]
     elements: dict[int, tuple[int, ...]]
     single: bool
     blank: set[int] = field(default_factory=set)
+    _arrays: Arrays | None = None
     _readers: Readers | None = None
+
+    @property
+    def arrays(self) -> Arrays:
+        """The next three."""
+        found = self._arrays
+        if found is None:
+            found = self._arrays = arrays_of(structure_of(self.cells))
+        return found
+
+    @property
+    def macro_of(self) -> np.ndarray:
+        """Per node, its macro."""
+        return self.arrays.macro_of
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Per node, how many rows it reads."""
+        return self.arrays.counts
+
+    @property
+    def read(self) -> np.ndarray:
+        """Of every row that is read, in the order of readers, the node, or NOTHING."""
+        return self.arrays.read
 
     @property
     def readers(self) -> Readers:
@@ -198,7 +237,7 @@ class Tiling:
             self,
             cells=[],
             nodes={macro: nodes},
-            read=self.read[mine],
+            _arrays=self.arrays._replace(read=self.read[mine]),
             _readers=Readers(*[a[mine] for a in self.readers]),
         )
 
@@ -215,15 +254,22 @@ def tile(
     With `importing`, what was computed before and is read stands there as imports.
     With `as_if`, macros are taken for others that compute the same.
     """
-    macros: Any = structure.macros
+    arrays = arrays_of(structure)
     if as_if is not None:
-        macros = [as_if(m) for m in macros]
-    macro_of = np.array(macros, np.int64)
-    counts = np.fromiter(map(len, structure.read), np.int64, len(macros))
-    total = int(np.add.reduce(counts))
-    read = np.fromiter(chain.from_iterable(structure.read), np.int64, total)
-    tiling = tiling_of(structure, macro_of, counts, read)
-    tiling.cells, tiling.start = graph.cells[start : start + len(macros)], start
+        macros: Any = [as_if(m) for m in structure.macros]
+        arrays = arrays._replace(macro_of=np.array(macros, np.int64))
+    read, count = arrays.read, len(structure.macros)
+    single = structure.lanes.count(1) == count
+    tiling = Tiling(
+        graph.cells[start : start + count],
+        start,
+        _NOBODY,
+        ones(count) if single else np.array(structure.lanes),
+        _by_macro(arrays.macro_of, 0),
+        dict(structure.elements),
+        single,
+        _arrays=arrays,
+    )
     if start:
         _number_older(tiling, graph)
         if importing:
@@ -234,27 +280,69 @@ def tile(
     return tiling
 
 
-def tiling_of(
-    structure: Structure, macro_of: np.ndarray, counts: np.ndarray, read: np.ndarray
-) -> Tiling:
-    """A graph of this structure without its nodes.
+class Known:
+    """A macro of which a program has nodes.
 
-    Of these, `counts` says how many rows each reads, and `read` which.
+    Attributes:
+        number: its own in the program.
+        rows: which of a node's args are rows that it reads; None where that is all.
+        picks: a node may read certain batch elements.
     """
-    count = len(macro_of)
-    single = structure.lanes.count(1) == count
-    return Tiling(
-        [],
-        0,
-        np.zeros(0, np.int64),
-        ones(count) if single else np.array(structure.lanes),
-        macro_of,
-        _by_macro(macro_of, 0),
-        counts,
-        read,
-        dict(structure.elements),
-        single,
-    )
+
+    def __init__(self, macro: int, number: int):
+        found = MACROS[macro]
+        self.number = number
+        self.picks: bool = found.form in (REDUCE, GATHER)
+        every = self.picks or not found.fields
+        self.rows: list[int] | None = None if every else found.places
+
+
+class Numbered(NamedTuple):
+    """Nodes of a program.
+
+    Attributes:
+        kinds: of each node, its macro's number, and READS_ONE for each row it reads.
+        read: these rows, of one node after the other.
+        nodes: of each macro.
+    """
+
+    kinds: list[int]
+    read: list[int]
+    nodes: list[list[int]]
+
+
+def numbered(
+    cells: list[Expression], known: list[Known | None], macros: int
+) -> Numbered | None:
+    """Nodes by what is known of so many macros, in a list of all that there are.
+
+    None if there are others, or any that has a batch or picks elements of one.
+    """
+    kinds: list[int] = []
+    read: list[int] = []
+    nodes: list[list[int]] = [[] for _ in range(macros)]
+    for n, cell in enumerate(cells):
+        macro = cell.rule.macro
+        if macro < 0 or macro >= len(known) or cell.lanes != 1:
+            return None
+        kind = known[macro]
+        if kind is None or (kind.picks and cell.data is not None):
+            return None
+        args, rows = cell.inner, kind.rows
+        if rows is None:
+            kinds.append(kind.number + READS_ONE * len(args))
+            read.extend(args)
+        else:
+            kinds.append(kind.number + READS_ONE * len(rows))
+            for k in rows:
+                read.append(args[k])
+        nodes[kind.number].append(n)
+    return Numbered(kinds, read, nodes)
+
+
+def tiling_of(cells: list[Expression], nodes: dict[int, Any]) -> Tiling:
+    """A graph that has these nodes of each macro, all with one batch element."""
+    return Tiling(cells, 0, _NOBODY, ones(len(cells)), nodes, {}, True)
 
 
 _known_slots: np.ndarray = np.zeros((2, 0), np.int64)
@@ -307,7 +395,8 @@ def _number_older(tiling: Tiling, graph: ComputationGraph) -> None:
     older = tiling.older = np.unique(read[(read < start) & (read != NOTHING)])
     before = count + np.searchsorted(older, read)
     found = np.where(read < start, before, read - start)
-    tiling.read = np.where(read == NOTHING, NOTHING, found)
+    found = np.where(read == NOTHING, NOTHING, found)
+    tiling._arrays = tiling.arrays._replace(read=found)
     lanes = [graph.cells[k].lanes for k in older.tolist()]
     tiling.batch = np.append(tiling.batch, np.array(lanes, np.int64))
     tiling.single = tiling.single and lanes.count(1) == len(lanes)
@@ -319,5 +408,6 @@ def _import(tiling: Tiling, graph: ComputationGraph) -> None:
     tiling.cells += [graph.cells[k] for k in tiling.older.tolist()]
     macros = [import_of(macro_of_rule(cell.rule)) for cell in tiling.cells[count:]]
     imports = np.array(macros, np.int64)
-    tiling.macro_of = np.append(tiling.macro_of, imports)
+    macro_of = np.append(tiling.macro_of, imports)
+    tiling._arrays = tiling.arrays._replace(macro_of=macro_of)
     tiling.nodes |= _by_macro(imports, count)
