@@ -115,7 +115,7 @@ class State:
         for macro, nodes in run.tiling.nodes.items():
             if run.plan.pools[macro] == pool and MACROS[macro].form != IMPORT:
                 rows = run.plan.layout.row[nodes] + first
-                numbers = (nodes + run.start).tolist()
+                numbers = (np.asarray(nodes) + run.start).tolist()
                 for number, at in zip(numbers, rows.tolist(), strict=True):
                     if number < run.stop:  # what was cut is no node any more
                         row[number] = row[number] or at

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import dynetjax as dy
-from dynetjax.engine import device, habits, plan, planner, planning, schedule
+from dynetjax.engine import device, habits, hosted, plan, planner, planning, schedule
 from dynetjax.engine.fused import Pools
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import structure_of, tile
@@ -110,15 +110,15 @@ class Net:
         dy.renew_cg()
         return self.loss(self.tree(tree)).value()
 
-    def expected(self, tree):
+    def vector(self, tree):
+        """That of a tree's root, by NumPy."""
         (W, V), b = self.arrays
+        if isinstance(tree, int):
+            return self.words[tree]
+        return np.tanh(b + W @ self.vector(tree[0]) + V @ self.vector(tree[1]))
 
-        def vector(tree):
-            if isinstance(tree, int):
-                return self.words[tree]
-            return np.tanh(b + W @ vector(tree[0]) + V @ vector(tree[1]))
-
-        top = vector(tree)
+    def expected(self, tree):
+        top = self.vector(tree)
         return np.log(np.exp(top).sum()) - top[2]
 
 
@@ -169,6 +169,20 @@ def test_on_the_host_for_a_device_beside_it(found, far):
     (run,) = current_graph().state.parts
     assert run.plan.written.tape.sharding.device_set == {device.host()}
     assert run._tape is not run.plan.written.tape
+
+
+def test_what_is_computed_later_reads_its_rows(found, monkeypatch):
+    monkeypatch.setattr(hosted, "MOST_NODES", 0)  # on the device
+    net = Net()
+    settle(net, found)
+    (tree,) = trees(1, 1)
+    dy.renew_cg()
+    top = net.tree(tree)
+    assert net.loss(top).value() == pytest.approx(net.expected(tree), rel=1e-5)
+    assert found == [True]
+    later = dy.tanh(top * 2 + net.table[1]).npvalue()
+    expected = np.tanh(2 * net.vector(tree) + net.words[1])
+    np.testing.assert_allclose(later, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("count", "most"), [(120, 1), (900, 2)])
