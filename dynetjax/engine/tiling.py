@@ -197,7 +197,9 @@ class Tiling:
 
     def of(self, cells: list[Expression]) -> "Tiling":
         """The same of other nodes, those of a graph of the same structure."""
-        return replace(self, cells=cells)
+        about = self.start, self.older, self.batch, self.nodes, self.elements
+        known = self.single, self.blank, self._arrays, self._readers
+        return Tiling(cells, *about, *known)
 
     def reads(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The rows of this part that are read: (reader, slot, node read)."""
