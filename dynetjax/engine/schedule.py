@@ -43,7 +43,7 @@ WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one
 UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
-_changes: list["Place"] = []  # of settled widths
+_changes = 0  # of settled widths
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
 _uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
@@ -352,7 +352,7 @@ def settled_widths(scope: Scope) -> list[int | None]:
 
 def changes_of_widths() -> int:
     """How often a settled width has changed."""
-    return len(_changes)
+    return _changes
 
 
 def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
@@ -372,6 +372,7 @@ def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
 
 def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
+    global _changes
     body = place.body
     trip, patience, turning, lone = _prices(body, cyclic)
     widths = _choice(body, cyclic)
@@ -391,7 +392,7 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         settled = best
     if _settled.get(place) != settled:
         _settled[place] = settled
-        _changes.append(place)
+        _changes += 1
     return settled
 
 
