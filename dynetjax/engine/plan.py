@@ -113,10 +113,12 @@ class Plan:
             small = flat.astype(np.int32)
         nothing = np.zeros(0, np.int64)
         nodes = dict.fromkeys(self.tiling.nodes, nothing)
-        tiling = replace(self.tiling, batch=nothing, nodes=nodes, _arrays=None)
+        tiling = replace(
+            self.tiling, batch=nothing, nodes=nodes, _arrays=None, _readers=None
+        )
         rest = replace(
             self,
-            tiling=replace(tiling, _readers=None),
+            tiling=tiling,
             layout=replace(self.layout, lane=nothing, row=nothing),
             lanes={},
             ends=nothing,

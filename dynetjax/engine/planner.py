@@ -79,7 +79,7 @@ class Written(NamedTuple):
 
     Attributes:
         tiling, writer, tape: its own.
-        layout: to be filled in by `found`.
+        layout: to be filled in by `found`; the first rows of macros are on the tape.
         found: waits for the program; None if the graph does not fit. Until then the
             tape can be used, but what comes of it need not be true.
     """
