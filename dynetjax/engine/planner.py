@@ -42,7 +42,7 @@ from dynetjax.engine.schedule import (
     rows_of,
     settled_widths,
 )
-from dynetjax.engine.steps import Step
+from dynetjax.engine.steps import Step, rows_of_components
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.threads import stay_awake_for
@@ -147,7 +147,6 @@ class Planner:
         for k, macro in enumerate(self._order):
             self._known[macro] = Known(macro, k)
         self._widths = [part.program.width for part in fusion.parts]
-        self._part_of = [scope.component_of[m] for m in self._order]
         self._changes, self._settled = -1, False
         self._unsettled: list[int] = []
         self._keys = [*self._pools, *map(lanes_key, scope.components)]
@@ -254,7 +253,7 @@ class Planner:
             self._caps = []
             return None
         tape, found = run(given, self._facts)
-        fill_in = partial(self._fill_in, caps, found, nodes, layout)
+        fill_in = partial(self._fill_in, caps, found, tiling, layout)
         return Written(tiling, layout, writer, tape, fill_in)
 
     def _given(
@@ -281,14 +280,12 @@ class Planner:
         return given
 
     def _fill_in(
-        self, caps: Caps, found: Array, nodes: Numbered, layout: Schedule
+        self, caps: Caps, found: Array, tiling: Tiling, layout: Schedule
     ) -> Found | None:
         """Fill in a layout; None if it is not for this program, or for none."""
         if self._version != self._scope.version:  # another thread has widened it
             return None
-        rows = [0] * len(self._wires)
-        for part, several in zip(self._part_of, nodes.nodes, strict=True):
-            rows[part] += len(several)  # while that runs
+        rows = rows_of_components(self._scope, tiling)  # while that runs
         stay_awake_for(found)
         at, numbers = slices_of(caps).found, np.asarray(found)
         trips = numbers[at["trips"]].tolist()[: len(rows)]
@@ -304,7 +301,7 @@ class Planner:
                 layout.blocks.append(block)
                 steps.append(Step(block, self._wires[k], program, k, rows[k]))
         layout.lane, layout.row = numbers[at["lane"]], numbers[at["row"]]
-        (ends,) = (numbers[at["read"]][: len(nodes.kinds)] == 0).nonzero()
+        (ends,) = (numbers[at["read"]][: len(tiling)] == 0).nonzero()
         return Found(steps, ends)
 
     def _has_room(self, used: list[int], trips: list[int]) -> bool:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import label
 from dynetjax.engine.program import Program
@@ -56,7 +54,8 @@ def heads_of(steps: Iterable[tuple[Step, int]], base: dict[int, int]) -> Heads:
 
 def rows_of_components(scope: Scope, tiling: Tiling) -> list[int]:
     """How many rows the nodes of each component have."""
-    component = scope.components_of(tiling.macro_of)
-    weights = None if tiling.single else tiling.batch[: len(tiling.macro_of)]
-    counts = np.bincount(component, weights, minlength=len(scope.components))
-    return counts.astype(np.int64).tolist()
+    found = [0] * len(scope.components)
+    for macro, nodes in tiling.nodes.items():
+        rows = len(nodes) if tiling.single else int(tiling.batch[nodes].sum())
+        found[scope.component_of[macro]] += rows
+    return found

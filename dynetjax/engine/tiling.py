@@ -65,14 +65,25 @@ _leaves_of: Final[list[Callable[[tuple], tuple] | None]] = []
 
 
 def _leaves(macro: Macro) -> Callable[[tuple], tuple] | None:
-    if macro.form in (REDUCE, GATHER):
+    if _picks(macro):
         return _all
-    if not macro.fields:
+    rows = _rows_among_args(macro)
+    if rows is None:
         return None
-    if len(macro.places) > 1:
-        return itemgetter(*macro.places)
-    first = macro.places[0] if macro.places else 0
-    return itemgetter(slice(first, first + len(macro.places)))
+    if len(rows) > 1:
+        return itemgetter(*rows)
+    first = rows[0] if rows else 0
+    return itemgetter(slice(first, first + len(rows)))
+
+
+def _picks(macro: Macro) -> bool:
+    """Whether its nodes may read certain batch elements."""
+    return macro.form in (REDUCE, GATHER)
+
+
+def _rows_among_args(macro: Macro) -> list[int] | None:
+    """Which of a node's args are rows that it reads; None where that is all of them."""
+    return None if _picks(macro) or not macro.fields else macro.places
 
 
 def _all(args: tuple) -> tuple:
@@ -95,7 +106,13 @@ class Readers(NamedTuple):
 
 
 class Arrays(NamedTuple):
-    """Of a section of a graph, see `Tiling`."""
+    """Of a section of a graph, in arrays.
+
+    Attributes:
+        macro_of: per node, its macro.
+        counts: per node, how many rows it reads.
+        read: of every row that is read, in the order of readers, the node, or NOTHING.
+    """
 
     macro_of: np.ndarray
     counts: np.ndarray
@@ -139,7 +156,7 @@ class Tiling:
 
     @property
     def arrays(self) -> Arrays:
-        """The next three."""
+        """Macros, and what is read."""
         found = self._arrays
         if found is None:
             found = self._arrays = arrays_of(structure_of(self.cells))
@@ -147,17 +164,17 @@ class Tiling:
 
     @property
     def macro_of(self) -> np.ndarray:
-        """Per node, its macro."""
+        """See `Arrays`."""
         return self.arrays.macro_of
 
     @property
     def counts(self) -> np.ndarray:
-        """Per node, how many rows it reads."""
+        """See `Arrays`."""
         return self.arrays.counts
 
     @property
     def read(self) -> np.ndarray:
-        """Of every row that is read, in the order of readers, the node, or NOTHING."""
+        """See `Arrays`."""
         return self.arrays.read
 
     @property
@@ -294,9 +311,7 @@ class Known:
     def __init__(self, macro: int, number: int):
         found = MACROS[macro]
         self.number = number
-        self.picks: bool = found.form in (REDUCE, GATHER)
-        every = self.picks or not found.fields
-        self.rows: list[int] | None = None if every else found.places
+        self.picks, self.rows = _picks(found), _rows_among_args(found)
 
 
 class Numbered(NamedTuple):

@@ -70,6 +70,9 @@ def compare(quick, slow, tiling, draws):
     assert quick.work == slow.work
     assert quick.layout.blocks == slow.layout.blocks
     assert quick.layout.room is slow.layout.room
+    for macro, nodes in tiling.nodes.items():
+        first = quick.layout.row[nodes] - quick.layout.lane[nodes]
+        assert set(first.tolist()) == {slow.layout.base[macro]}
     count = len(tiling)
     equal = np.testing.assert_array_equal
     equal(quick.layout.lane[:count], slow.layout.lane)
