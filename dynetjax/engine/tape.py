@@ -124,7 +124,9 @@ class TapeWriter:
         """Let the lanes of `nodes` be empty."""
         tape[self._valid(nodes, places)] = 0
         reads = reads_of(self.tiling, self.plan)
-        chosen = np.isin(reads.reader, nodes) & (places.held[reads.slot] == 0)
+        cleared = np.zeros(len(self.tiling), bool)
+        cleared[nodes] = True
+        chosen = cleared[reads.reader] & (places.held[reads.slot] == 0)
         reads = Reads(*[a[chosen] for a in reads])
         for at, _ in _columns(reads, places), _pulls(reads, places):
             tape[at] = 0

@@ -232,22 +232,22 @@ class Tiling:
 
     def not_under(self, roots: Collection[int], ends: np.ndarray) -> np.ndarray:
         """The nodes that no root is made of; `ends` are all that no other reads."""
-        left = [node for node in ends.tolist() if node not in roots]
-        if not left:
-            return np.zeros(0, np.int64)
-        reader, _, read = self.reads()
-        first: Any = np.searchsorted(reader, np.arange(len(self) + 1)).tolist()
-        readers = np.bincount(read, minlength=len(self)).tolist()
-        operands = read.tolist()
-        found = []
-        while left:
-            node = left.pop()
-            found.append(node)
-            for x in operands[first[node] : first[node + 1]]:
-                readers[x] -= 1
-                if not readers[x] and x not in roots:
-                    left.append(x)
-        return np.array(found, np.int64)
+        if all(node in roots for node in ends.tolist()):
+            return _NOBODY
+        count = len(self)
+        under = bytearray(count + 1)  # the last one is for NOTHING, and for older nodes
+        for root in roots:
+            under[root] = 1
+        read: list[int] = self.read.tolist()
+        counts: list[int] = self.counts.tolist()
+        end = len(read)
+        for node in range(len(counts) - 1, -1, -1):
+            start = end - counts[node]
+            if under[node]:
+                for k in range(start, end):
+                    under[min(read[k], count)] = 1
+            end = start
+        return np.equal(np.frombuffer(under, np.uint8, count), 0).nonzero()[0]
 
     def only(self, macro: int, nodes: np.ndarray) -> "Tiling":
         """Some nodes of one macro; they keep their numbers."""
