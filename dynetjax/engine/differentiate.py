@@ -1,6 +1,6 @@
 """Gradients: a run carried out backwards, and a later one before it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -26,11 +26,11 @@ class Backward:
     """The gradients of one node of one number, through the run that computed it.
 
     Where that run reads rows of an earlier one, its `origin`, they go on through that.
+    It may be sent before it is known whether the plan of the run fits.
 
     Attributes:
         number: of the node among the stored ones.
         reached: the parameters that nodes up to it read, but for constant ones.
-        touched: of every lookup up to it: kind id of the table, row ids, gradients.
         weights: of parameters and what is computed of them, by kind id.
     """
 
@@ -41,10 +41,15 @@ class Backward:
         unused = run.tiling.not_under((root,), run.plan.ends)
         back = _Way(run, [run.seed(node)], unused)
         self.gradients, self.weights = back.gradients, back.weights
-        self.touched = [*back.touched(node.index)]
         self.reached = reached_from(node, run.tiling)
+        self._ways = [back]
         if run.origin is not None:
             self._go_on(run.origin, back, unused)
+
+    def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
+        """Of every lookup up to the node: kind id of the table, row ids, gradients."""
+        for way in self._ways:
+            yield from way.touched(self.node.index)
 
     def _go_on(self, origin: Run, back: "_Way", unused: np.ndarray) -> None:
         """Through the run whose rows were read."""
@@ -60,7 +65,7 @@ class Backward:
         earlier = _Way(origin, seeds, origin.tiling.not_under(roots, origin.plan.ends))
         for kind, several in earlier.weights.items():
             self.weights.setdefault(kind, []).extend(several)
-        self.touched += earlier.touched(self.node.index)
+        self._ways.append(earlier)
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node of this run, ``[batch, *shape]``."""
@@ -79,14 +84,14 @@ class _Way:
     Attributes:
         gradients: of pools, where they were scattered.
         weights: see `Backward`.
-        sources: those whose rows have gradients, with these, lane by lane.
+        tables: of the rows of a source, lane by lane, by component.
     """
 
     def __init__(self, run: Run, seeds: Seeds, unused: np.ndarray):
         self.run = run
         self.gradients: dict[int, Array] = {}
         self.weights: dict[int, list[Array]] = {}
-        self.sources: list[tuple[Step, Array]] = []
+        self.tables: dict[int, Array] = {}
         self._tape = run.tape_back(unused)
         if run.lent is not None:
             self._fused(run.lent, seeds)
@@ -96,20 +101,16 @@ class _Way:
     def _fused(self, lent: Pools, seeds: Seeds) -> None:
         run = self.run
         fusion = run.plan.fusion
-        gradients, weights, sources = fusion.backward(
+        give_back, gradients, weights, self.tables = fusion.backward(
             *zip(*seeds, strict=True),
             run.uniforms.several(fusion.uniforms),
             lent.pools,
             lent.kept,
             self._tape,
         )
+        run.when_it_fits(give_back)
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
         self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
-        self.sources = [
-            (step, sources[step.part])
-            for step in run.plan.steps
-            if step.part in sources
-        ]
 
     def _step_by_step(self, seeds: Seeds) -> None:
         steps, room = self.run.plan.steps, self.run.plan.layout.room
@@ -151,7 +152,7 @@ class _Way:
             run.part(self._tape, step),
         )
         if body.cells[0].form in (LOOKUP, INPUT):
-            self.sources.append((step, arrays[0]))
+            self.tables[step.part] = arrays[0]
             return
         for p, array in zip(into, arrays, strict=True):
             self.gradients[names[p]] = array
@@ -162,7 +163,14 @@ class _Way:
         """What was computed so far."""
         return [*self.gradients.values(), *chain(*self.weights.values())]
 
-    def touched(self, last: int) -> Iterable[tuple[int, np.ndarray, Array]]:
+    @property
+    def sources(self) -> Iterator[tuple[Step, Array]]:
+        """Those whose rows have gradients, with these."""
+        for step in self.run.plan.steps:
+            if step.part in self.tables:
+                yield step, self.tables[step.part]
+
+    def touched(self, last: int) -> Iterator[tuple[int, np.ndarray, Array]]:
         """See `Backward`; `last` is the index of its node."""
         for step, values in self.sources:
             if MACROS[step.wires.macros[0]].form == LOOKUP:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -94,12 +95,15 @@ class Engine:
         keeping = _will_train(plan, asked)
         trains = keeping and (habitual or self._is_training())
         run = Run(tiling, plan, state.uniforms, state.draws)
-        if not run.forward(keeping, ahead=loss if trains else None):
+        behind = None
+        if habitual and loss is not None and loss.args[0] == run.stop - 1:
+            behind = partial(_send_early, state, run, loss)
+        if not run.forward(keeping, ahead=loss if trains else None, behind=behind):
+            state.early = None
             run = _run_otherwise(graph, state, asked, keeping)
         state.parts.append(run)
-        if loss is not None and habitual:  # while the device is at work
-            with suppress(Exception):  # which is raised when backward is asked for
-                state.early = _send_back(run, loss, full=False)
+        if habitual and loss is not None and state.early is None:
+            _send_early(state, run, loss)
         tidy_plans()
 
     def _compute_more(
@@ -153,7 +157,7 @@ class Engine:
             last = self._differentiate(graph, state, node, full)
             last.weights = state.uniforms.pull_back(last.weights)
         state.last = last
-        accumulate(last.weights, last.touched, last.reached)
+        accumulate(last.weights, last.touched(), last.reached)
 
     def _differentiate(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
@@ -392,6 +396,12 @@ def _will_train(plan: Plan, asked: list[Expression]) -> bool:
 
 def _is_number(node: Expression) -> bool:
     return node.full_dim.size * node.lanes == 1
+
+
+def _send_early(state: State, run: Run, node: Expression) -> None:
+    """Send the backward that is to be expected, while the device is at work."""
+    with suppress(Exception):  # which is raised when backward is asked for
+        state.early = _send_back(run, node, full=False)
 
 
 def _send_back(run: Run, node: Expression, full: bool) -> Backward:

@@ -173,13 +173,15 @@ class Fusion:
 
     def backward(
         self, pools: Iterable[int], seeds: tuple[Seed, ...], *args: Any
-    ) -> tuple[dict, dict, dict]:
-        """Run `fused_backward` of its parts, from seeds in some of its pools."""
+    ) -> tuple[Callable[[], None], dict, dict, dict]:
+        """Run `fused_backward` of its parts, from seeds in some of its pools.
+
+        What comes first gives back the arrays that were lent for it.
+        """
         scratch = scratch_for(self.number, partial(_large, self.number))
         run = fused_backward(self.number, self._roots(pools, seeds))
         lent, *found = run(seeds, *args, scratch.lend())
-        scratch.take_back(lent)
-        return tuple(found)
+        return partial(scratch.take_back, lent), *found
 
 
 class Pools(NamedTuple):

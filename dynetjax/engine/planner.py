@@ -55,6 +55,7 @@ from dynetjax.engine.tiling import (
     tiling_of,
 )
 from dynetjax.expression import Expression
+from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER, MAP
 
 Array = Any
@@ -80,14 +81,16 @@ class Written(NamedTuple):
     Attributes:
         tiling, writer, tape: its own.
         layout: to be filled in by `found`; the first rows of macros are on the tape.
+        last: the row of the last node, if all others are read; else None.
         found: waits for the program; None if the graph does not fit. Until then the
-            tape can be used, but what comes of it need not be true.
+            tape and `last` can be used, but what comes of them need not be true.
     """
 
     tiling: Tiling
     layout: Schedule
     writer: TapeWriter
     tape: Array
+    last: Array | None
     found: Callable[[], Found | None]
 
 
@@ -252,9 +255,11 @@ class Planner:
         if run is None:
             self._caps = []
             return None
-        tape, found = run(given, self._facts)
+        tape, last, found = run(given, self._facts)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
-        return Written(tiling, layout, writer, tape, fill_in)
+        others_are_read = len({*nodes.read, NOTHING}) == len(cells)
+        root = last if others_are_read else None
+        return Written(tiling, layout, writer, tape, root, fill_in)
 
     def _given(
         self, caps: Caps, nodes: Numbered, writer: TapeWriter

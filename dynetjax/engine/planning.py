@@ -116,7 +116,9 @@ class _Graph(NamedTuple):
 
 @lru_cache(maxsize=16)
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
-    """``(given, facts) -> (tape, found)``, compiled; None if XLA cannot do it well.
+    """``(given, facts) -> (tape, last, found)``, compiled; None if XLA does it badly.
+
+    `last` is the row of the last node.
 
     It runs on the host, wherever others do.
     """
@@ -147,13 +149,13 @@ def copies_in_loops(program: str) -> bool:
 
 
 def _in_one_kernel(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
-    tape, found = one_kernel_of_cpu(partial(_plan, caps), given, facts)
+    tape, last, found = one_kernel_of_cpu(partial(_plan, caps), given, facts)
     # JAX has what is little work done by whoever asks for it, and not beside it.
     awake = jnp.sum(facts * facts, keepdims=True)
-    return tape, jnp.concatenate([found, awake])
+    return tape, last, jnp.concatenate([found, awake])
 
 
-def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
+def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, ...]:
     known, at, _ = (
         {name: where.start for name, where in several.items()}
         for several in slices_of(caps)
@@ -166,7 +168,8 @@ def _plan(caps: Caps, given: Array, facts: Array) -> tuple[Array, Array]:
     tape = _fill(graph, lane, tape)
     tape = _put(tape, np.int32(NOWHERE), _at(trips, _ZERO))
     found = [lax.reshape(misfits, (1,)), trips, used, lane, row, placed.read]
-    return tape, lax.concatenate(found, 0)
+    last = _at(row, given[0] - _ONE)
+    return tape, last, lax.concatenate(found, 0)
 
 
 class _Placed(NamedTuple):

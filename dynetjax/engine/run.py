@@ -86,6 +86,7 @@ class Run:
         self._given: dict[int, Array] = {}
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
+        self._when_it_fits: list[Callable[[], None]] = []
 
     def __del__(self) -> None:
         """Arrays that were lent can be lent again: nobody reads this run any more.
@@ -101,12 +102,18 @@ class Run:
         found.stop = self.stop
         return found
 
-    def forward(self, keeping: bool, ahead: Expression | None = None) -> bool:
+    def forward(
+        self,
+        keeping: bool,
+        ahead: Expression | None = None,
+        behind: Callable[[], None] | None = None,
+    ) -> bool:
         """Compute every node of the plan, and keep what backward needs if asked.
 
         Where programs are new, that of a backward from `ahead` is compiled meanwhile.
-        False if the plan turned out not to fit: then nothing was computed, and this run
-        is of no use.
+        `behind` sends one from the last node, and may be called before it is known
+        whether the plan fits. False if it does not: then nothing was computed, and this
+        run is of no use.
         """
         self.keeping = keeping
         fusion = self.plan.fusion
@@ -123,11 +130,28 @@ class Run:
                 self._forward_fused(fusion, ahead)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
+        if behind is not None and fused and self._knows_last:
+            behind()
         free_last_graph()  # while the device is at work
         if not self._fits():
             return False
+        for done in self._when_it_fits:
+            done()
         self._note()
         return True
+
+    def when_it_fits(self, done: Callable[[], None]) -> None:
+        """Have something done as soon as it is known that the plan fits."""
+        if self.plan.steps:
+            done()
+        else:
+            self._when_it_fits.append(done)
+
+    @property
+    def _knows_last(self) -> bool:
+        """Whether the row of the last node is known, and that all others are read."""
+        written = self.plan.written
+        return written is not None and written.last is not None and host_sees_device()
 
     def _fits(self) -> bool:
         with phase("plan"):
@@ -171,8 +195,14 @@ class Run:
         return tape
 
     def seed(self, node: Expression) -> tuple[int, Seed]:
-        """Where a backward from a node of one number begins, and the pool of that."""
-        pool, row = self.place(node.args[0])
+        """Where a backward from a node of one number begins, and the pool of that.
+
+        As long as it is not known whether the plan fits, from the last one.
+        """
+        number, written = node.args[0], self.plan.written
+        if written is not None and not self.plan.steps:
+            return self.plan.pools[self.macro(number)], Seed(written.last)
+        pool, row = self.place(number)
         return pool, Seed(np.int32(row))
 
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:

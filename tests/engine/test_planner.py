@@ -9,7 +9,9 @@ from hypothesis import HealthCheck, given, settings
 
 import dynetjax as dy
 from dynetjax.engine import device, habits, hosted, plan, planner, planning, schedule
+from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.fused import Pools
+from dynetjax.engine.run import Run
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import structure_of, tile
 from dynetjax.graph import current_graph
@@ -242,6 +244,105 @@ def test_gradients(found, monkeypatch):
     for one, other in zip(quick, gradients(), strict=True):
         for a, b in zip(one, other, strict=True):
             assert_same(a, b)
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Of every backward, whether it was sent before it was known that a plan fits."""
+    sent, init = [], Backward.__init__
+
+    def noted(self, run, *about):
+        sent.append(not run.plan.steps)
+        init(self, run, *about)
+
+    monkeypatch.setattr(Backward, "__init__", noted)
+    monkeypatch.setattr(habits.Habit, "read", lambda _: True)
+    at_once(monkeypatch)
+    return sent
+
+
+def read_and_trained(net, make):
+    """The gradients of a loss whose value was read before."""
+    dy.renew_cg()
+    loss = make()
+    loss.value()
+    loss.backward()
+    found = [p.grad_as_array().copy() for p in (net.W, net.V, net.b, net.table)]
+    forget_gradients(net)
+    return found
+
+
+def usual_gradients(net, seed, count):
+    return [
+        read_and_trained(net, lambda t=tree: net.loss(net.tree(t)))
+        for tree in trees(seed, count)
+    ]
+
+
+def test_a_backward_is_sent_before_it_is_known_that_a_plan_fits(early, monkeypatch):
+    net = Net()
+    usual_gradients(net, 0, 40)
+    quick = usual_gradients(net, 2, 9)
+    assert early[-9:] == [True] * 9
+    monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
+    assert_same_of_all(quick, usual_gradients(net, 2, 9))
+    assert early[-9:] == [False] * 9
+
+
+def assert_same_of_all(several, others):
+    for one, other in zip(several, others, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+
+
+def a_reader(net):
+    """Two of a node, which has had one so far: no plan that is usual fits."""
+    x, y = (net.tree(some_tree(random.Random(5), 5)) for _ in range(2))
+    return net.loss(net.node(x, net.node(x, y)))
+
+
+def test_one_that_was_sent_in_vain_leaves_nothing(early, monkeypatch):
+    """Nor are the arrays that it had lent again."""
+    net, given_back, wait = Net(), [], Run.when_it_fits
+
+    def noted(self, done):
+        wait(self, lambda: given_back.append(self) or done())
+
+    monkeypatch.setattr(Run, "when_it_fits", noted)
+    usual_gradients(net, 0, 40)
+    del early[:], given_back[:]
+    found = [read_and_trained(net, lambda: a_reader(net))]
+    assert early == [True, False]
+    assert given_back == current_graph().state.parts
+    found += usual_gradients(net, 2, 4)
+    monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
+    others = [read_and_trained(net, lambda: a_reader(net)), *usual_gradients(net, 2, 4)]
+    assert_same_of_all(found, others)
+
+
+def beside(net, tree):
+    """A loss, and before it something that it is not made of."""
+    net.tree((tree, 1))
+    return net.loss(net.tree(tree))
+
+
+def behind(net, tree):
+    loss = net.loss(net.tree(tree))
+    net.loss(net.tree((tree, 1)))
+    return loss
+
+
+@pytest.mark.parametrize("make", [beside, behind])
+def test_it_waits_where_a_loss_is_not_all_there_is(make, early, monkeypatch):
+    net, several = Net(), trees(3, 40)
+
+    def gradients():
+        return [read_and_trained(net, lambda t=t: make(net, t)) for t in several]
+
+    quick = gradients()
+    assert not any(early)
+    monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
+    assert_same_of_all(quick, gradients())
 
 
 def test_runtime_data(found):
