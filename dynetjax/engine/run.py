@@ -328,10 +328,10 @@ class Run:
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
-        seen = self.at_hand(number, batch)
-        if seen is not None:
-            return seen
         pool, row = self.place(number)
+        seen = self._seen.get(pool)
+        if seen is not None:
+            return seen[row : row + batch]
         array = self.pools[pool]
         if host_sees_device():
             if self.plan.fusion.small:  # else XLA has work for every core
@@ -339,11 +339,13 @@ class Run:
             array = self._seen[pool] = np.asarray(array)
         return read_rows(array, row, batch)
 
-    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
+    def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
-        pool, row = self.place(number)
-        seen = self._seen.get(pool)
-        return None if seen is None else seen[row : row + batch]
+        seen = self._seen.get(self.plan.pools[node.rule.macro])
+        if seen is None:
+            return None
+        row = self.plan.layout.row.item(node.args[0] - self.start)
+        return seen[row : row + node.lanes]
 
 
 def read_rows(pool: Array, row: int, count: int) -> np.ndarray:

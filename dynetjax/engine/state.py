@@ -86,7 +86,7 @@ class State:
         if number >= first.stop or not isinstance(first, Run):
             value = self.host.get(number)
             return None if value is None else value[None]
-        return first.at_hand(number, node.lanes)
+        return first.at_hand(node)
 
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
