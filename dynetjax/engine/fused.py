@@ -251,7 +251,7 @@ def _large_of(part: Part) -> list[Shape]:
         left.shape(program.body.pools[left.pool], program.lanes) for left in part.left
     ]
     shapes = program.kept(cotangents_kept(program))
-    several += [(room(rows), *shape) for rows, *shape in shapes]
+    several += [(room(program), *shape) for _, *shape in shapes]
     return [*filter(is_large, several)]
 
 

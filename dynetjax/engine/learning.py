@@ -6,7 +6,8 @@ lanes are empty, chunks are made of the others.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
+from math import prod
 from typing import Any
 
 import jax
@@ -29,17 +30,30 @@ from dynetjax.engine.slices import cut, take, take_if_there
 
 Array = Any
 
-GRADIENT_CHUNK = 128  # lanes a weight's gradient takes in at once
+CHUNKS = 32, 64, 128  # lanes that a weight's gradient takes in at once
+FEW_LANES, LIGHT = 1024, 1 << 16  # where fewer do, and numbers of a weight that adds up
 FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
-LAST_CHUNKS = (16, 32, 64, 128)  # and at the end
 
 
-def room(lanes: int) -> int:
+@cache
+def chunks(program: Program) -> tuple[int, ...]:
+    """The lanes in a chunk, the largest last; only the last chunk may be a smaller one.
+
+    Each is traced and compiled, so there are few: a gradient that is light, and takes
+    in few lanes, is rather added up once more.
+    """
+    sizes = [prod(program.body.uniforms[n][0]) for n in program.learned]
+    light = program.lanes <= FEW_LANES and max(sizes, default=0) <= LIGHT
+    return CHUNKS[: 2 if light else 3]
+
+
+def room(program: Program) -> int:
     """Lanes in whole chunks, the last of any size."""
-    for size in LAST_CHUNKS:
-        if lanes <= size:
-            return size
-    return -(-lanes // GRADIENT_CHUNK) * GRADIENT_CHUNK
+    *smaller, size = chunks(program)
+    for fewer in smaller:
+        if program.lanes <= fewer:
+            return fewer
+    return -(-program.lanes // size) * size
 
 
 def cotangents_kept(program: Program) -> list[bool]:
@@ -59,6 +73,7 @@ class Learning:
 
     Attributes:
         learned: the uniforms that are weights of contractions, or only added to them.
+        chunks, room: see these functions.
     """
 
     def __init__(self, program: Program, uniforms, pools, tape, at: int):
@@ -68,7 +83,7 @@ class Learning:
         self.columns_of = partial(program.columns_of, tape, at)
         self.real = partial(program.real, tape, at)
         self.contractions = contractions(self.body)
-        self.room = room(program.lanes)
+        self.chunks, self.room = chunks(program), room(program)
         several = [n for _, step in self.contractions for n in weights(self.body, step)]
         self.learned = several + [n for _, n in added(self.body)]
 
@@ -81,13 +96,14 @@ class Learning:
         if all(w is None for w in wide):
             return {}
         order, count = None, trips * self.program.width
+        chunk = self.chunks[-1]
         if self.program.has_empty_lanes:
             order, count = self.real_lanes()
-        whole = jnp.maximum(count - 1, 0) // GRADIENT_CHUNK
-        rest = count - whole * GRADIENT_CHUNK
+        whole = jnp.maximum(count - 1, 0) // chunk
+        rest = count - whole * chunk
 
         def part(i, size: int, last: bool = True):
-            at = i * GRADIENT_CHUNK
+            at = i * chunk
             places = at + jnp.arange(size)
             real = places < count if last else None
             if order is None:
@@ -105,17 +121,17 @@ class Learning:
             return self.of_lanes(base, cotangents, columns, lanes, real)
 
         def add(i, total):
-            found = part(i, GRADIENT_CHUNK, last=False)
+            found = part(i, chunk, last=False)
             return {n: total[n] + g for n, g in found.items()}
 
         several = self.learned
-        sizes = [n for n in LAST_CHUNKS if n <= self.room]
+        sizes = [n for n in self.chunks if n <= self.room]
         total = lax.switch(
             sum(jnp.int32(rest > n) for n in (0, *sizes[:-1])),
             [lambda: {n: jnp.zeros(self.body.uniforms[n][0]) for n in several}]
             + [partial(part, whole, n) for n in sizes],
         )
-        if self.room <= GRADIENT_CHUNK:
+        if self.room <= chunk:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
 

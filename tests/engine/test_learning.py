@@ -5,7 +5,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import plan, schedule
-from dynetjax.engine.learning import GRADIENT_CHUNK, Learning, cotangents_kept
+from dynetjax.engine.learning import CHUNKS, Learning, cotangents_kept
 from dynetjax.graph import current_graph
 
 from ..backends import on_cpu
@@ -119,7 +119,7 @@ def test_several_chunks():
     pair = Pair()
     for _ in range(2):
         pair.check(sentences(range(2, 34)))
-        assert len(real_lanes()) > 2 * GRADIENT_CHUNK
+        assert len(real_lanes()) > 2 * CHUNKS[-1]
 
 
 def test_products_of_one_sum():
