@@ -30,8 +30,8 @@ from dynetjax.engine.slices import cut, take, take_if_there
 
 Array = Any
 
-CHUNKS = 32, 64, 128  # lanes that a weight's gradient takes in at once
-FEW_LANES, LIGHT = 1024, 1 << 16  # where fewer do, and numbers of a weight that adds up
+CHUNKS = 16, 32, 64, 128  # lanes that a weight's gradient takes in at once
+SMALL_WEIGHT, FEW_LANES = 1 << 16, 1024  # its numbers; of a program
 FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
 
 
@@ -39,12 +39,13 @@ FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out 
 def chunks(program: Program) -> tuple[int, ...]:
     """The lanes in a chunk, the largest last; only the last chunk may be a smaller one.
 
-    Each is traced and compiled, so there are few: a gradient that is light, and takes
-    in few lanes, is rather added up once more.
+    Each is traced and compiled, so there are all of them only for a large weight. With
+    many lanes the last chunk matters little; of few, some are added up once more.
     """
     sizes = [prod(program.body.uniforms[n][0]) for n in program.learned]
-    light = program.lanes <= FEW_LANES and max(sizes, default=0) <= LIGHT
-    return CHUNKS[: 2 if light else 3]
+    if max(sizes, default=0) > SMALL_WEIGHT:
+        return CHUNKS
+    return CHUNKS[1:3] if program.lanes <= FEW_LANES else CHUNKS[2:]
 
 
 def room(program: Program) -> int:
