@@ -31,7 +31,7 @@ from dynetjax.engine.slices import cut, take, take_if_there
 Array = Any
 
 CHUNKS = 16, 32, 64, 128  # lanes that a weight's gradient takes in at once
-SMALL_WEIGHT, FEW_LANES = 1 << 16, 1024  # its numbers; of a program
+LITTLE_WORK, FEW_LANES = 1 << 16, 1024  # products of a lane; and lanes of a program
 FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
 
 
@@ -39,11 +39,16 @@ FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out 
 def chunks(program: Program) -> tuple[int, ...]:
     """The lanes in a chunk, the largest last; only the last chunk may be a smaller one.
 
-    Each is traced and compiled, so there are all of them only for a large weight. With
+    Each is traced and compiled, so there are all of them only for large products. With
     many lanes the last chunk matters little; of few, some are added up once more.
     """
-    sizes = [prod(program.body.uniforms[n][0]) for n in program.learned]
-    if max(sizes, default=0) > SMALL_WEIGHT:
+    body = program.body
+    work = [
+        prod(body.uniforms[n][0]) * prod(step.shape[1:])
+        for _, step in contractions(body)
+        for n in weights(body, step)
+    ]
+    if max(work, default=0) > LITTLE_WORK:
         return CHUNKS
     return CHUNKS[1:3] if program.lanes <= FEW_LANES else CHUNKS[2:]
 
