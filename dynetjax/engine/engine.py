@@ -156,8 +156,9 @@ class Engine:
         with memory_of(graph):
             last = self._differentiate(graph, state, node, full)
             last.weights = state.uniforms.pull_back(last.weights)
+            touched = [*last.touched()]
         state.last = last
-        accumulate(last.weights, last.touched(), last.reached)
+        accumulate(last.weights, touched, last.reached)
 
     def _differentiate(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool

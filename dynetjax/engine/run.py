@@ -135,8 +135,8 @@ class Run:
         free_last_graph()  # while the device is at work
         if not self._fits():
             return False
-        for done in self._when_it_fits:
-            done()
+        while self._when_it_fits:
+            self._when_it_fits.pop()()
         self._note()
         return True
 
