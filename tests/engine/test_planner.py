@@ -241,7 +241,11 @@ def test_gradients(found, monkeypatch):
     quick = list(gradients())
     assert found[-30:] == [True] * 30
     monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
-    for one, other in zip(quick, gradients(), strict=True):
+    assert_same_of_all(quick, gradients())
+
+
+def assert_same_of_all(several, others):
+    for one, other in zip(several, others, strict=True):
         for a, b in zip(one, other, strict=True):
             assert_same(a, b)
 
@@ -287,12 +291,6 @@ def test_a_backward_is_sent_before_it_is_known_that_a_plan_fits(early, monkeypat
     monkeypatch.setattr(plan, "_as_usual", lambda *about: None)
     assert_same_of_all(quick, usual_gradients(net, 2, 9))
     assert early[-9:] == [False] * 9
-
-
-def assert_same_of_all(several, others):
-    for one, other in zip(several, others, strict=True):
-        for a, b in zip(one, other, strict=True):
-            assert_same(a, b)
 
 
 def a_reader(net):
