@@ -95,15 +95,15 @@ class Engine:
         keeping = _will_train(plan, asked)
         trains = keeping and (habitual or self._is_training())
         run = Run(tiling, plan, state.uniforms, state.draws)
-        behind = None
-        if habitual and loss is not None and loss.args[0] == run.stop - 1:
-            behind = partial(_send_early, state, run, loss)
+        root, behind = loss if habitual else None, None  # of a backward to be expected
+        if root is not None and root.args[0] == run.stop - 1:
+            behind = partial(_send_early, state, run, root)
         if not run.forward(keeping, ahead=loss if trains else None, behind=behind):
             state.early = None
             run = _run_otherwise(graph, state, asked, keeping)
         state.parts.append(run)
-        if habitual and loss is not None and state.early is None:
-            _send_early(state, run, loss)
+        if root is not None and state.early is None:
+            _send_early(state, run, root)
         tidy_plans()
 
     def _compute_more(

@@ -83,13 +83,19 @@ class Plan:
     template: Template | None
     written: Written | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known to be one for its graph; until then it has no steps."""
+        return self.written is None or bool(self.steps)
+
     def fits(self) -> bool:
         """Whether it is one for its graph; what a program plans may turn out not to be.
 
-        Until that is known, it has no steps.
+        It waits for the program.
         """
-        if self.written is None or self.steps:
+        if self.is_known:
             return True
+        assert self.written is not None
         with _lock:
             found = self.written.found()
         if found is None:

@@ -81,7 +81,8 @@ class Written(NamedTuple):
     Attributes:
         tiling, writer, tape: its own.
         layout: to be filled in by `found`; the first rows of macros are on the tape.
-        last: the row of the last node, if all others are read; else None.
+        last: the row of the last node.
+        read: the nodes that are read, and NOTHING.
         found: waits for the program; None if the graph does not fit. Until then the
             tape and `last` can be used, but what comes of them need not be true.
     """
@@ -90,8 +91,14 @@ class Written(NamedTuple):
     layout: Schedule
     writer: TapeWriter
     tape: Array
-    last: Array | None
+    last: Array
+    read: list[int]
     found: Callable[[], Found | None]
+
+    @property
+    def has_one_end(self) -> bool:
+        """Whether all nodes are read but for the last one."""
+        return len({*self.read, NOTHING}) == len(self.tiling)
 
 
 @dataclass(slots=True)
@@ -257,9 +264,7 @@ class Planner:
             return None
         tape, last, found = run(given, self._facts)
         fill_in = partial(self._fill_in, caps, found, tiling, layout)
-        others_are_read = len({*nodes.read, NOTHING}) == len(cells)
-        root = last if others_are_read else None
-        return Written(tiling, layout, writer, tape, root, fill_in)
+        return Written(tiling, layout, writer, tape, last, nodes.read, fill_in)
 
     def _given(
         self, caps: Caps, nodes: Numbered, writer: TapeWriter

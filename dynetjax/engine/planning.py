@@ -118,9 +118,7 @@ class _Graph(NamedTuple):
 def planning(caps: Caps) -> Callable[[Any, Any], tuple[Array, ...]] | None:
     """``(given, facts) -> (tape, last, found)``, compiled; None if XLA does it badly.
 
-    `last` is the row of the last node.
-
-    It runs on the host, wherever others do.
+    It runs on the host, wherever others do. `last` is the row of the last node.
     """
     if not can_be_told() or host() is None:
         return None

@@ -93,7 +93,7 @@ class Run:
 
         But where it is not known that the plan fits, row 0 may have been written to.
         """
-        if self.lent is not None and self.plan.steps:
+        if self.lent is not None and self.plan.is_known:
             self.lent.give_back()
 
     def again(self) -> "Run":
@@ -130,7 +130,7 @@ class Run:
                 self._forward_fused(fusion, ahead)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
-        if behind is not None and fused and self._knows_last:
+        if behind is not None and fused and self._knows_end():
             behind()
         free_last_graph()  # while the device is at work
         if not self._fits():
@@ -142,16 +142,15 @@ class Run:
 
     def when_it_fits(self, done: Callable[[], None]) -> None:
         """Have something done as soon as it is known that the plan fits."""
-        if self.plan.steps:
+        if self.plan.is_known:
             done()
         else:
             self._when_it_fits.append(done)
 
-    @property
-    def _knows_last(self) -> bool:
-        """Whether the row of the last node is known, and that all others are read."""
+    def _knows_end(self) -> bool:
+        """Whether the device has the row of the last node, and all others are read."""
         written = self.plan.written
-        return written is not None and written.last is not None and host_sees_device()
+        return written is not None and host_sees_device() and written.has_one_end
 
     def _fits(self) -> bool:
         with phase("plan"):
@@ -199,9 +198,10 @@ class Run:
 
         As long as it is not known whether the plan fits, from the last one.
         """
-        number, written = node.args[0], self.plan.written
-        if written is not None and not self.plan.steps:
-            return self.plan.pools[self.macro(number)], Seed(written.last)
+        number = node.args[0]
+        if not self.plan.is_known:
+            assert self.plan.written is not None
+            return self.plan.pools[self.macro(number)], Seed(self.plan.written.last)
         pool, row = self.place(number)
         return pool, Seed(np.int32(row))
 
