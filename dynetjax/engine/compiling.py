@@ -26,6 +26,7 @@ from typing import Any
 import jax
 
 from dynetjax.engine import kernels, stored
+from dynetjax.engine.ahead import ahead
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
@@ -255,7 +256,7 @@ class Compiled:
     def _take(self, file: Path) -> bool:
         """Take the program in a file; False if there is none."""
         start = time.perf_counter()
-        found = stored.load(file)
+        found = ahead.load(file)
         if found is None:
             return False
         self._best = found.program
@@ -268,6 +269,8 @@ class Compiled:
         """The file of what an earlier process has kept, if there is one."""
         if self._about is not None:
             self._file = stored.find(self._about, shapes, self._options)
+        if self._file is not None:
+            ahead.note(self._file)
         exists = self._file is not None and self._file.exists()
         return self._file if exists else None
 

@@ -106,14 +106,14 @@ def load(file: pathlib.Path) -> Stored | None:
 
 def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
     """Write a program, for those who come after."""
-    with _draft_of(file) as draft:
+    with draft_of(file) as draft:
         rest = pickle.dumps((well, *serialize_executable.serialize(program)))
         draft.write_bytes(hashlib.sha256(rest).digest() + rest)
 
 
 def share(known: pathlib.Path, file: pathlib.Path) -> None:
     """Give what is in one file another name, too."""
-    with _draft_of(file) as draft:
+    with draft_of(file) as draft:
         try:
             os.link(known, draft)
         except OSError:  # not every file system can
@@ -121,7 +121,7 @@ def share(known: pathlib.Path, file: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def _draft_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
+def draft_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
     """A file that takes the place of `file` when it is whole.
 
     Where anything fails, the next process compiles the program.

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import compiling, stored
+from dynetjax.engine import ahead, compiling, stored
+from dynetjax.engine.ahead import Ahead
 from dynetjax.engine.compiling import Compiled
 
 pytestmark = pytest.mark.skipif(
@@ -28,9 +29,15 @@ def folder(tmp_path, monkeypatch):
     for name, value in settings.items():
         jax.config.update(name, value)
     monkeypatch.setattr(stored, "is_wanted", True)
+    begin(monkeypatch)
     yield tmp_path
     for name, value in before.items():
         jax.config.update(name, value)
+
+
+def begin(monkeypatch):
+    """Another process, as far as what is loaded ahead goes."""
+    monkeypatch.setattr(compiling, "ahead", Ahead())
 
 
 class Counted:
@@ -220,6 +227,87 @@ class TestNothingIsKept:
         jax.config.update("jax_enable_compilation_cache", False)
         self.check(folder)
         jax.config.update("jax_enable_compilation_cache", before)
+
+
+class TestAhead:
+    """What a process loads before it is asked for."""
+
+    @pytest.fixture
+    def loaded(self, monkeypatch):
+        """What is loaded from now on: files, and the threads that load them."""
+        found, load = [], stored.load
+
+        def noted(file):
+            if file.name.startswith(stored.PREFIX):  # and is no other name by the text
+                found.append((file, threading.current_thread().name))
+            return load(file)
+
+        monkeypatch.setattr(stored, "load", noted)
+        return found
+
+    def test_is_what_came_after_the_same_first_program(
+        self, folder, monkeypatch, loaded
+    ):
+        counted = Counted()
+        for process in range(3):
+            begin(monkeypatch)
+            loaded.clear()
+            program = counted.made(0)
+            counted.check(program)
+            if process:
+                for coming in [*compiling.ahead._coming.values()]:
+                    coming.result()
+            threads = [thread for _, thread in loaded if "loading" in thread]
+            assert len(threads) == (2 if process else 0)
+            for k in 1, 2:
+                counted.check(counted.made(k))
+            assert len({file for file, _ in loaded}) == len(loaded)
+        assert counted.traces == len(files(folder)) == 3
+
+    def test_is_nothing_where_another_program_is_the_first(
+        self, folder, monkeypatch, loaded
+    ):
+        counted = Counted()
+        for first, second in (0, 1), (1, 0):
+            begin(monkeypatch)
+            for k in first, second:
+                counted.check(counted.made(k))
+        assert not [thread for _, thread in loaded if "loading" in thread]
+
+    def test_is_not_missed(self, folder, monkeypatch, loaded):
+        counted = Counted()
+        for _ in range(2):
+            begin(monkeypatch)
+            for k in range(2):
+                counted.check(counted.made(k))
+            for file in files(folder):
+                file.unlink()
+        assert counted.traces == 4
+
+    def test_is_not_more_than_a_few(self, folder, monkeypatch, loaded):
+        monkeypatch.setattr(ahead, "MOST", 3)
+        counted = Counted()
+        for _ in range(2):
+            begin(monkeypatch)
+            loaded.clear()
+            for k in range(5):
+                counted.check(counted.made(k))
+        assert len([thread for _, thread in loaded if "loading" in thread]) == 2
+        assert len(loaded) == counted.traces == 5
+
+    def test_is_nothing_if_the_list_is_damaged(self, folder, monkeypatch, loaded):
+        counted = Counted()
+        for _ in range(3):
+            begin(monkeypatch)
+            loaded.clear()
+            for k in range(2):
+                counted.check(counted.made(k))
+            (known,) = folder.glob(f"{ahead.PREFIX}*")
+            whole = known.read_bytes()
+            assert whole.count(b"\n") == 1
+            known.write_bytes(b"\xff")
+        assert not [thread for _, thread in loaded if "loading" in thread]
+        assert counted.traces == 2
 
 
 def test_what_it_is_found_by(folder, monkeypatch):
