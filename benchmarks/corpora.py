@@ -25,9 +25,14 @@ class Tree:
 
     def words(self):
         """The words, from left to right."""
-        if self.word is not None:
-            return [self.word]
-        return [word for child in self.children for word in child.words()]
+        found, rest = [], [self]
+        while rest:
+            tree = rest.pop()
+            if tree.word is None:
+                rest += reversed(tree.children)
+            else:
+                found.append(tree.word)
+        return found
 
 
 @dataclasses.dataclass
@@ -120,20 +125,22 @@ def read_tagged(args):
     )
 
 
+_PART = re.compile(r"\((\d+) (?:([^ ()]+)\))?|\)")  # a leaf, or a tree's start or end
+
+
 def from_sexpr(line):
     """A tree of the Stanford Sentiment Treebank: ``(3 (2 It) (4 works))``."""
-    stack = [[]]
-    for token in re.findall(r"[()]|[^ ()]+", line):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            label, *parts = stack.pop()
-            word = parts[0] if isinstance(parts[0], str) else None
-            children = () if word else tuple(parts)
-            stack[-1].append(Tree(int(label), word, children))
+    found, around = [], []  # trees side by side; of each around them, what was before
+    for label, word in _PART.findall(line):
+        if word:
+            found.append(Tree(int(label), word))
+        elif label:
+            around.append((found, int(label)))
+            found = []
         else:
-            stack[-1].append(token)
-    return stack[0][0]
+            children, (found, label) = tuple(found), around.pop()
+            found.append(Tree(label, None, children))
+    return found[0]
 
 
 def any_tree(line, rng):
