@@ -13,6 +13,7 @@ from dynetjax.engine.draws import SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.increments import Increment, compute
+from dynetjax.engine.macros import macro_of_rule
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.plan import Plan, make_plan, tidy_plans
 from dynetjax.engine.run import Run
@@ -52,6 +53,7 @@ class Engine:
         self._before_read = before_read
         self._is_training = is_training
         self._prepare_update = prepare_update
+        self._known: set[int] = set()  # macros that were asked for first
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -88,6 +90,8 @@ class Engine:
             self._compute_more(graph, state, asked)
             return
         state.first = asked, len(graph.nodes)
+        if self._is_tentative(asked) and _compute_here(graph, state, tentative=True):
+            return
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
@@ -106,14 +110,29 @@ class Engine:
             _send_early(state, run, root)
         tidy_plans()
 
+    def _is_tentative(self, asked: list[Expression]) -> bool:
+        """Whether a program for what is asked for first would hardly be of further use.
+
+        In training, who reads something else than a loss goes on with it, and that may
+        be other than any before: then rules change, and with them the program.
+        """
+        first = asked[0]
+        if first.rule.macro in self._known:
+            return False
+        self._known.add(macro_of_rule(first.rule))
+        return (
+            host_sees_device()
+            and self._is_training()
+            and not any(map(_is_number, asked))
+        )
+
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]
     ) -> None:
         """Run what was added since the last time."""
         if host_sees_device():
-            here = compute_here(graph, state.done, state.host, state.rows)
-            if here is not None:
-                state.parts.append(here)
+            tentative = isinstance(state.parts[0], Hosted)
+            if _compute_here(graph, state, tentative):
                 return
         if state.archive is None:
             state.archive = archive()
@@ -169,10 +188,11 @@ class Engine:
         if isinstance(run, Run) and not full and _divides(run, graph, node):
             return self._in_two(graph, state, node)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
-            if graph.changes != len(CHANGED):  # all is computed again in any case
-                state.forget()
+            if graph.changes != len(CHANGED) or isinstance(run, Hosted):
+                state.forget()  # all is computed again in any case
                 _settle(graph, state, [node])
                 first = None if full else _first(graph, state)
+                graph.store(node)  # for a plan may take that the graph is built anew
                 if first is not None and _divides(first, graph, node):
                     state.parts = [_keeping(first)]
                     return self._in_two(graph, state, node)
@@ -289,6 +309,14 @@ def _settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> N
         graph.rebuild()
         for node in asked:
             graph.store(node)
+
+
+def _compute_here(graph: ComputationGraph, state: State, tentative: bool) -> bool:
+    """Compute on the host what is new; False if it is not for that."""
+    here = compute_here(graph, state.done, state.host, state.rows, tentative)
+    if here is not None:
+        state.parts.append(here)
+    return here is not None
 
 
 def _keeping(run: Run) -> Run:

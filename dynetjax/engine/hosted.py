@@ -33,6 +33,7 @@ from dynetjax.ops.registry import (
 
 MOST_NODES = 48
 MOST_WORK = 1 << 20  # numbers that an increment reads of parameters, and computes
+TENTATIVE = 4096, 1 << 27  # of a whole graph, and of what is read at once
 KEPT = 4096  # macros
 _TYPES: dict[str, type] = {"i": np.int32, "f": np.float32}
 
@@ -125,12 +126,18 @@ class Hosted:
 
 
 def compute_here(
-    graph: ComputationGraph, start: int, host: Host, rows: Rows
+    graph: ComputationGraph, start: int, host: Host, rows: Rows, tentative: bool
 ) -> Hosted | None:
-    """Compute the stored nodes from `start` on; None if they are not for the host."""
+    """Compute the stored nodes from `start` on; None if they are not for the host.
+
+    Of a `tentative` graph much more is, as a program would have to be compiled.
+    """
     with phase("plan"):
         cells = graph.cells[start:]
-        kernels = _kernels(cells)
+        if tentative:
+            kernels = _kernels(cells, len(graph.cells), *TENTATIVE)
+        else:
+            kernels = _kernels(cells, len(cells), MOST_NODES, MOST_WORK)
     if kernels is None:
         return None
     with phase("run"), np.errstate(all="ignore"):
@@ -138,21 +145,25 @@ def compute_here(
     return Hosted(start, start + len(cells), host)
 
 
-def _kernels(cells: list[Expression]) -> list[Kernel] | None:
+def _kernels(
+    cells: list[Expression], count: int, most_nodes: int, most_work: int
+) -> list[Kernel] | None:
     """How to compute nodes; None if that is not known, or too much for the host."""
-    if len(cells) > MOST_NODES:
+    if count > most_nodes:
         return None
     found, work = [], 0
     for cell in cells:
+        if cell.lanes != 1:
+            return None
         macro = cell.rule.macro
         kernel = _kernel(macro_of_rule(cell.rule) if macro < 0 else macro)
-        if kernel is None or cell.lanes != 1:
+        if kernel is None:
             return None
         if kernel.listed and cell.data is not None:  # elements of a batch
             return None
         found.append(kernel)
         work += kernel.work
-    return found if work <= MOST_WORK else None
+    return found if work <= most_work else None
 
 
 @lru_cache(maxsize=KEPT)

@@ -3,12 +3,15 @@
 That every operation has the same value there is a law of `tests/ops/laws.py`.
 """
 
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax import expression
 from dynetjax.engine import engine, hosted
 from dynetjax.engine.explain import describe
 from dynetjax.engine.hosted import Hosted
@@ -208,6 +211,91 @@ def test_explain(W, x):
     told = describe(current_graph())
     assert "one by one, on the host" in told
     assert "tanh" in told
+
+
+class TestTentative:
+    """Graphs that are computed here from their first node on."""
+
+    @pytest.fixture(autouse=True)
+    def as_in_a_new_process(self, monkeypatch):
+        monkeypatch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        monkeypatch.setattr(expression.engine(), "_known", set())
+
+    @pytest.fixture
+    def trainer(self, pc):
+        return dy.SimpleSGDTrainer(pc, 0.1)
+
+    def test_what_is_asked_for_the_first_time(self, W, trainer):
+        for expected in [Hosted, Hosted], [Run, Hosted]:
+            dy.renew_cg()
+            y = dy.tanh(W * dy.inputVector(X))
+            seen = y.npvalue()
+            assert seen == pytest.approx(np.tanh(W.as_array() @ X), rel=1e-6)
+            found = dy.square(y).npvalue()
+            assert found == pytest.approx(seen**2, rel=1e-6)
+            assert parts() == expected
+
+    def test_not_a_loss(self, W, trainer):
+        dy.squared_norm(dy.tanh(W * dy.inputVector(X))).value()
+        assert parts() == [Run]
+
+    def test_not_without_a_trainer(self, W, monkeypatch):
+        monkeypatch.setattr(expression.engine(), "_is_training", lambda: False)
+        dy.tanh(W * dy.inputVector(X)).value()
+        assert parts() == [Run]
+
+    def test_not_a_batch(self, W, trainer):
+        dy.tanh(W * dy.inputTensor(np.ones((3, 2)), batched=True)).value()
+        assert parts() == [Run]
+
+    def test_not_where_there_is_a_device(self, W, trainer, monkeypatch):
+        monkeypatch.setattr(engine, "host_sees_device", lambda: False)
+        dy.tanh(W * dy.inputVector(X)).value()
+        assert parts() == [Run]
+
+    def test_not_much_more_of_a_graph_that_is_never_renewed(
+        self, W, trainer, monkeypatch
+    ):
+        y = dy.tanh(W * dy.inputVector(X))
+        y.value()
+        for is_small in True, False:
+            for _ in range(hosted.MOST_NODES + 1):
+                y = dy.tanh(W * y)
+            if not is_small:
+                monkeypatch.setattr(
+                    hosted, "TENTATIVE", (len(y.graph.cells) - 1, 1 << 27)
+                )
+            y.value()
+            assert (parts()[-1] is Hosted) == is_small
+
+    def test_trains_as_all_others(self, monkeypatch):
+        """Though planning finds, for the backward alone, what else is to be stored."""
+
+        def train():
+            dy.reset_random_seed(5)
+            pc = dy.ParameterCollection()
+            table = pc.add_lookup_parameters((9, 4))
+            lstm = dy.VanillaLSTMBuilder(1, 4, 6, pc)
+            out = pc.add_parameters((3, 6))
+            trainer = dy.SimpleSGDTrainer(pc, 0.5)
+            found = []
+            for k in range(3):
+                dy.renew_cg()
+                xs = [table[(3 * k + j) % 9] for j in range(7)]
+                states, losses = lstm.initial_state().transduce(xs), []
+                for state, after in pairwise(states):
+                    scores = out * dy.tanh(state + after)
+                    worst = int(scores.npvalue().argmin())
+                    losses.append(dy.pickneglogsoftmax(scores, worst))
+                loss = dy.esum(losses)
+                found.append(loss.value())
+                loss.backward()
+                trainer.update()
+            return found
+
+        found = train()
+        monkeypatch.setattr(hosted, "TENTATIVE", (0, 0))
+        assert found == pytest.approx(train(), rel=1e-5)
 
 
 class TestTranslated:

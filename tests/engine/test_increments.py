@@ -10,16 +10,20 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import hosted
 from dynetjax.engine.archive import Archive
+from dynetjax.engine.engine import Engine
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.graph import current_graph, free_last_graph
 
 
-@pytest.fixture(autouse=True, params=["host", "device"])
+@pytest.fixture(autouse=True, params=["host", "device", "all on the host"])
 def place(request, monkeypatch):
     """Where increments are computed, if they can be."""
     if request.param == "device":
         monkeypatch.setattr(hosted, "MOST_NODES", 0)
+    if request.param == "all on the host":
+        monkeypatch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        monkeypatch.setattr(Engine, "_is_tentative", lambda *_: True)
 
 
 on_device = pytest.mark.parametrize("place", ["device"], indirect=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dynetjax as dy
 from dynetjax.engine import hosted
+from dynetjax.engine.engine import Engine
 
 SIZE, ROWS = 3, 5
 RNG = np.random.default_rng(9)
@@ -206,3 +207,18 @@ def test_values_and_gradients(peek, program):
         got = np.atleast_2d(node.gradient().T)
         scale = max(1.0, float(jnp.abs(expected).max()))
         np.testing.assert_allclose(got / scale, expected / scale, atol=2e-4)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(program=programs())
+def test_values_and_gradients_from_the_start(program):
+    """The same, where no program is compiled for what is read first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        patch.setattr(Engine, "_is_tentative", lambda *_: True)
+        test_values_and_gradients.hypothesis.inner_test("here on the way", program)
