@@ -102,7 +102,10 @@ class Engine:
         root, behind = loss if habitual else None, None  # of a backward to be expected
         if root is not None and root.args[0] == run.stop - 1:
             behind = partial(_send_early, state, run, root)
-        if not run.forward(keeping, ahead=loss if trains else None, behind=behind):
+        meanwhile = None  # if the program is new
+        if loss is not None and trains:
+            meanwhile = partial(run.prepare_backward_from, loss)
+        if not run.forward(keeping, meanwhile, behind):
             state.early = None
             run = _run_otherwise(graph, state, asked, keeping)
         state.parts.append(run)
@@ -186,7 +189,7 @@ class Engine:
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if isinstance(run, Run) and not full and _divides(run, graph, node):
-            return self._in_two(graph, state, node)
+            return self._in_two(graph, state, node, run)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
             if graph.changes != len(CHANGED) or isinstance(run, Hosted):
                 state.forget()  # all is computed again in any case
@@ -194,12 +197,16 @@ class Engine:
                 first = None if full else _first(graph, state)
                 graph.store(node)  # for a plan may take that the graph is built anew
                 if first is not None and _divides(first, graph, node):
-                    state.parts = [_keeping(first)]
-                    return self._in_two(graph, state, node)
+                    state.parts = [first]
+                    try:
+                        return self._in_two(graph, state, node, first)
+                    except BaseException:
+                        state.forget()  # it may not have been run
+                        raise
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
-            if not run.forward(keeping=True, ahead=node):
+            if not run.forward(True, partial(run.prepare_backward_from, node)):
                 run = _run_otherwise(graph, state, [node], keeping=True)
         else:
             run = _keeping(run)
@@ -213,26 +220,31 @@ class Engine:
         return _send_back(run, node, full)
 
     def _in_two(
-        self, graph: ComputationGraph, state: State, node: Expression
+        self, graph: ComputationGraph, state: State, node: Expression, first: Run
     ) -> Backward:
         """Backward through a run of what came after the first one, and that one."""
-        first = state.parts[0]
-        assert isinstance(first, Run)
-        run = _keeping(first)
+        run = first if first.keeping else first.again()
         later = _run_from(run, state.parts[1:2], node)
+        is_new = later is None
         if later is None:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
-            if self._expect_update(later, node) and run.lent is not None:
-                run.prepare_backward(will_sow(later, run))
-            later.forward(keeping=True, ahead=node)
-        else:
-            self._expect_update(later, node)
+        prepare = partial(self._prepare_in_two, run, later, node)
+        if not run.keeping:
+            run.forward(True, prepare)
+        prepare()
+        if is_new:
+            later.forward(True, partial(later.prepare_backward_from, node))
         rest = [part for part in state.parts if part.stop > later.stop]
         state.parts, state.early = [run, later, *rest], None
         count(graphs=2)
         return _send_back(later, node, full=False)
+
+    def _prepare_in_two(self, run: Run, later: Run, node: Expression) -> None:
+        """Have what comes after two runs compiled, if it is new."""
+        if self._expect_update(later, node) and run.fused:
+            run.prepare_backward(will_sow(later, run))
 
     def _expect_update(self, run: Run, node: Expression) -> bool:
         """Note that this program is trained; True the first time.

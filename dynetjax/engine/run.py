@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import jax
@@ -54,8 +54,9 @@ class Run:
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
+        fused: whether all components ran, or run, as one program.
         kept: these, by component, where components ran one by one.
-        lent: the same arrays, where all components ran as one program; else None.
+        lent: the same arrays, where they ran as one program; else None.
         origin: an earlier run, whose rows this one reads; None if they are elsewhere.
         stop: one more than the number of the last node.
     """
@@ -80,7 +81,7 @@ class Run:
             else written.writer
         )
         self.pools: dict[int, Array] = {}
-        self.keeping = False
+        self.keeping = self.fused = False
         self.lent: Pools | None = None
         self._tape: Array | None = None
         self._given: dict[int, Array] = {}
@@ -105,32 +106,31 @@ class Run:
     def forward(
         self,
         keeping: bool,
-        ahead: Expression | None = None,
+        meanwhile: Callable[[], None] | None = None,
         behind: Callable[[], None] | None = None,
     ) -> bool:
         """Compute every node of the plan, and keep what backward needs if asked.
 
-        Where programs are new, that of a backward from `ahead` is compiled meanwhile.
-        `behind` sends one from the last node, and may be called before it is known
-        whether the plan fits. False if it does not: then nothing was computed, and this
-        run is of no use.
+        Where its program is new, something else is done `meanwhile`. What is to be done
+        `behind` it may be done before it is known whether the plan fits. False if it
+        does not: then nothing was computed, and this run is of no use.
         """
         self.keeping = keeping
         fusion = self.plan.fusion
         fusion.runs += 1
         hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
-        fused = hot and not timing()
-        at_once = fused and fusion.runs > HOT + 1 and not fusion.is_given
+        self.fused = hot and not timing()
+        at_once = self.fused and fusion.runs > HOT + 1 and not fusion.is_given
         if not at_once and not self._fits():
             return False
         with phase("tape"):
             self._write()
         with phase("run"):
-            if fused:
-                self._forward_fused(fusion, ahead)
+            if self.fused:
+                self._forward_fused(fusion, meanwhile)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
-        if behind is not None and fused and self._knows_end():
+        if behind is not None and self.fused and self._knows_end():
             behind()
         free_last_graph()  # while the device is at work
         if not self._fits():
@@ -205,6 +205,10 @@ class Run:
         pool, row = self.place(number)
         return pool, Seed(np.int32(row))
 
+    def prepare_backward_from(self, node: Expression) -> None:
+        """Compile a backward from a node beside other work, if it is new."""
+        self.prepare_backward([self.seed(node)])
+
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
         if seeds:
@@ -213,7 +217,9 @@ class Run:
             uniforms = self.uniforms.several(fusion.uniforms)
             fusion.prepare_backward(pools, given, uniforms, self._tape)
 
-    def _forward_fused(self, fusion: Fusion, ahead: Expression | None) -> None:
+    def _forward_fused(
+        self, fusion: Fusion, meanwhile: Callable[[], None] | None
+    ) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
         given = [
             self._given[k]
@@ -225,11 +231,11 @@ class Run:
         assert self._tape is not None
         if not host_sees_device():  # once for both directions
             self._tape = jax.device_put(np.asarray(self._tape))
-        meanwhile = None
-        if ahead is not None and fusion.runs == HOT + 1:
-            meanwhile = partial(self.prepare_backward, [self.seed(ahead)])
         about = uniforms, given, self._tape
-        lent = self.lent = fusion.forward(self.keeping, *about, meanwhile)
+        is_first = fusion.runs == HOT + 1
+        lent = self.lent = fusion.forward(
+            self.keeping, *about, meanwhile if is_first else None
+        )
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed
