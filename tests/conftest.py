@@ -49,7 +49,7 @@ if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 compiling._QUICKLY["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
-hosted.TENTATIVE = 0, 0  # what is depends on the tests before
+hosted.TENTATIVE = 0, 0  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
 
 

@@ -63,6 +63,11 @@ def compile_well_at_once(on: bool) -> None:
     _at_once = on
 
 
+def compiles_well_at_once() -> bool:
+    """Whether they are, so that equal graphs have bitwise equal values."""
+    return _at_once
+
+
 def options_for(small: bool) -> dict[str, Any]:
     """Options for a program; if it is `small`, no kernel is divided among threads.
 

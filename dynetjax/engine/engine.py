@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from dynetjax.engine.archive import archive
+from dynetjax.engine.compiling import compiles_well_at_once
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
@@ -126,6 +127,7 @@ class Engine:
         return (
             host_sees_device()
             and self._is_training()
+            and not compiles_well_at_once()
             and not any(map(_is_number, asked))
         )
 

@@ -12,7 +12,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import expression
-from dynetjax.engine import engine, hosted
+from dynetjax.engine import compiling, engine, hosted
 from dynetjax.engine.explain import describe
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
@@ -241,6 +241,13 @@ class TestTentative:
 
     def test_not_without_a_trainer(self, W, monkeypatch):
         monkeypatch.setattr(expression.engine(), "_is_training", lambda: False)
+        dy.tanh(W * dy.inputVector(X)).value()
+        assert parts() == [Run]
+
+    def test_not_where_equal_graphs_are_to_be_bitwise_equal(
+        self, W, trainer, monkeypatch
+    ):
+        monkeypatch.setattr(compiling, "_at_once", True)
         dy.tanh(W * dy.inputVector(X)).value()
         assert parts() == [Run]
 
