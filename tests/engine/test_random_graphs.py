@@ -15,6 +15,12 @@ import dynetjax as dy
 from dynetjax.engine import hosted
 from dynetjax.engine.engine import Engine
 
+FEW = settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 SIZE, ROWS = 3, 5
 RNG = np.random.default_rng(9)
 W = RNG.normal(size=(SIZE, SIZE)) * 0.6
@@ -162,12 +168,7 @@ def build(world, program, batch_of, peek, nudge=lambda number, x: x):
 
 
 @pytest.mark.parametrize("peek", ["at the end", "here on the way", "on the device"])
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@FEW
 @given(program=programs())
 def test_values_and_gradients(peek, program):
     arrays = tuple(jnp.asarray(a, jnp.float32) for a in (W, V, B, E))
@@ -209,12 +210,7 @@ def test_values_and_gradients(peek, program):
         np.testing.assert_allclose(got / scale, expected / scale, atol=2e-4)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@FEW
 @given(program=programs())
 def test_values_and_gradients_from_the_start(program):
     """The same, where no program is compiled for what is read first."""

@@ -245,20 +245,28 @@ class TestAhead:
         monkeypatch.setattr(stored, "load", noted)
         return found
 
+    @staticmethod
+    def run(monkeypatch, counted, *numbers):
+        """A process that asks for programs in this order."""
+        begin(monkeypatch)
+        for k in numbers:
+            counted.check(counted.made(k))
+
+    @staticmethod
+    def by_threads(loaded):
+        return [file for file, thread in loaded if "loading" in thread]
+
     def test_is_what_came_after_the_same_first_program(
         self, folder, monkeypatch, loaded
     ):
         counted = Counted()
         for process in range(3):
-            begin(monkeypatch)
             loaded.clear()
-            program = counted.made(0)
-            counted.check(program)
+            self.run(monkeypatch, counted, 0)
             if process:
                 for coming in [*compiling.ahead._coming.values()]:
                     coming.result()
-            threads = [thread for _, thread in loaded if "loading" in thread]
-            assert len(threads) == (2 if process else 0)
+            assert len(self.by_threads(loaded)) == (2 if process else 0)
             for k in 1, 2:
                 counted.check(counted.made(k))
             assert len({file for file, _ in loaded}) == len(loaded)
@@ -269,17 +277,13 @@ class TestAhead:
     ):
         counted = Counted()
         for first, second in (0, 1), (1, 0):
-            begin(monkeypatch)
-            for k in first, second:
-                counted.check(counted.made(k))
-        assert not [thread for _, thread in loaded if "loading" in thread]
+            self.run(monkeypatch, counted, first, second)
+        assert not self.by_threads(loaded)
 
     def test_is_not_missed(self, folder, monkeypatch, loaded):
         counted = Counted()
         for _ in range(2):
-            begin(monkeypatch)
-            for k in range(2):
-                counted.check(counted.made(k))
+            self.run(monkeypatch, counted, 0, 1)
             for file in files(folder):
                 file.unlink()
         assert counted.traces == 4
@@ -288,25 +292,21 @@ class TestAhead:
         monkeypatch.setattr(ahead, "MOST", 3)
         counted = Counted()
         for _ in range(2):
-            begin(monkeypatch)
             loaded.clear()
-            for k in range(5):
-                counted.check(counted.made(k))
-        assert len([thread for _, thread in loaded if "loading" in thread]) == 2
+            self.run(monkeypatch, counted, *range(5))
+        assert len(self.by_threads(loaded)) == 2
         assert len(loaded) == counted.traces == 5
 
     def test_is_nothing_if_the_list_is_damaged(self, folder, monkeypatch, loaded):
         counted = Counted()
         for _ in range(3):
-            begin(monkeypatch)
             loaded.clear()
-            for k in range(2):
-                counted.check(counted.made(k))
+            self.run(monkeypatch, counted, 0, 1)
             (known,) = folder.glob(f"{ahead.PREFIX}*")
             whole = known.read_bytes()
             assert whole.count(b"\n") == 1
             known.write_bytes(b"\xff")
-        assert not [thread for _, thread in loaded if "loading" in thread]
+        assert not self.by_threads(loaded)
         assert counted.traces == 2
 
 
