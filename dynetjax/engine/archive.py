@@ -135,9 +135,15 @@ def archive() -> Archive:
 
 def copied(pool: Array, row: int, count: int) -> np.ndarray:
     """Some rows of a pool, copied to the host; waits for them."""
+    several, where = rows_among(pool, row, count)
+    return np.asarray(several)[where]
+
+
+def rows_among(pool: Array, row: int, count: int) -> tuple[Array, slice]:
+    """A copy of some rows of a pool, with some more around them, and which they are."""
     room = min(1 << (count - 1).bit_length(), pool.shape[0])
     start = min(row, pool.shape[0] - room)
-    return np.asarray(_slice(pool, start, room))[row - start :][:count]
+    return _slice(pool, start, room), slice(row - start, row - start + count)
 
 
 _insert = jax.jit(put, donate_argnums=0)

@@ -21,6 +21,12 @@ def host_sees_device() -> bool:
     return platform() == "cpu"
 
 
+def copy_soon(array: Any) -> None:
+    """Have an array copied to the host once it is computed, before it is asked for."""
+    if not host_sees_device():
+        array.copy_to_host_async()
+
+
 @cache
 def host() -> Any:
     """The host as a device of JAX; None if JAX was told to leave it out."""

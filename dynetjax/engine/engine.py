@@ -111,6 +111,7 @@ class Engine:
             run = _run_otherwise(graph, state, asked, keeping)
         state.parts.append(run)
         if root is not None and state.early is None:
+            run.fetch(root)
             _send_early(state, run, root)
         tidy_plans()
 

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynetjax.engine.archive import Archive, copied, take_rows
-from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
+from dynetjax.engine.device import copy_soon, host_sees_device
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.macros import MACROS, pool_of
@@ -87,6 +87,7 @@ class Run:
         self._given: dict[int, Array] = {}
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
+        self._coming: dict[int, tuple[Array, slice]] = {}  # rows by node, to the host
         self._when_it_fits: list[Callable[[], None]] = []
 
     def __del__(self) -> None:
@@ -230,6 +231,7 @@ class Run:
         ]
         assert self._tape is not None
         if not host_sees_device():  # once for both directions
+            free_last_graph()  # while a program on the host writes the tape
             self._tape = jax.device_put(np.asarray(self._tape))
         about = uniforms, given, self._tape
         is_first = fusion.runs == HOT + 1
@@ -332,12 +334,27 @@ class Run:
         rows = self.plan.layout.row[numbers - self.start]
         return self.plan.pools[self.macro(numbers[0])], rows
 
+    def fetch(self, node: Expression) -> None:
+        """Have a node's rows copied to the host, if that takes a program there.
+
+        A device beside the host runs programs in the order in which they are sent.
+        """
+        if not host_sees_device():
+            number = node.args[0]
+            pool, row = self.place(number)
+            several, where = rows_among(self.pools[pool], row, node.lanes)
+            copy_soon(several)
+            self._coming[number] = several, where
+
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
         seen = self._seen.get(pool)
         if seen is not None:
             return seen[row : row + batch]
+        if number in self._coming:
+            several, where = self._coming[number]
+            return np.asarray(several)[where]
         array = self.pools[pool]
         if host_sees_device():
             if self.plan.fusion.small:  # else XLA has work for every core

@@ -19,6 +19,7 @@ import numpy as np
 import optax
 
 from dynetjax.engine.compiling import shape_of
+from dynetjax.engine.device import copy_soon
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
@@ -170,6 +171,7 @@ class Trainer(OnFile):
         if self._lagging is not None:
             rate = self._learning_rate
             self._lagging.after_update(members.tables, dense, step, rate)
+        copy_soon(norm)
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._updates += 1
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import engine
+from dynetjax.engine import engine, run
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.habits import DOUBT, SURE, Habit
 
@@ -135,6 +135,7 @@ def goes_back(net):
     net.trainer.update()
 
 
+@pytest.mark.parametrize("where", ["here", "far"])
 @pytest.mark.parametrize(
     "program",
     [
@@ -149,7 +150,9 @@ def goes_back(net):
         goes_back,
     ],
 )
-def test_all_is_as_if_nothing_was_expected(program, monkeypatch):
+def test_all_is_as_if_nothing_was_expected(program, where, monkeypatch, request):
+    if where == "far":
+        request.getfixturevalue(where)
     found = {}
     for expecting in False, True:
         monkeypatch.setattr(Habit, "read", lambda _, e=expecting: e)
@@ -181,6 +184,29 @@ def test_it_is_sent_once(monkeypatch):
         assert [*steps] == []
         assert len(sent) == 1
     assert early == 1
+
+
+def test_a_device_beside_the_host_is_told_to_copy_the_value_first(monkeypatch, far):
+    """It runs programs in the order in which they are sent."""
+    del far
+    net, sent = Tagger(), []
+    rows_among, init = run.rows_among, Backward.__init__
+
+    def noted_rows(*args):
+        sent.append("value")
+        return rows_among(*args)
+
+    def noted(self, *args):
+        sent.append("backward")
+        init(self, *args)
+
+    monkeypatch.setattr(run, "rows_among", noted_rows)
+    monkeypatch.setattr(Backward, "__init__", noted)
+    for _ in range(SURE + 3):
+        sent.clear()
+        for _ in train(net):
+            pass
+    assert sent == ["value", "backward"]
 
 
 def test_what_goes_wrong_is_told_when_it_is_asked_for(monkeypatch):
