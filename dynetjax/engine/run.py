@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
-from dynetjax.engine.device import copy_soon, host_sees_device
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.macros import MACROS, pool_of
@@ -343,7 +343,7 @@ class Run:
             number = node.args[0]
             pool, row = self.place(number)
             several, where = rows_among(self.pools[pool], row, node.lanes)
-            copy_soon(several)
+            several.copy_to_host_async()
             self._coming[number] = several, where
 
     def rows(self, number: int, batch: int) -> np.ndarray:
