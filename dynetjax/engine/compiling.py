@@ -187,8 +187,7 @@ class Compiled:
                     _improve_soon(self, args)
         if not self._born:
             with _compiling():
-                if self._preparing is not None:
-                    self._preparing.join()
+                self.wait()
                 if not self._ready:
                     self._make_ready(jax.tree.map(shape_of, args))
                 found = self._run(args)
@@ -211,6 +210,15 @@ class Compiled:
     def is_new(self) -> bool:
         """Whether it was never run."""
         return not self._born
+
+    def is_missing(self, shapes: Any) -> bool:
+        """Whether it would have to be compiled for arguments of these shapes."""
+        return not (self._born or self._ready) and self._find(shapes) is None
+
+    def wait(self) -> None:
+        """Until it is prepared, if it is being prepared."""
+        if self._preparing is not None:
+            self._preparing.join()
 
     def compile(
         self, *shapes: Any, meanwhile: Callable[[], None] | None = None

@@ -7,12 +7,14 @@ from functools import partial
 import numpy as np
 
 from dynetjax.engine.archive import archive
+from dynetjax.engine.beside import Beside
 from dynetjax.engine.compiling import compiles_well_at_once
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
 from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
+from dynetjax.engine.hosted_backward import HostedBackward, backward_here
 from dynetjax.engine.increments import Increment, compute
 from dynetjax.engine.macros import macro_of_rule
 from dynetjax.engine.memory import memory_of
@@ -55,6 +57,7 @@ class Engine:
         self._is_training = is_training
         self._prepare_update = prepare_update
         self._known: set[int] = set()  # macros that were asked for first
+        self._beside = Beside()
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -91,15 +94,21 @@ class Engine:
             self._compute_more(graph, state, asked)
             return
         state.first = asked, len(graph.nodes)
-        if self._is_tentative(asked) and _compute_here(graph, state, tentative=True):
+        here = self._beside.is_busy or self._is_tentative(asked)
+        if here and _compute_here(graph, state, tentative=True):
             return
+        self._beside.wait()
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         with phase("plan"):
             tiling, plan = _plan(graph, state, 0, asked)
-        habitual = loss is not None and plan.scope.habit.read()
         keeping = _will_train(plan, asked)
-        trains = keeping and (habitual or self._is_training())
         run = Run(tiling, plan, state.uniforms, state.draws)
+        if keeping and run.may_be_missing and self._compiles_beside():
+            program, shapes = run.program_forth()
+            if program.is_missing(shapes) and _compute_here(graph, state, True):
+                return
+        habitual = loss is not None and plan.scope.habit.read()
+        trains = keeping and (habitual or self._is_training())
         root, behind = loss if habitual else None, None  # of a backward to be expected
         if root is not None and root.args[0] == run.stop - 1:
             behind = partial(_send_early, state, run, root)
@@ -125,11 +134,12 @@ class Engine:
         if first.rule.macro in self._known:
             return False
         self._known.add(macro_of_rule(first.rule))
+        return self._compiles_beside() and not any(map(_is_number, asked))
+
+    def _compiles_beside(self) -> bool:
+        """Whether the host may compute graphs of which programs are still missing."""
         return (
-            host_sees_device()
-            and self._is_training()
-            and not compiles_well_at_once()
-            and not any(map(_is_number, asked))
+            host_sees_device() and self._is_training() and not compiles_well_at_once()
         )
 
     def _compute_more(
@@ -179,20 +189,45 @@ class Engine:
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
         with memory_of(graph):
-            last = self._differentiate(graph, state, node, full)
+            last = self._backward_meanwhile(
+                graph, state, node, full
+            ) or self._differentiate(graph, state, node, full)
             last.weights = state.uniforms.pull_back(last.weights)
             touched = [*last.touched()]
         state.last = last
         accumulate(last.weights, touched, last.reached)
 
-    def _differentiate(
+    def _backward_meanwhile(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
-    ) -> Backward:
-        """Backward through the whole graph, by the run that computed it if one did."""
+    ) -> HostedBackward | None:
+        """Backward on the host, while programs are compiled; None if none is any more.
+
+        It waits for them where the host cannot.
+        """
+        here = None
+        if self._beside.is_busy and not full:
+            here = self._backward_here(graph, state, node)
+        if here is None:
+            self._beside.wait()
+        return here
+
+    def _differentiate(
+        self,
+        graph: ComputationGraph,
+        state: State,
+        node: Expression,
+        full: bool,
+        may_be_here: bool = True,
+    ) -> Backward | HostedBackward:
+        """Backward through the whole graph, by the run that computed it if one did.
+
+        If it `may_be_here`, the host does it where programs for it are missing.
+        """
+        may_be_here = may_be_here and not full and self._compiles_beside()
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if isinstance(run, Run) and not full and _divides(run, graph, node):
-            return self._in_two(graph, state, node, run)
+            return self._in_two(graph, state, node, run, may_be_here)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
             if graph.changes != len(CHANGED) or isinstance(run, Hosted):
                 state.forget()  # all is computed again in any case
@@ -202,13 +237,17 @@ class Engine:
                 if first is not None and _divides(first, graph, node):
                     state.parts = [first]
                     try:
-                        return self._in_two(graph, state, node, first)
+                        return self._in_two(graph, state, node, first, may_be_here)
                     except BaseException:
                         state.forget()  # it may not have been run
                         raise
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
+            if may_be_here and run.may_be_missing:
+                here = self._compile_beside(graph, state, node, [run])
+                if here is not None:
+                    return here
             if not run.forward(True, partial(run.prepare_backward_from, node)):
                 run = _run_otherwise(graph, state, [node], keeping=True)
         else:
@@ -223,8 +262,13 @@ class Engine:
         return _send_back(run, node, full)
 
     def _in_two(
-        self, graph: ComputationGraph, state: State, node: Expression, first: Run
-    ) -> Backward:
+        self,
+        graph: ComputationGraph,
+        state: State,
+        node: Expression,
+        first: Run,
+        may_be_here: bool,
+    ) -> Backward | HostedBackward:
         """Backward through a run of what came after the first one, and that one."""
         run = first if first.keeping else first.again()
         later = _run_from(run, state.parts[1:2], node)
@@ -233,6 +277,10 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
+        if may_be_here and (run.may_be_missing or later.may_be_missing):
+            here = self._compile_beside(graph, state, node, [later, run])
+            if here is not None:
+                return here
         prepare = partial(self._prepare_in_two, run, later, node)
         if not run.keeping:
             run.forward(True, prepare)
@@ -243,6 +291,56 @@ class Engine:
         state.parts, state.early = [run, later, *rest], None
         count(graphs=2)
         return _send_back(later, node, full=False)
+
+    def _compile_beside(
+        self,
+        graph: ComputationGraph,
+        state: State,
+        node: Expression,
+        runs: list[Run],
+    ) -> HostedBackward | None:
+        """Backward on the host, while what is missing for `runs` is compiled.
+
+        None if none is, or if the host cannot; then all are there. The run of which
+        another one reads rows comes after it.
+        """
+        programs = []
+        for run in reversed(runs):
+            is_last = run is runs[0]
+            seeds = [run.seed(node)] if is_last else will_sow(runs[0], run)
+            programs.append(run.program_forth())
+            if seeds:
+                programs.append(run.program_back(seeds))
+        missing = [(program, x) for program, x in programs if program.is_missing(x)]
+        if not missing:
+            return None
+        rows: dict[int, list[int]] = {}
+        for run in runs:
+            for table, ids in will_touch(run, node.index):
+                rows.setdefault(table, []).append(len(ids))
+        self._beside.rows = rows
+        self._expect_update(runs[0], node)
+        here = self._backward_here(graph, state, node)
+        self._beside.compile(missing)
+        if here is None:
+            self._beside.wait()
+        return here
+
+    def _backward_here(
+        self, graph: ComputationGraph, state: State, node: Expression
+    ) -> HostedBackward | None:
+        """Backward on the host, which has computed the graph or does; None if not."""
+        _settle(graph, state, [node])
+        if graph.changes != len(CHANGED) or any(
+            not isinstance(part, Hosted) for part in state.parts
+        ):
+            state.forget()
+            _settle(graph, state, [node])
+        if node.args[0] >= state.done and not _compute_here(graph, state, True):
+            return None
+        with phase("run"):
+            count(graphs=1)
+            return backward_here(state.host, node, self._beside.rows)
 
     def _prepare_in_two(self, run: Run, later: Run, node: Expression) -> None:
         """Have what comes after two runs compiled, if it is new."""
@@ -289,6 +387,8 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
+        if isinstance(last, HostedBackward):
+            state.last = last = self._with_rows(graph, state, last, node)
         origin = last.run.origin
         if origin is not None:
             origin.plan.scope.divides = False
@@ -305,13 +405,19 @@ class Engine:
         return last.rows(node.args[0], node.lanes)
 
     def _with_rows(
-        self, graph: ComputationGraph, state: State, last: Backward, node: Expression
+        self,
+        graph: ComputationGraph,
+        state: State,
+        last: Backward | HostedBackward,
+        node: Expression,
     ) -> Backward:
         """The last backward again, with rows for a node and its gradient."""
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
-        again = self._differentiate(graph, state, last.node, last.full)
+        self._beside.wait()
+        again = self._differentiate(graph, state, last.node, last.full, False)
+        assert isinstance(again, Backward)
         again.weights = last.weights
         return again
 

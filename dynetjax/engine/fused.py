@@ -152,20 +152,39 @@ class Fusion:
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def prepare_backward(
-        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: Any, tape: Any
-    ) -> None:
-        """Compile `fused_backward` of its parts beside other work, if it is new."""
+    def program_back(
+        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
+    ) -> "Sized":
+        """`fused_backward` of its parts, and the shapes of what it takes."""
         keeping = _keeps(self.number)
         shapes = [*map(_of_floats, _written(self.number, keeping))]
         count = len(self.pools)
-        fused_backward(self.number, self._roots(pools, seeds)).prepare(
+        return fused_backward(self.number, self._roots(pools, seeds)), (
             *jax.tree.map(shape_of, (seeds, uniforms)),
             shapes[:count],
             _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
-            shape_of(tape),
+            self._tape,
             [*map(_of_floats, _large(self.number))],
         )
+
+    def program_forth(self, uniforms: list[Array]) -> "Sized":
+        """`fused_forward` of its parts that keeps what backward needs; likewise."""
+        use = self.number_forth, _keeps(self.number)
+        given = [
+            _of_floats((part.program.lanes, *part.program.body.cells[0].shape))
+            for part in self.parts
+            if part.given
+        ]
+        return fused_forward(*use, (), self.size), (
+            *jax.tree.map(shape_of, (uniforms, [])),
+            given,
+            self._tape,
+            [*map(_of_floats, _written(*use))],
+        )
+
+    @property
+    def _tape(self) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((self.size,), jnp.int32)
 
     def _roots(self, pools: Iterable[int], seeds: tuple[Seed, ...]) -> tuple[Root, ...]:
         several = zip(pools, seeds, strict=True)
@@ -201,6 +220,8 @@ class Pools(NamedTuple):
         """Nobody reads them any more."""
         self.scratch.take_back([*self.pools, *chain.from_iterable(self.kept)])
 
+
+Sized = tuple[Compiled, tuple[Any, ...]]  # a program, and the shapes that it takes
 
 _parts: list[tuple[Part, ...]] = []
 _numbers: dict[tuple[Part, ...], int] = {}

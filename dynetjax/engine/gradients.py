@@ -42,12 +42,17 @@ def accumulate(
 
 def reached_from(root: Expression, tiling: Tiling) -> frozenset[Kind]:
     """The parameters that nodes up to this one read, but for constant ones."""
-    cells, last = tiling.cells, root.index
-    rules = {node.rule for node in root.graph.uniforms if node.index <= last}
-    uniforms = frozenset([view.kind for rule in rules for view in rule.operands])
-    several = tiling.nodes.items()
-    macros = [macro for macro, nodes in several if cells[nodes[0]].index <= last]
-    return _read_by(uniforms, tuple(macros))
+    cells, several = tiling.cells, tiling.nodes.items()
+    macros = [macro for macro, nodes in several if cells[nodes[0]].index <= root.index]
+    return reached_by(root, macros)
+
+
+def reached_by(root: Expression, macros: Iterable[int]) -> frozenset[Kind]:
+    """The same, given the macros of these nodes."""
+    uniforms = root.graph.uniforms
+    rules = {node.rule for node in uniforms if node.index <= root.index}
+    kinds = frozenset([view.kind for rule in rules for view in rule.operands])
+    return _read_by(kinds, tuple(macros))
 
 
 @lru_cache(maxsize=1 << 10)

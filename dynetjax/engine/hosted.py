@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dynetjax.dims import Shape, pad
+from dynetjax.dims import pad
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.stats import phase
 from dynetjax.engine.translate import NotTranslatedError, translated
@@ -191,45 +191,44 @@ def _mapped(macro: Macro, work: int) -> Kernel:
         owner = OWNERS.get(kind.source) if kind.is_parameter else None
         if owner is not None and owner.is_table:
             raise NotTranslatedError("a whole table")
-    shapes = [leaf.shape for leaf in macro.leaves]
-    fields = [
+    run = translated(function_of(macro), *arguments_of(macro))
+    work += sum(prod(kind.shape) for kind in kinds)
+    return Kernel(caller(macro, run), False, work)
+
+
+def arguments_of(macro: Macro) -> list[jax.ShapeDtypeStruct]:
+    """What the function of a macro takes: uniforms, leaves and runtime data."""
+    floats = [*[kind.shape for kind in macro.kinds], *[x.shape for x in macro.leaves]]
+    arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in floats]
+    return arguments + [jax.ShapeDtypeStruct((), t) for _, t in _fields(macro)]
+
+
+def _fields(macro: Macro) -> list[tuple[int, type]]:
+    """Where a node's args have runtime data, and of which type that is."""
+    return [
         (place, _TYPES[macro.steps[step].signature.op.runtime[field]])
         for (step, field), place in macro.fields.items()
     ]
-    floats = [*[kind.shape for kind in kinds], *shapes]
-    arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in floats]
-    arguments += [jax.ShapeDtypeStruct((), kind) for _, kind in fields]
-    run = translated(_function(macro), *arguments)
-    work += sum(prod(kind.shape) for kind in kinds)
-    uniforms = tuple(kind.id for kind in kinds)
-    reads = [*zip(macro.places, shapes, strict=True)]
-    return Kernel(_caller(run, uniforms, reads, fields), False, work)
 
 
-def _caller(
-    run: Callable[..., Array],
-    uniforms: tuple[int, ...],
-    reads: list[tuple[int, Shape]],
-    fields: list[tuple[int, type]],
-) -> Callable[[Expression, Host], Array]:
-    """`run` of what a node reads, and of its runtime data.
-
-    `reads` and `fields` tell where its args name them.
-    """
+def caller(macro: Macro, run: Callable[..., Any], *more: str) -> Callable[..., Any]:
+    """``(node, host, *more)``: `run` of what the node reads, its data, and `more`."""
+    uniforms = tuple(kind.id for kind in macro.kinds)
     scope: dict[str, Any] = {"run": run, "uniforms": uniforms}
     given = ["*host.uniforms[uniforms]"] if uniforms else []
-    for place, shape in reads:
-        scope[f"z{place}"] = np.zeros(shape, np.float32)
+    for place, leaf in zip(macro.places, macro.leaves, strict=True):
+        scope[f"z{place}"] = np.zeros(leaf.shape, np.float32)
         given.append(f"host[n] if (n := args[{place}]) != {NOTHING} else z{place}")
-    for place, kind in fields:
+    for place, kind in _fields(macro):
         scope[f"t{place}"] = kind
         given.append(f"t{place}(n[0] if type(n := args[{place}]) is list else n)")
-    lines = "args = node.inner", f"return run({', '.join(given)})"
-    exec("def call(node, host):\n    " + "\n    ".join(lines), scope)
+    lines = "args = node.inner", f"return run({', '.join([*given, *more])})"
+    head = f"def call({', '.join(['node', 'host', *more])}):"
+    exec("\n    ".join([head, *lines]), scope)
     return scope["call"]
 
 
-def _function(macro: Macro) -> Callable[..., Array]:
+def function_of(macro: Macro) -> Callable[..., Array]:
     """What a macro computes of uniforms, leaves and runtime data, by JAX."""
     first = len(macro.kinds)
 
@@ -254,11 +253,16 @@ def _function(macro: Macro) -> Callable[..., Array]:
 
 def _row(macro: Macro, cell: Expression, host: Host) -> Array:
     """The row of a table that a node reads, as it is now."""
-    row = cell.data[0] if type(cell.data) is list else cell.data
     table = OWNERS.get(macro.kinds[0].source)
     if table is None:
         return np.zeros(macro.shape, np.float32)
-    return table.host_rows([row])[0]  # a copy: a view would keep it from being donated
+    # a copy: a view would keep the table from being donated
+    return table.host_rows([row_of(cell)])[0]
+
+
+def row_of(cell: Expression) -> int:
+    """The number of the row of a table that a node reads."""
+    return cell.data[0] if type(cell.data) is list else cell.data
 
 
 def _given(macro: Macro, cell: Expression, host: Host) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
-from dynetjax.engine.fused import HOT, Fusion, Pools
+from dynetjax.engine.fused import HOT, Fusion, Pools, Sized
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
@@ -213,10 +213,27 @@ class Run:
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
         if seeds:
-            fusion = self.plan.fusion
-            pools, given = zip(*seeds, strict=True)
-            uniforms = self.uniforms.several(fusion.uniforms)
-            fusion.prepare_backward(pools, given, uniforms, self._tape)
+            program, shapes = self.program_back(seeds)
+            program.prepare(*shapes)
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether no run has had the program that keeps what backward needs."""
+        fusion = self.plan.fusion
+        fuses = fusion.runs >= HOT and len(fusion.parts) <= MOST_PARTS
+        return not fusion.kept and fuses and not timing()
+
+    def program_forth(self) -> Sized:
+        """What keeps what backward needs, and the shapes that it takes."""
+        fusion = self.plan.fusion
+        return fusion.program_forth(self.uniforms.several(fusion.uniforms))
+
+    def program_back(self, seeds: list[tuple[int, Seed]]) -> Sized:
+        """What goes back from such seeds, likewise."""
+        fusion = self.plan.fusion
+        pools, given = zip(*seeds, strict=True)
+        uniforms = self.uniforms.several(fusion.uniforms)
+        return fusion.program_back(pools, given, uniforms)
 
     def _forward_fused(
         self, fusion: Fusion, meanwhile: Callable[[], None] | None

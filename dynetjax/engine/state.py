@@ -9,6 +9,7 @@ from dynetjax.engine.archive import Archive
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.hosted import Host, Hosted
+from dynetjax.engine.hosted_backward import HostedBackward
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.run import Run
@@ -40,7 +41,7 @@ class State:
         self.parts: list[Part] = []
         self.archive: Archive | None = None
         self.host = Host(self.uniforms)
-        self.last: Backward | None = None
+        self.last: Backward | HostedBackward | None = None
         self.early: Backward | None = None
         self.first: tuple[list[Expression], int] | None = None
 

@@ -89,18 +89,21 @@ class NotTranslatedError(Exception):
 
 
 def translated(
-    function: Callable[..., Array], *arguments: jax.ShapeDtypeStruct
-) -> Callable[..., np.ndarray]:
-    """`function` of NumPy arrays like `arguments`.
+    function: Callable[..., Any], *arguments: jax.ShapeDtypeStruct
+) -> Callable[..., Any]:
+    """`function` of NumPy arrays like `arguments`; a tuple if its result is a list.
+
+    A result may be an argument, a part of one, or a constant: nobody may write into it.
 
     Raises:
         NotTranslatedError: it has a primitive for which there is no line.
     """
-    closed = jax.make_jaxpr(function)(*arguments)
+    closed, found = jax.make_jaxpr(function, return_shape=True)(*arguments)
     writer = _Writer()
     given = [writer.argument(argument.shape) for argument in arguments]
-    (result,) = writer.inline(closed.jaxpr, closed.consts, given)
-    source = f"def run({', '.join(given)}):\n    " + "\n    ".join(writer.body(result))
+    results = writer.inline(closed.jaxpr, closed.consts, given)
+    lines = writer.body(results, isinstance(found, list))
+    source = f"def run({', '.join(given)}):\n    " + "\n    ".join(lines)
     exec(compile(source, f"<{function.__name__} in NumPy>", "exec"), writer.scope)
     return writer.scope["run"]
 
@@ -129,7 +132,12 @@ class _Writer:
 
     def __init__(self) -> None:
         self.lines: list[_Line] = []
-        self.scope: dict[str, Any] = {"np": np, "dynamic_slice": _dynamic_slice}
+        self.scope: dict[str, Any] = {
+            "np": np,
+            "dynamic_slice": _dynamic_slice,
+            "dynamic_update_slice": _dynamic_update_slice,
+            "padded": _padded,
+        }
         self.constants: dict[str, np.ndarray] = {}
         self._avals: dict[str, tuple[Shape, Any]] = {}
         self._reshaped: dict[str, str] = {}
@@ -148,12 +156,12 @@ class _Writer:
         self.scope[name] = array if array.ndim else array[()]
         return name
 
-    def body(self, result: str) -> list[str]:
-        """The lines that `result` needs, and its return.
+    def body(self, results: list[str], as_tuple: bool) -> list[str]:
+        """The lines that `results` need, and their return.
 
         An operation writes into the array of an operand that nothing reads any more.
         """
-        needed = {result}
+        needed = {*results}
         for line in reversed(self.lines):
             if line.name in needed:
                 needed.update(line.operands)
@@ -163,7 +171,7 @@ class _Writer:
         for number, line in enumerate(lines):
             base[line.name] = base.get(line.base, line.base) or line.name
             last.update((base[x], number) for x in line.operands if x in base)
-        last[base.get(result, result)] = len(lines)
+        last.update((base.get(result, result), len(lines)) for result in results)
         arrays: dict[str, str] = {}  # by results, where these have others' arrays
         written = []
         for number, line in enumerate(lines):
@@ -180,10 +188,12 @@ class _Writer:
                 written.append(line.into.format(*operands, taken[0]))
             else:
                 written.append(f"{line.name} = {line.template.format(*operands)}")
-        found = arrays.get(result, result)
-        if not self._avals[result][0]:
-            found = f"np.asarray({found})"
-        return [*written, f"return {found}"]
+        found = []
+        for result in results:
+            name = arrays.get(result, result)
+            found.append(name if self._avals[result][0] else f"np.asarray({name})")
+        returned = f"({''.join(f'{x}, ' for x in found)})" if as_tuple else found[0]
+        return [*written, f"return {returned}"]
 
     def inline(self, jaxpr, constants: Sequence[Any], given: list[str]) -> list[str]:
         """The names of the results of `jaxpr` for operands of these names."""
@@ -212,6 +222,8 @@ class _Writer:
             return self.inline(inner.jaxpr, inner.consts, operands)
         if kind == "split":
             return self._pieces(equation, operands)
+        if kind == "unstack":
+            return self._unstacked(equation, operands)
         if others:
             raise NotTranslatedError(kind)
         if kind in _SAME or (kind == _CONVERT and result.dtype == avals[0].dtype):
@@ -234,6 +246,13 @@ class _Writer:
         return [
             self._line(var.aval, f"{{}}[{_along(axis, start, end)}]", operands, whole)
             for var, start, end in pieces
+        ]
+
+    def _unstacked(self, equation, operands: list[str]) -> list[str]:
+        axis, (whole,) = equation.params["axis"], operands
+        return [
+            self._line(var.aval, f"{{}}[{':, ' * axis}{k}]", operands, whole)
+            for k, var in enumerate(equation.outvars)
         ]
 
     def _reshape(self, operand: str, result) -> str:
@@ -305,6 +324,8 @@ def _dot_general(about, avals, result) -> str:
     a, b = avals
     if batch != ((), ()):
         raise NotTranslatedError("a product with a batch")
+    if not left:
+        return "np.multiply.outer({}, {})"
     if len(left) == 1 and b.ndim <= 2 and tuple(right) == (0,):
         if left[0] == a.ndim - 1:
             return "{}.dot({})"
@@ -357,10 +378,35 @@ def _dynamic_slice(array: np.ndarray, sizes: Shape, *starts: Any):
     ]
 
 
+def _dynamic_update_slice(array: np.ndarray, block: np.ndarray, *starts: Any):
+    """An array with a block in it replaced, which starts where it ends within it."""
+    found = array.copy()
+    _dynamic_slice(found, block.shape, *starts)[...] = block
+    return found
+
+
+def _padded(array: np.ndarray, value: Any, config: Sequence[tuple[int, int, int]]):
+    """An array with `value` around it, and between its numbers; or with less of it.
+
+    `config` tells how many come before and after each axis, less than 0 if some are cut
+    off, and how many between two numbers.
+    """
+    shape, places, kept = [], [], []
+    for size, (low, high, between) in zip(array.shape, config, strict=True):
+        length, first = max(size * (between + 1) - between, 0), max(low, 0)
+        shape.append(first + length + max(high, 0))
+        places.append(slice(first, first + length, between + 1))
+        kept.append(slice(max(-low, 0), shape[-1] - max(-high, 0)))
+    found = np.full(shape, value, array.dtype)
+    found[tuple(places)] = array
+    return found[tuple(kept)]
+
+
 def _cumsum(about, avals, result) -> str:
+    axis, given, found = about["axis"], "{}", ""
     if about["reverse"]:
-        raise NotTranslatedError("a sum from the end")
-    return f"np.cumsum({{}}, {about['axis']}, '{result.dtype}')"
+        given, found = f"np.flip({{}}, {axis})", f"[{':, ' * axis}::-1]"
+    return f"np.cumsum({given}, {axis}, '{result.dtype}'){found}"
 
 
 def _iota(about) -> np.ndarray:
@@ -380,6 +426,11 @@ def _concatenate(about, avals, result) -> str:
     return f"np.concatenate(({places}), {about['dimension']})"
 
 
+def _stack(about, avals, result) -> str:
+    places = "{}," * len(avals)
+    return f"np.stack(({places}), {about['axis']})"
+
+
 def _dynamic_slice_of(about, avals, result) -> str:
     starts = ", {}" * (len(avals) - 1)
     return f"dynamic_slice({{}}, {about['slice_sizes']}{starts})"
@@ -395,8 +446,13 @@ _WRITERS: dict[str, Callable[..., str]] = {
     "cumsum": _cumsum,
     "dot_general": _dot_general,
     "dynamic_slice": _dynamic_slice_of,
+    "dynamic_update_slice": lambda about, avals, _: (
+        f"dynamic_update_slice({', '.join(['{}'] * len(avals))})"
+    ),
     "integer_pow": lambda about, *_: f"{{}} ** {about['y']}",
+    "pad": lambda about, *_: f"padded({{}}, {{}}, {tuple(about['padding_config'])})",
     "select_n": _select,
     "slice": _slice,
+    "stack": _stack,
     "transpose": lambda about, *_: f"{{}}.transpose({about['permutation']})",
 }

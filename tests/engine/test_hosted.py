@@ -13,6 +13,7 @@ import pytest
 import dynetjax as dy
 from dynetjax import expression
 from dynetjax.engine import compiling, engine, hosted
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.explain import describe
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
@@ -235,7 +236,8 @@ class TestTentative:
             assert found == pytest.approx(seen**2, rel=1e-6)
             assert parts() == expected
 
-    def test_not_a_loss(self, W, trainer):
+    def test_not_a_loss_of_which_there_is_a_program(self, W, trainer, monkeypatch):
+        monkeypatch.setattr(Compiled, "is_missing", lambda *_: False)
         dy.squared_norm(dy.tanh(W * dy.inputVector(X))).value()
         assert parts() == [Run]
 
@@ -335,6 +337,13 @@ class TestTranslated:
             lambda a, b: (d := jnp.exp((c := a @ b)[0])) - c.T[1] * d,
             lambda a, b: jnp.where((c := a - b) > 0, jnp.exp(c), c),
             lambda a, b: jnp.maximum(a[0] + 1, 1.5) / (b[0] + 2),
+            lambda a, b: jnp.stack([a, b], 1)[:, 0] + jnp.unstack(a, axis=1)[1],
+            lambda a, b: jnp.tensordot(a[0], b, 0),
+            lambda a, b: jax.lax.cumsum(a, 1, reverse=True) * b,
+            lambda a, b: jax.lax.pad(a, 3.0, ((1, 2, 0), (0, 1, 2))),
+            lambda a, b: jax.lax.pad(a, 3.0, ((-1, 2, 1), (1, -2, 0))),
+            lambda a, b: jax.lax.dynamic_update_slice(a, b[:1], (jnp.int32(5), 0)),
+            lambda a, b: jax.vjp(jnp.sum, jnp.tanh(a @ b))[1](a[0, 1])[0],
             # in another shape and back
             lambda a, b: (a.reshape(4, 1) * 2 + b.reshape(4, 1)).reshape(2, 2),
             lambda a, b: ((a + b).reshape(4) - 1).reshape(1, 4) * b.reshape(1, 4),
@@ -346,6 +355,22 @@ class TestTranslated:
     def test_functions_of_two_matrices(self, function):
         rng = np.random.default_rng(2)
         self.check(function, *rng.uniform(-1, 1, (2, 2, 2)).astype(np.float32))
+
+    def test_several_results(self):
+        """Each keeps its numbers, as do parts of the same array."""
+
+        def several(x):
+            y = x * 2
+            return [y, y[0], jnp.tanh(y), x, y.sum()]
+
+        run = translated(several, jax.ShapeDtypeStruct((2, 3), np.float32))
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        found = run(x)
+        assert isinstance(found, tuple)
+        for one, other in zip(found, several(x), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+        run = translated(lambda x: [x + 1], jax.ShapeDtypeStruct((), np.float32))
+        assert run(np.float32(1)) == (2,)
 
     def test_arrays_are_written_into(self):
         taken = []

@@ -218,3 +218,17 @@ def test_values_and_gradients_from_the_start(program):
         patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
         patch.setattr(Engine, "_is_tentative", lambda *_: True)
         test_values_and_gradients.hypothesis.inner_test("here on the way", program)
+
+
+@FEW
+@given(program=programs())
+def test_values_and_gradients_while_programs_are_compiled(program):
+    """The same, where the host goes back as far as it can."""
+
+    def here(engine, graph, state, node, full):
+        return None if full else engine._backward_here(graph, state, node)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        patch.setattr(Engine, "_backward_meanwhile", here)
+        test_values_and_gradients.hypothesis.inner_test("at the end", program)

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax import expression
+from dynetjax.engine import hosted
+from dynetjax.engine.gradients import accumulate
 from dynetjax.graph import current_graph
 from dynetjax.ops.registry import MAP
 
@@ -250,6 +253,22 @@ def same_shapes(case):
     return None, None
 
 
+# Operations that NumPy has no functions for, or that know of batches.
+LEFT_TO_THE_DEVICE = {
+    "circ_conv",
+    "circ_corr",
+    "constrained_softmax",
+    "erf",
+    "inverse",
+    "kmax_pooling",
+    "lgamma",
+    "pick_batch_elem",
+    "poisson_loss",
+    "sparsemax",
+    "sparsemax_loss",
+}
+
+
 class Laws:
     """Parametrise a subclass with `case`."""
 
@@ -280,6 +299,34 @@ class Laws:
         )
         for actual, expected in zip(gradients, wanted, strict=True):
             close(actual, expected, rtol=1e-3, atol=1e-4)
+
+    def test_gradient_on_the_host(self, case, monkeypatch):
+        """It is the same where the host goes back, as far as it can."""
+        if not case.smooth or case.batch > 1:
+            pytest.skip("no gradient, or a batch")
+        monkeypatch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        dy.renew_cg()
+        arrays = case.arrays()
+        add = dy.ParameterCollection().parameters_from_numpy
+        given = [add(array) for array in arrays]
+        several = zip(given, case.inputs([0 * array for array in arrays]), strict=True)
+        rows = [g if k == 1 else zeros + g for k, (g, zeros) in enumerate(several)]
+        y = case.call(case.op, rows)
+        r = weights(_shape(y))
+        loss = loss_of(y, r)
+        engine = expression.engine()
+        state = engine._state(loss.graph)
+        found = engine._backward_here(loss.graph, state, loss)
+        is_left = case.name in LEFT_TO_THE_DEVICE or y.dim()[1] > 1
+        assert (found is None) == is_left
+        if found is None:
+            return
+        accumulate(state.uniforms.pull_back(found.weights), (), found.reached)
+        wanted = central_differences(
+            lambda xs: np.sum(case.expected(xs) * r.astype(np.float64)), arrays
+        )
+        for one, other in zip(given, wanted, strict=True):
+            close(one.grad_as_array(), other, rtol=1e-3, atol=1e-4)
 
     def test_gradient_float64(self, case):
         """The operation's own function agrees with its central differences."""

@@ -1,0 +1,54 @@
+"""Programs that are compiled while the host computes graphs without them."""
+
+import threading
+
+from dynetjax.engine.fused import Sized
+from dynetjax.engine.heap import give_back
+
+
+class Beside:
+    """Compiles programs beside other work, in threads.
+
+    Where `rows` says how long the arrays of gradients are that a table will get of
+    them, by its kind id, those that it gets meanwhile are as long.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self.rows: dict[int, list[int]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is not compiled yet.
+
+        It is begun when this is first asked: in the next graph, after an update, which
+        would have to share the cores while it is compiled itself.
+        """
+        if self._thread is None:
+            return False
+        if self._thread.ident is None:
+            self._thread.start()
+        return self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Until all is compiled."""
+        if self.is_busy:
+            assert self._thread is not None
+            self._thread.join()
+        self._thread = None
+
+    def compile(self, programs: list[Sized]) -> None:
+        """Compile programs; nothing else is on its way."""
+        self._thread = threading.Thread(
+            target=_compile, args=(programs,), name="dynetjax-beside"
+        )
+
+
+def _compile(programs: list[Sized]) -> None:
+    """While some are compiled, others are traced."""
+    for program, shapes in programs:
+        if threading.main_thread().is_alive():
+            program.prepare(*shapes)
+    for program, _ in programs:
+        program.wait()
+    give_back()
