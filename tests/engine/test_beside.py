@@ -16,6 +16,7 @@ from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.hosted_backward import HostedBackward
+from dynetjax.engine.kept import Kept
 from dynetjax.engine.run import Run
 from dynetjax.graph import current_graph
 
@@ -38,6 +39,7 @@ def as_in_a_new_process(monkeypatch):
 def forget_programs(monkeypatch):
     """As in a new process."""
     monkeypatch.setattr(expression.engine(), "_known", set())
+    monkeypatch.setattr(plan, "_kept", Kept())
     plan._scopes.clear()
     fused.fused_forward.cache_clear()
     fused.fused_backward.cache_clear()

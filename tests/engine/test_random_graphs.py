@@ -220,13 +220,26 @@ def test_values_and_gradients_from_the_start(program):
         test_values_and_gradients.hypothesis.inner_test("here on the way", program)
 
 
+def for_the_host(program):
+    """Without batches, and without squares of squares.
+
+    A tanh of these is so close to one that what is left of a gradient is rounding.
+    """
+    lookups, steps, several = program
+    others = {"batch": "cmult", "pick": "tanh", "sum": "logistic", "square": "half"}
+    steps = [(others.get(name, name), picks, look) for name, picks, look in steps]
+    return [rows[:1] for rows in lookups], steps, several
+
+
 @FEW
-@given(program=programs())
+@given(program=programs().map(for_the_host))
 def test_values_and_gradients_while_programs_are_compiled(program):
-    """The same, where the host goes back as far as it can."""
+    """The same, where the host computes the graph, and goes back."""
 
     def here(engine, graph, state, node, full):
-        return None if full else engine._backward_here(graph, state, node)
+        found = engine._backward_here(graph, state, node)
+        assert found is not None
+        return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
