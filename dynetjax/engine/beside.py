@@ -1,13 +1,15 @@
-"""Programs that are compiled while the host computes graphs without them."""
+"""Programs that are made while the host computes graphs without them."""
 
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 
 from dynetjax.engine.fused import Sized
 from dynetjax.engine.heap import give_back
 
 
 class Beside:
-    """Compiles programs beside other work, in threads.
+    """Makes programs beside other work, in threads.
 
     Where `rows` says how long the arrays of gradients are that a table will get of
     them, by its kind id, those that it gets meanwhile are as long.
@@ -19,7 +21,7 @@ class Beside:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is not compiled yet.
+        """Whether something is not there yet.
 
         It is begun when this is first asked: in the next graph, after an update, which
         would have to share the cores while it is compiled itself.
@@ -31,24 +33,28 @@ class Beside:
         return self._thread.is_alive()
 
     def wait(self) -> None:
-        """Until all is compiled."""
+        """Until all is there."""
         if self.is_busy:
             assert self._thread is not None
             self._thread.join()
         self._thread = None
 
-    def compile(self, programs: list[Sized]) -> None:
-        """Compile programs; nothing else is on its way."""
+    def make(self, programs: list[Callable[[], Sized]]) -> None:
+        """Compile or load programs; nothing else is on its way."""
         self._thread = threading.Thread(
-            target=_compile, args=(programs,), name="dynetjax-beside"
+            target=_make, args=(programs,), name="dynetjax-beside"
         )
 
 
-def _compile(programs: list[Sized]) -> None:
+def _make(programs: list[Callable[[], Sized]]) -> None:
     """While some are compiled, others are traced."""
-    for program, shapes in programs:
+    begun = []
+    for program in programs:
         if threading.main_thread().is_alive():
-            program.prepare(*shapes)
-    for program, _ in programs:
-        program.wait()
+            with suppress(Exception):  # which is raised when it is run
+                made, shapes = program()
+                made.prepare(*shapes)
+                begun.append(made)
+    for made in begun:
+        made.wait()
     give_back()

@@ -211,10 +211,6 @@ class Compiled:
         """Whether it was never run."""
         return not self._born
 
-    def is_missing(self, shapes: Any) -> bool:
-        """Whether it would have to be compiled for arguments of these shapes."""
-        return not (self._born or self._ready) and self._find(shapes) is None
-
     def wait(self) -> None:
         """Until it is prepared, if it is being prepared."""
         if self._preparing is not None:

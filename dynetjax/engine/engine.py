@@ -12,6 +12,7 @@ from dynetjax.engine.compiling import compiles_well_at_once
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
+from dynetjax.engine.fused import Sized
 from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.hosted_backward import HostedBackward, backward_here
@@ -31,6 +32,7 @@ from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
 from dynetjax.ops.rules import CHANGED
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
+MOST_BESIDE = 1024  # nodes that the host computes while programs are made
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
 
@@ -103,10 +105,9 @@ class Engine:
             tiling, plan = _plan(graph, state, 0, asked)
         keeping = _will_train(plan, asked)
         run = Run(tiling, plan, state.uniforms, state.draws)
-        if keeping and run.may_be_missing and self._compiles_beside():
-            program, shapes = run.program_forth()
-            if program.is_missing(shapes) and _compute_here(graph, state, True):
-                return
+        here = keeping and run.lacks_programs and self._makes_beside(graph)
+        if here and _compute_here(graph, state, tentative=True):
+            return  # backward tells which programs to make
         habitual = loss is not None and plan.scope.habit.read()
         trains = keeping and (habitual or self._is_training())
         root, behind = loss if habitual else None, None  # of a backward to be expected
@@ -134,10 +135,13 @@ class Engine:
         if first.rule.macro in self._known:
             return False
         self._known.add(macro_of_rule(first.rule))
-        return self._compiles_beside() and not any(map(_is_number, asked))
+        return self._trains_here() and not any(map(_is_number, asked))
 
-    def _compiles_beside(self) -> bool:
-        """Whether the host may compute graphs of which programs are still missing."""
+    def _makes_beside(self, graph: ComputationGraph) -> bool:
+        """Whether the host may compute a graph while programs for it are made."""
+        return len(graph.cells) <= MOST_BESIDE and self._trains_here()
+
+    def _trains_here(self) -> bool:
         return (
             host_sees_device() and self._is_training() and not compiles_well_at_once()
         )
@@ -223,7 +227,7 @@ class Engine:
 
         If it `may_be_here`, the host does it where programs for it are missing.
         """
-        may_be_here = may_be_here and not full and self._compiles_beside()
+        may_be_here = may_be_here and not full and self._makes_beside(graph)
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if isinstance(run, Run) and not full and _divides(run, graph, node):
@@ -244,8 +248,8 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
-            if may_be_here and run.may_be_missing:
-                here = self._compile_beside(graph, state, node, [run])
+            if may_be_here and run.lacks_programs:
+                here = self._make_beside(graph, state, node, [run])
                 if here is not None:
                     return here
             if not run.forward(True, partial(run.prepare_backward_from, node)):
@@ -277,8 +281,8 @@ class Engine:
             with phase("plan"):
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
-        if may_be_here and (run.may_be_missing or later.may_be_missing):
-            here = self._compile_beside(graph, state, node, [later, run])
+        if may_be_here and (run.lacks_programs or later.lacks_programs):
+            here = self._make_beside(graph, state, node, [later, run])
             if here is not None:
                 return here
         prepare = partial(self._prepare_in_two, run, later, node)
@@ -292,36 +296,31 @@ class Engine:
         count(graphs=2)
         return _send_back(later, node, full=False)
 
-    def _compile_beside(
+    def _make_beside(
         self,
         graph: ComputationGraph,
         state: State,
         node: Expression,
         runs: list[Run],
     ) -> HostedBackward | None:
-        """Backward on the host, while what is missing for `runs` is compiled.
+        """Backward on the host, while the programs for `runs` are made.
 
-        None if none is, or if the host cannot; then all are there. The run of which
-        another one reads rows comes after it.
+        If the host cannot, it waits for them, and returns None. The run of which
+        another one reads rows comes after that.
         """
-        programs = []
+        programs: list[Callable[[], Sized]] = []
+        rows: dict[int, list[int]] = {}
         for run in reversed(runs):
             is_last = run is runs[0]
             seeds = [run.seed(node)] if is_last else will_sow(runs[0], run)
-            programs.append(run.program_forth())
-            if seeds:
-                programs.append(run.program_back(seeds))
-        missing = [(program, x) for program, x in programs if program.is_missing(x)]
-        if not missing:
-            return None
-        rows: dict[int, list[int]] = {}
+            programs += run.programs(seeds)
         for run in runs:
             for table, ids in will_touch(run, node.index):
                 rows.setdefault(table, []).append(len(ids))
         self._beside.rows = rows
         self._expect_update(runs[0], node)
         here = self._backward_here(graph, state, node)
-        self._beside.compile(missing)
+        self._beside.make(programs)
         if here is None:
             self._beside.wait()
         return here

@@ -136,7 +136,9 @@ class Fusion:
         Where no backward is to be expected, weights stay as they are for a while, and
         are turned over once for all runs; but no program is made for that alone.
         """
-        self.kept |= keeping
+        if keeping:
+            self.kept = True
+            _trained.add(self.number)
         keeps = _keeps(self.number)
         before = () if keeping or (self.kept and not keeps) else self.turned
         use = self.number_forth, keeping and keeps
@@ -152,23 +154,14 @@ class Fusion:
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def program_back(
-        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
-    ) -> "Sized":
-        """`fused_backward` of its parts, and the shapes of what it takes."""
-        keeping = _keeps(self.number)
-        shapes = [*map(_of_floats, _written(self.number, keeping))]
-        count = len(self.pools)
-        return fused_backward(self.number, self._roots(pools, seeds)), (
-            *jax.tree.map(shape_of, (seeds, uniforms)),
-            shapes[:count],
-            _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
-            self._tape,
-            [*map(_of_floats, _large(self.number))],
-        )
+    @property
+    def is_trained(self) -> bool:
+        """Whether programs that train it are there, or on their way."""
+        return self.number in _trained
 
     def program_forth(self, uniforms: list[Array]) -> "Sized":
-        """`fused_forward` of its parts that keeps what backward needs; likewise."""
+        """`fused_forward` of its parts that keeps what backward needs."""
+        _trained.add(self.number)
         use = self.number_forth, _keeps(self.number)
         given = [
             _of_floats((part.program.lanes, *part.program.body.cells[0].shape))
@@ -180,6 +173,21 @@ class Fusion:
             given,
             self._tape,
             [*map(_of_floats, _written(*use))],
+        )
+
+    def program_back(
+        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
+    ) -> "Sized":
+        """`fused_backward` of its parts."""
+        keeping = _keeps(self.number)
+        shapes = [*map(_of_floats, _written(self.number, keeping))]
+        count = len(self.pools)
+        return fused_backward(self.number, self._roots(pools, seeds)), (
+            *jax.tree.map(shape_of, (seeds, uniforms)),
+            shapes[:count],
+            _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
+            self._tape,
+            [*map(_of_floats, _large(self.number))],
         )
 
     @property
@@ -225,6 +233,7 @@ Sized = tuple[Compiled, tuple[Any, ...]]  # a program, and the shapes that it ta
 
 _parts: list[tuple[Part, ...]] = []
 _numbers: dict[tuple[Part, ...], int] = {}
+_trained: set[int] = set()  # of these, those with programs that train them
 
 
 def _number(parts: tuple[Part, ...]) -> int:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import jax
@@ -213,27 +213,25 @@ class Run:
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
         if seeds:
-            program, shapes = self.program_back(seeds)
+            program, shapes = self.programs(seeds)[-1]()
             program.prepare(*shapes)
 
     @property
-    def may_be_missing(self) -> bool:
-        """Whether no run has had the program that keeps what backward needs."""
+    def lacks_programs(self) -> bool:
+        """Whether nothing like it was trained, and it would run as one program."""
         fusion = self.plan.fusion
         fuses = fusion.runs >= HOT and len(fusion.parts) <= MOST_PARTS
-        return not fusion.kept and fuses and not timing()
+        return not fusion.is_trained and fuses and not timing()
 
-    def program_forth(self) -> Sized:
-        """What keeps what backward needs, and the shapes that it takes."""
+    def programs(self, seeds: list[tuple[int, Seed]]) -> list[Callable[[], Sized]]:
+        """What makes the programs that train it, from such seeds."""
         fusion = self.plan.fusion
-        return fusion.program_forth(self.uniforms.several(fusion.uniforms))
-
-    def program_back(self, seeds: list[tuple[int, Seed]]) -> Sized:
-        """What goes back from such seeds, likewise."""
-        fusion = self.plan.fusion
-        pools, given = zip(*seeds, strict=True)
         uniforms = self.uniforms.several(fusion.uniforms)
-        return fusion.program_back(pools, given, uniforms)
+        forth = partial(fusion.program_forth, uniforms)
+        if not seeds:
+            return [forth]
+        pools, given = zip(*seeds, strict=True)
+        return [forth, partial(fusion.program_back, pools, given, uniforms)]
 
     def _forward_fused(
         self, fusion: Fusion, meanwhile: Callable[[], None] | None

@@ -41,6 +41,7 @@ def forget_programs(monkeypatch):
     monkeypatch.setattr(expression.engine(), "_known", set())
     monkeypatch.setattr(plan, "_kept", Kept())
     plan._scopes.clear()
+    monkeypatch.setattr(fused, "_trained", set())
     fused.fused_forward.cache_clear()
     fused.fused_backward.cache_clear()
 
@@ -48,13 +49,13 @@ def forget_programs(monkeypatch):
 @pytest.fixture
 def hold(monkeypatch):
     """Keeps programs from being compiled until it is set."""
-    event, run = threading.Event(), beside._compile
+    event, run = threading.Event(), beside._make
 
-    def compile_later(programs):
+    def make_later(programs):
         event.wait(60)
         run(programs)
 
-    monkeypatch.setattr(beside, "_compile", compile_later)
+    monkeypatch.setattr(beside, "_make", make_later)
     yield event
     event.set()
 
@@ -232,14 +233,6 @@ def test_what_the_host_cannot_waits_for_programs(hold, monkeypatch):
 
 def test_not_where_equal_graphs_are_to_be_bitwise_equal(monkeypatch):
     monkeypatch.setattr(compiling, "_at_once", True)
-    tagger = Tagger(looks=False)
-    tagger.step(0)
-    assert tagger.ways == [Backward]
-
-
-def test_not_what_an_earlier_process_has_left(monkeypatch):
-    monkeypatch.setattr(Compiled, "_find", lambda self, shapes: "a file")
-    monkeypatch.setattr(Compiled, "_load", lambda self, shapes: None)
     tagger = Tagger(looks=False)
     tagger.step(0)
     assert tagger.ways == [Backward]
