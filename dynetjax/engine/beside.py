@@ -17,6 +17,7 @@ class Beside:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
         self.rows: dict[int, list[int]] = {}
 
     @property
@@ -26,24 +27,30 @@ class Beside:
         It is begun when this is first asked: in the next graph, after an update, which
         would have to share the cores while it is compiled itself.
         """
-        if self._thread is None:
-            return False
-        if self._thread.ident is None:
-            self._thread.start()
-        return self._thread.is_alive()
+        thread = self._begun()
+        return thread is not None and thread.is_alive()
 
     def wait(self) -> None:
         """Until all is there."""
-        if self.is_busy:
-            assert self._thread is not None
-            self._thread.join()
-        self._thread = None
+        thread = self._begun()
+        if thread is not None:
+            thread.join()
 
     def make(self, programs: list[Callable[[], Sized]]) -> None:
-        """Compile or load programs; nothing else is on its way."""
+        """Compile or load programs, after what is on its way."""
+        self.wait()
         self._thread = threading.Thread(
             target=_make, args=(programs,), name="dynetjax-beside"
         )
+
+    def _begun(self) -> threading.Thread | None:
+        """The thread, which runs or has come to its end."""
+        if self._thread is None:
+            return None
+        with self._lock:
+            if self._thread.ident is None:
+                self._thread.start()
+            return self._thread
 
 
 def _make(programs: list[Callable[[], Sized]]) -> None:

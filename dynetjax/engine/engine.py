@@ -142,6 +142,7 @@ class Engine:
         return len(graph.cells) <= MOST_BESIDE and self._trains_here()
 
     def _trains_here(self) -> bool:
+        """Whether the host may stand in for programs at all."""
         return (
             host_sees_device() and self._is_training() and not compiles_well_at_once()
         )
@@ -204,10 +205,12 @@ class Engine:
     def _backward_meanwhile(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
     ) -> HostedBackward | None:
-        """Backward on the host, while programs are compiled; None if none is any more.
+        """Backward on the host, while programs are made; None if that is over.
 
-        It waits for them where the host cannot.
+        It waits for that where the host cannot, and no run has computed the graph.
         """
+        if state.parts and isinstance(state.parts[0], Run):
+            return None
         here = None
         if self._beside.is_busy and not full:
             here = self._backward_here(graph, state, node)

@@ -4,6 +4,7 @@ That operations have the same gradients there is a law of `tests/ops/laws.py`.
 """
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import dynetjax as dy
 from dynetjax import expression
 from dynetjax.engine import beside, compiling, engine, fused, hosted, plan
+from dynetjax.engine.beside import Beside
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.hosted import Hosted
@@ -236,6 +238,22 @@ def test_not_where_equal_graphs_are_to_be_bitwise_equal(monkeypatch):
     tagger = Tagger(looks=False)
     tagger.step(0)
     assert tagger.ways == [Backward]
+
+
+def test_threads_that_ask_at_once():
+    made, several = [], Beside()
+    several.make([lambda: made.append(1)])
+    at_once = threading.Barrier(8)
+
+    def ask(_):
+        at_once.wait()
+        return several.is_busy
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    several.wait()
+    assert made == [1]
+    assert not several.is_busy
 
 
 def test_a_process_that_comes_to_its_end_compiles_no_more(monkeypatch):
