@@ -86,14 +86,17 @@ class HostedBackward:
         self.weights: dict[int, list[Any]] = {
             kind: [jax.device_put(gradient)] for kind, gradient in weights
         }
-        before = [cell for cell in cells if cell.index <= node.index]
-        self.reached = reached_by(node, {cell.rule.macro for cell in before})
+        macros: set[int] = set()
         self._lookups: dict[int, list[tuple[int, int]]] = {}  # by tables
-        for number, cell in enumerate(before):
+        for number, cell in enumerate(cells):
+            if cell.index > node.index:
+                continue
+            macros.add(cell.rule.macro)
             macro = MACROS[cell.rule.macro]
             if macro.form == LOOKUP and not macro.kinds[0].constant:
                 several = self._lookups.setdefault(macro.kinds[0].id, [])
                 several.append((number, row_of(cell)))
+        self.reached = reached_by(node, macros)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
