@@ -86,12 +86,12 @@ class HostedBackward:
         self.weights: dict[int, list[Any]] = {
             kind: [jax.device_put(gradient)] for kind, gradient in weights
         }
-        macros: set[int] = set()
         self._lookups: dict[int, list[tuple[int, int]]] = {}  # by tables
+        macros: set[int] = set()
         for number, cell in enumerate(cells):
             if cell.index > node.index:
                 continue
-            macros.add(cell.rule.macro)
+            macros.add(macro_of_rule(cell.rule))
             macro = MACROS[cell.rule.macro]
             if macro.form == LOOKUP and not macro.kinds[0].constant:
                 several = self._lookups.setdefault(macro.kinds[0].id, [])
