@@ -12,7 +12,6 @@ from dynetjax.engine.compiling import compiles_well_at_once
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.draws import SeededDraws, undrawn
-from dynetjax.engine.fused import Sized
 from dynetjax.engine.gradients import accumulate, parameters_of, reached_from
 from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.hosted_backward import HostedBackward, backward_here
@@ -252,7 +251,7 @@ class Engine:
                 tiling, plan = _plan(graph, state, 0, [node], full)
             run = Run(tiling, plan, state.uniforms, state.draws)
             if may_be_here and run.lacks_programs:
-                here = self._make_beside(graph, state, node, [run])
+                here = self._make_beside(graph, state, node, run)
                 if here is not None:
                     return here
             if not run.forward(True, partial(run.prepare_backward_from, node)):
@@ -285,7 +284,7 @@ class Engine:
                 tiling, plan = _plan(graph, state, run.stop, [node])
             later = Run(tiling, plan, state.uniforms, state.draws, origin=run)
         if may_be_here and (run.lacks_programs or later.lacks_programs):
-            here = self._make_beside(graph, state, node, [later, run])
+            here = self._make_beside(graph, state, node, later)
             if here is not None:
                 return here
         prepare = partial(self._prepare_in_two, run, later, node)
@@ -300,28 +299,18 @@ class Engine:
         return _send_back(later, node, full=False)
 
     def _make_beside(
-        self,
-        graph: ComputationGraph,
-        state: State,
-        node: Expression,
-        runs: list[Run],
+        self, graph: ComputationGraph, state: State, node: Expression, run: Run
     ) -> HostedBackward | None:
-        """Backward on the host, while the programs for `runs` are made.
+        """Backward on the host, while programs for a run, and its origin, are made.
 
-        If the host cannot, it waits for them, and returns None. The run of which
-        another one reads rows comes after that.
+        If the host cannot, it waits for them, and returns None.
         """
-        programs: list[Callable[[], Sized]] = []
-        rows: dict[int, list[int]] = {}
-        for run in reversed(runs):
-            is_last = run is runs[0]
-            seeds = [run.seed(node)] if is_last else will_sow(runs[0], run)
-            programs += run.programs(seeds)
-        for run in runs:
-            for table, ids in will_touch(run, node.index):
-                rows.setdefault(table, []).append(len(ids))
-        self._beside.rows = rows
-        self._expect_update(runs[0], node)
+        programs = run.programs([run.seed(node)])
+        if run.origin is not None:
+            programs = run.origin.programs(will_sow(run, run.origin)) + programs
+        several = _will_touch(run, node).items()
+        self._beside.rows = {table: [*map(len, rows)] for table, rows in several}
+        self._expect_update(run, node)
         here = self._backward_here(graph, state, node)
         self._beside.make(programs)
         if here is None:
@@ -354,16 +343,15 @@ class Engine:
 
         Then the update is compiled while the backward before it still is.
         """
-        parts = [run] if run.origin is None else [run, run.origin]
-        scope = parts[-1].plan.scope
+        scope = _parts_of(run)[-1].plan.scope
         if scope.trained:
             return False
         reached: set[Kind] = set()
         touched: dict[Storage, list[np.ndarray]] = {}
-        for part in parts:
+        for part in _parts_of(run):
             reached |= reached_from(node, part.tiling)
-            for table, rows in will_touch(part, node.index):
-                touched.setdefault(OWNERS[KINDS[table].source], []).append(rows)
+        for table, rows in _will_touch(run, node).items():
+            touched.setdefault(OWNERS[KINDS[table].source], []).extend(rows)
         storages = {OWNERS[kind.source] for kind in reached}
         self._prepare_update(storages | touched.keys(), touched)
         scope.trained = True
@@ -440,6 +428,20 @@ def _compute_here(graph: ComputationGraph, state: State, tentative: bool) -> boo
     if here is not None:
         state.parts.append(here)
     return here is not None
+
+
+def _parts_of(run: Run) -> list[Run]:
+    """What a backward goes through: a run, and the one of which it reads rows."""
+    return [run] if run.origin is None else [run, run.origin]
+
+
+def _will_touch(run: Run, node: Expression) -> dict[int, list[np.ndarray]]:
+    """Of each table, by kind id, the rows that a backward will have gradients of."""
+    found: dict[int, list[np.ndarray]] = {}
+    for part in _parts_of(run):
+        for table, rows in will_touch(part, node.index):
+            found.setdefault(table, []).append(rows)
+    return found
 
 
 def _keeping(run: Run) -> Run:

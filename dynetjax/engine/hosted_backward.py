@@ -45,13 +45,17 @@ class _Found:
     def add(self, number: int, gradient: Array) -> None:
         """More for a node."""
         if number != NOTHING:
-            known = self.nodes.get(number)
-            self.nodes[number] = gradient if known is None else known + gradient
+            _add(self.nodes, number, gradient)
 
     def weigh(self, kind: int, gradient: Array) -> None:
         """More for a uniform."""
-        known = self.weights.get(kind)
-        self.weights[kind] = gradient if known is None else known + gradient
+        _add(self.weights, kind, gradient)
+
+
+def _add(several: dict[int, Array], number: int, gradient: Array) -> None:
+    """A new array, since others may have the old one."""
+    known = several.get(number)
+    several[number] = gradient if known is None else known + gradient
 
 
 Pull = Callable[[Expression, Host, Array, _Found], None]

@@ -213,7 +213,7 @@ class Run:
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
         if seeds:
-            program, shapes = self.programs(seeds)[-1]()
+            program, shapes = self._program_back(seeds)()
             program.prepare(*shapes)
 
     @property
@@ -228,10 +228,13 @@ class Run:
         fusion = self.plan.fusion
         uniforms = self.uniforms.several(fusion.uniforms)
         forth = partial(fusion.program_forth, uniforms)
-        if not seeds:
-            return [forth]
+        return [forth, self._program_back(seeds)] if seeds else [forth]
+
+    def _program_back(self, seeds: list[tuple[int, Seed]]) -> Callable[[], Sized]:
+        fusion = self.plan.fusion
         pools, given = zip(*seeds, strict=True)
-        return [forth, partial(fusion.program_back, pools, given, uniforms)]
+        uniforms = self.uniforms.several(fusion.uniforms)
+        return partial(fusion.program_back, pools, given, uniforms)
 
     def _forward_fused(
         self, fusion: Fusion, meanwhile: Callable[[], None] | None

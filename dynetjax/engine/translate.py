@@ -7,7 +7,7 @@ no line here, or is random, is not translated.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -70,6 +70,7 @@ _TEMPLATES = {
 _ELEMENTWISE = {*_OPERATORS, *_FUNCTIONS, *_TEMPLATES}
 _OF_FLOATS = "div", "sign"  # of integers, NumPy's are others
 _SAME = "copy", "stop_gradient"
+_CUTS = "split", "unstack"
 _CONVERT = "convert_element_type"
 _RESHAPES = "expand_dims", "reshape", "squeeze"
 _VIEWS = "broadcast_in_dim", "dynamic_slice", "slice", "transpose"
@@ -220,10 +221,8 @@ class _Writer:
         if kind in _CALLS:
             inner = about.get("jaxpr") or about.get("call_jaxpr")
             return self.inline(inner.jaxpr, inner.consts, operands)
-        if kind == "split":
+        if kind in _CUTS:
             return self._pieces(equation, operands)
-        if kind == "unstack":
-            return self._unstacked(equation, operands)
         if others:
             raise NotTranslatedError(kind)
         if kind in _SAME or (kind == _CONVERT and result.dtype == avals[0].dtype):
@@ -240,19 +239,15 @@ class _Writer:
         return [self._line(result, template, operands, base)]
 
     def _pieces(self, equation, operands: list[str]) -> list[str]:
-        ends = [*accumulate(equation.params["sizes"])]
-        pieces = zip(equation.outvars, [0, *ends[:-1]], ends, strict=True)
         axis, (whole,) = equation.params["axis"], operands
+        if equation.primitive.name == "split":
+            ends = [*accumulate(equation.params["sizes"])]
+            places = [f"{a}:{b}" for a, b in pairwise([0, *ends])]
+        else:
+            places = [*map(str, range(len(equation.outvars)))]
         return [
-            self._line(var.aval, f"{{}}[{_along(axis, start, end)}]", operands, whole)
-            for var, start, end in pieces
-        ]
-
-    def _unstacked(self, equation, operands: list[str]) -> list[str]:
-        axis, (whole,) = equation.params["axis"], operands
-        return [
-            self._line(var.aval, f"{{}}[{':, ' * axis}{k}]", operands, whole)
-            for k, var in enumerate(equation.outvars)
+            self._line(var.aval, f"{{}}[{':, ' * axis}{place}]", operands, whole)
+            for var, place in zip(equation.outvars, places, strict=True)
         ]
 
     def _reshape(self, operand: str, result) -> str:
@@ -364,10 +359,6 @@ def _slice(about, avals, result) -> str:
     return f"{{}}[{', '.join(parts)}]"
 
 
-def _along(axis: int, start: int, end: int) -> str:
-    return ":, " * axis + f"{start}:{end}"
-
-
 def _dynamic_slice(array: np.ndarray, sizes: Shape, *starts: Any):
     """A block of an array; it starts where it ends within it."""
     return array[
@@ -421,14 +412,8 @@ def _position(method: str, about, avals, result) -> str:
     return f"{{}}.{method}({axis}).astype('{result.dtype}')"
 
 
-def _concatenate(about, avals, result) -> str:
-    places = "{}," * len(avals)
-    return f"np.concatenate(({places}), {about['dimension']})"
-
-
-def _stack(about, avals, result) -> str:
-    places = "{}," * len(avals)
-    return f"np.stack(({places}), {about['axis']})"
+def _joined(function: str, axis: str, about, avals, result) -> str:
+    return f"np.{function}(({'{},' * len(avals)}), {about[axis]})"
 
 
 def _dynamic_slice_of(about, avals, result) -> str:
@@ -441,7 +426,7 @@ _WRITERS: dict[str, Callable[..., str]] = {
     "argmin": partial(_position, "argmin"),
     "broadcast_in_dim": _broadcast_in_dim,
     "clamp": lambda *_: "np.minimum(np.maximum({1}, {0}), {2})",
-    "concatenate": _concatenate,
+    "concatenate": partial(_joined, "concatenate", "dimension"),
     _CONVERT: _convert,
     "cumsum": _cumsum,
     "dot_general": _dot_general,
@@ -453,6 +438,6 @@ _WRITERS: dict[str, Callable[..., str]] = {
     "pad": lambda about, *_: f"padded({{}}, {{}}, {tuple(about['padding_config'])})",
     "select_n": _select,
     "slice": _slice,
-    "stack": _stack,
+    "stack": partial(_joined, "stack", "axis"),
     "transpose": lambda about, *_: f"{{}}.transpose({about['permutation']})",
 }

@@ -142,12 +142,9 @@ class TestTraining:
             tagger = Tagger(looks)
             loss = tagger.loss(0)
             loss.backward()
-            way, parameters = (
-                type(current_graph().state.last),
-                tagger.pc.parameters_list(),
-            )
+            way = type(current_graph().state.last)
             found = [tagger.table.grad_as_array()]
-            found += [p.grad_as_array() for p in parameters]
+            found += [p.grad_as_array() for p in tagger.pc.parameters_list()]
             hold.set()
             found.append(loss.graph.nodes[-5].gradient())
             assert type(current_graph().state.last) is Backward
@@ -221,7 +218,7 @@ class TestTraining:
         np.testing.assert_allclose(tagger.out.grad_as_array(), found, rtol=1e-5)
 
 
-def test_what_the_host_cannot_waits_for_programs(hold, monkeypatch):
+def test_what_the_host_cannot_waits_for_programs(hold):
     tagger = Tagger(looks=False)
     tagger.step(0)
     assert tagger.ways == [HostedBackward]
