@@ -31,7 +31,6 @@ from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
 from dynetjax.ops.rules import CHANGED
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
-MOST_BESIDE = 1024  # nodes that the host computes while programs are made
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
 
@@ -104,7 +103,7 @@ class Engine:
             tiling, plan = _plan(graph, state, 0, asked)
         keeping = _will_train(plan, asked)
         run = Run(tiling, plan, state.uniforms, state.draws)
-        here = keeping and run.lacks_programs and self._makes_beside(graph)
+        here = keeping and run.lacks_programs and self._trains_here()
         if here and _compute_here(graph, state, tentative=True):
             return  # backward tells which programs to make
         habitual = loss is not None and plan.scope.habit.read()
@@ -136,12 +135,8 @@ class Engine:
         self._known.add(macro_of_rule(first.rule))
         return self._trains_here() and not any(map(_is_number, asked))
 
-    def _makes_beside(self, graph: ComputationGraph) -> bool:
-        """Whether the host may compute a graph while programs for it are made."""
-        return len(graph.cells) <= MOST_BESIDE and self._trains_here()
-
     def _trains_here(self) -> bool:
-        """Whether the host may stand in for programs at all."""
+        """Whether the host may compute a graph while programs for it are made."""
         return (
             host_sees_device() and self._is_training() and not compiles_well_at_once()
         )
@@ -229,7 +224,7 @@ class Engine:
 
         If it `may_be_here`, the host does it where programs for it are missing.
         """
-        may_be_here = may_be_here and not full and self._makes_beside(graph)
+        may_be_here = may_be_here and not full and self._trains_here()
         _settle(graph, state, [node])
         run = state.parts[0] if state.parts else None
         if isinstance(run, Run) and not full and _divides(run, graph, node):
