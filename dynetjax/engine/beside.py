@@ -4,6 +4,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from dynetjax.engine.compiling import compiles_well_at_once
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.fused import Sized
 from dynetjax.engine.heap import give_back
 
@@ -11,14 +13,25 @@ from dynetjax.engine.heap import give_back
 class Beside:
     """Makes programs beside other work, in threads.
 
+    Args:
+        is_training: whether graphs are computed to train a model.
+
     Where `rows` says how long the arrays of gradients are that a table will get of
     them, by its kind id, those that it gets meanwhile are as long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_training: Callable[[], bool]) -> None:
+        self._is_training = is_training
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self.rows: dict[int, list[int]] = {}
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the host may compute a graph while programs for it are made."""
+        return (
+            host_sees_device() and self._is_training() and not compiles_well_at_once()
+        )
 
     @property
     def is_busy(self) -> bool:

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from dynetjax.dims import Dim
-from dynetjax.engine.engine import planned
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
+from dynetjax.engine.parts import planned
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tiling import Tiling

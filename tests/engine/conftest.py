@@ -2,13 +2,13 @@
 
 import pytest
 
-from dynetjax.engine import device, engine, planning, run, schedule, scratch
+from dynetjax.engine import beside, device, engine, planning, run, schedule, scratch
 
 
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in device, engine, run, schedule, scratch:
+    for module in beside, device, engine, run, schedule, scratch:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)
     planning.planning.cache_clear()
     yield

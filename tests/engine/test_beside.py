@@ -12,7 +12,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import expression
-from dynetjax.engine import beside, compiling, engine, fused, hosted, plan
+from dynetjax.engine import backward_pass, beside, compiling, fused, hosted, plan
 from dynetjax.engine.beside import Beside
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.differentiate import Backward
@@ -205,7 +205,7 @@ class TestTraining:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "backward_here", interrupt)
+            patch.setattr(backward_pass, "backward_here", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 loss.backward()
         assert not tagger.out.grad_as_array().any()
@@ -238,7 +238,7 @@ def test_not_where_equal_graphs_are_to_be_bitwise_equal(monkeypatch):
 
 
 def test_threads_that_ask_at_once():
-    made, several = [], Beside()
+    made, several = [], Beside(lambda: True)
     several.make([lambda: made.append(1)])
     at_once = threading.Barrier(8)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import engine, run
+from dynetjax.engine import backward_pass, run
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.habits import DOUBT, SURE, Habit
 
@@ -219,7 +219,7 @@ def test_what_goes_wrong_is_told_when_it_is_asked_for(monkeypatch):
         def full(*_):
             raise MemoryError
 
-        patch.setattr(engine, "Backward", full)
+        patch.setattr(backward_pass, "Backward", full)
         loss = net.loss(WORDS)
         assert loss.value() > 0
         with pytest.raises(MemoryError, match="memory ran out"):

@@ -12,7 +12,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import expression
-from dynetjax.engine import compiling, engine, hosted
+from dynetjax.engine import beside, compiling, engine, hosted
 from dynetjax.engine.explain import describe
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
@@ -257,7 +257,7 @@ class TestTentative:
         assert parts() == [Run]
 
     def test_not_where_there_is_a_device(self, W, trainer, monkeypatch):
-        monkeypatch.setattr(engine, "host_sees_device", lambda: False)
+        monkeypatch.setattr(beside, "host_sees_device", lambda: False)
         dy.tanh(W * dy.inputVector(X)).value()
         assert parts() == [Run]
 

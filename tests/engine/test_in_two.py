@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import engine, plan, stats
+from dynetjax.engine import backward_pass, plan, stats
 from dynetjax.engine.habits import FIRM, Way
 from dynetjax.graph import current_graph
 from dynetjax.ops.rules import CHANGED
@@ -287,7 +287,7 @@ def test_the_later_part_is_much_larger(reader):
     """All is computed once more, as one program."""
     states = reader.states()
     h = states[9]
-    for _ in range(engine.MOST_TIMES * len(current_graph().cells)):
+    for _ in range(backward_pass.MOST_TIMES * len(current_graph().cells)):
         h = dy.tanh(reader.w * h)
     loss = dy.sum_elems(h)
     loss.backward()

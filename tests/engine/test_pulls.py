@@ -7,7 +7,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine.backward import scattered_pools
-from dynetjax.engine.engine import planned
+from dynetjax.engine.parts import planned
 from dynetjax.graph import current_graph
 
 SIZE, ROWS = 4, 6

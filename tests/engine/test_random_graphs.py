@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dynetjax as dy
 from dynetjax.engine import hosted
+from dynetjax.engine.backward_pass import BackwardPass
 from dynetjax.engine.engine import Engine
 
 FEW = settings(
@@ -236,12 +237,12 @@ def for_the_host(program):
 def test_values_and_gradients_while_programs_are_compiled(program):
     """The same, where the host computes the graph, and goes back."""
 
-    def here(engine, graph, state, node, full):
-        found = engine._backward_here(graph, state, node)
+    def here(backward):
+        found = backward._here()
         assert found is not None
         return found
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
-        patch.setattr(Engine, "_backward_meanwhile", here)
+        patch.setattr(BackwardPass, "_meanwhile", here)
         test_values_and_gradients.hypothesis.inner_test("at the end", program)

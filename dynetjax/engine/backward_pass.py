@@ -1,0 +1,247 @@
+"""Backward through a graph: by the run that computed it, on from it, or on the host."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import numpy as np
+
+from dynetjax.engine.beside import Beside
+from dynetjax.engine.differentiate import Backward, will_sow, will_touch
+from dynetjax.engine.gradients import reached_from
+from dynetjax.engine.hosted import Hosted
+from dynetjax.engine.hosted_backward import HostedBackward, backward_here
+from dynetjax.engine.parts import compute_on_host, new_run, run_otherwise, settle
+from dynetjax.engine.run import Run
+from dynetjax.engine.state import State
+from dynetjax.engine.stats import count, phase
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
+from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
+from dynetjax.ops.rules import CHANGED
+
+MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
+
+PrepareUpdate = Callable[[set[Storage], dict[Storage, list[np.ndarray]]], None]
+
+
+class BackwardPass:
+    """One backward, and how it comes about.
+
+    Args:
+        graph, state: what it goes through, and what was computed of that.
+        node: where it begins, which is one number.
+        full: whether gradients are to flow to constants, too.
+        beside: makes programs while the host computes graphs.
+        prepare_update: called before the first backward of a program: of the parameters
+            and tables that it reaches, and the rows of each table, which come in parts.
+    """
+
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        state: State,
+        node: Expression,
+        full: bool,
+        beside: Beside,
+        prepare_update: PrepareUpdate,
+    ):
+        self._graph, self._state, self._node, self._full = graph, state, node, full
+        self._beside, self._prepare_update = beside, prepare_update
+        self._may_be_here = False
+
+    def go(self) -> Backward | HostedBackward:
+        """Back to the parameters: on the host where programs are missing, else not."""
+        self._may_be_here = not self._full and self._beside.is_wanted
+        return self._meanwhile() or self._differentiate()
+
+    def go_by_programs(self) -> Backward:
+        """The same, never on the host."""
+        self._beside.wait()
+        found = self._differentiate()
+        assert isinstance(found, Backward)
+        return found
+
+    def _meanwhile(self) -> HostedBackward | None:
+        """Go back on the host, while programs are made; None if that is over.
+
+        It waits for that where the host cannot, and no run has computed the graph.
+        """
+        if self._state.parts and isinstance(self._state.parts[0], Run):
+            return None
+        here = None
+        if self._beside.is_busy and not self._full:
+            here = self._here()
+        if here is None:
+            self._beside.wait()
+        return here
+
+    def _differentiate(self) -> Backward | HostedBackward:
+        """Go back by the run that computed the graph, if one did."""
+        graph, state, node, full = self._graph, self._state, self._node, self._full
+        settle(graph, state, [node])
+        run = state.parts[0] if state.parts else None
+        if isinstance(run, Run) and not full and self._divides(run):
+            return self._in_two(run)
+        if not isinstance(run, Run) or node.args[0] >= run.stop or full:
+            if graph.changes != len(CHANGED) or isinstance(run, Hosted):
+                state.forget()  # all is computed again in any case
+                settle(graph, state, [node])
+                first = None if full else self._first()
+                graph.store(node)  # for a plan may take that the graph is built anew
+                if first is not None and self._divides(first):
+                    state.parts = [first]
+                    try:
+                        return self._in_two(first)
+                    except BaseException:
+                        state.forget()  # it may not have been run
+                        raise
+            run = new_run(graph, state, 0, [node], full=full)
+            if self._may_be_here and run.lacks_programs:
+                here = self._make_beside(run)
+                if here is not None:
+                    return here
+            if not run.forward(True, partial(run.prepare_backward_from, node)):
+                run = run_otherwise(graph, state, [node], keeping=True)
+        elif not run.keeping:
+            run = run.again()
+            run.forward(keeping=True)
+        self._expect_update(run)
+        run.plan.scope.habit.followed()
+        state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
+        count(graphs=1)
+        early, state.early = state.early, None
+        if early is not None and early.run is run and early.node is node:
+            return early
+        return _send_back(run, node, full)
+
+    def _divides(self, run: Run) -> bool:
+        """Whether to take the first run as it is, and what came after it as another.
+
+        If that is small beside most graphs, all is computed once more in one run.
+        """
+        if self._node.args[0] < run.stop:
+            return False
+        scope = run.plan.scope
+        if self._graph.changes != len(CHANGED) or not scope.divides:
+            return False
+        return scope.in_two.after(run.stop * MOST_TIMES >= len(self._graph.cells))
+
+    def _first(self) -> Run | None:
+        """What was computed first, by the rules as they are now; it is not run yet."""
+        if self._state.first is None:
+            return None
+        asked, before = self._state.first
+        return new_run(
+            self._graph, self._state, 0, asked, as_usual=False, before=before
+        )
+
+    def _in_two(self, first: Run) -> Backward | HostedBackward:
+        """Go back through a run of what came after the first one, and that one."""
+        state, node = self._state, self._node
+        run = first if first.keeping else first.again()
+        later = self._run_from(run)
+        is_new = later is None
+        if later is None:
+            later = new_run(self._graph, state, run.stop, [node], origin=run)
+        if self._may_be_here and (run.lacks_programs or later.lacks_programs):
+            here = self._make_beside(later)
+            if here is not None:
+                return here
+        prepare = partial(self._prepare_in_two, run, later)
+        if not run.keeping:
+            run.forward(True, prepare)
+        prepare()
+        if is_new:
+            later.forward(True, partial(later.prepare_backward_from, node))
+        rest = [part for part in state.parts if part.stop > later.stop]
+        state.parts, state.early = [run, later, *rest], None
+        count(graphs=2)
+        return _send_back(later, node, full=False)
+
+    def _run_from(self, origin: Run) -> Run | None:
+        """The run on from `origin`, if it is there and computed the node."""
+        for part in self._state.parts[1:2]:
+            if isinstance(part, Run) and part.origin is origin:
+                return part if self._node.args[0] < part.stop else None
+        return None
+
+    def _prepare_in_two(self, run: Run, later: Run) -> None:
+        """Have what comes after two runs compiled, if it is new."""
+        if self._expect_update(later) and run.fused:
+            run.prepare_backward(will_sow(later, run))
+
+    def _make_beside(self, run: Run) -> HostedBackward | None:
+        """Go back on the host, while programs for a run, and its origin, are made.
+
+        If the host cannot, it waits for them, and returns None.
+        """
+        programs = run.programs([run.seed(self._node)])
+        if run.origin is not None:
+            programs = run.origin.programs(will_sow(run, run.origin)) + programs
+        several = self._will_touch(run).items()
+        self._beside.rows = {table: [*map(len, rows)] for table, rows in several}
+        self._expect_update(run)
+        here = self._here()
+        self._beside.make(programs)
+        if here is None:
+            self._beside.wait()
+        return here
+
+    def _here(self) -> HostedBackward | None:
+        """Go back on the host, which has computed the graph or does; None if not."""
+        graph, state, node = self._graph, self._state, self._node
+        settle(graph, state, [node])
+        if graph.changes != len(CHANGED) or any(
+            not isinstance(part, Hosted) for part in state.parts
+        ):
+            state.forget()
+            settle(graph, state, [node])
+        if node.args[0] >= state.done and not compute_on_host(graph, state, True):
+            return None
+        with phase("run"):
+            count(graphs=1)
+            return backward_here(state.host, node, self._beside.rows)
+
+    def _expect_update(self, run: Run) -> bool:
+        """Note that this program is trained; True the first time.
+
+        Then the update is compiled while the backward before it still is.
+        """
+        scope = _parts_of(run)[-1].plan.scope
+        if scope.trained:
+            return False
+        reached: set[Kind] = set()
+        touched: dict[Storage, list[np.ndarray]] = {}
+        for part in _parts_of(run):
+            reached |= reached_from(self._node, part.tiling)
+        for table, rows in self._will_touch(run).items():
+            touched.setdefault(OWNERS[KINDS[table].source], []).extend(rows)
+        storages = {OWNERS[kind.source] for kind in reached}
+        self._prepare_update(storages | touched.keys(), touched)
+        scope.trained = True
+        return True
+
+    def _will_touch(self, run: Run) -> dict[int, list[np.ndarray]]:
+        """Of each table, by kind id, the rows that there will be gradients of."""
+        found: dict[int, list[np.ndarray]] = {}
+        for part in _parts_of(run):
+            for table, rows in will_touch(part, self._node.index):
+                found.setdefault(table, []).append(rows)
+        return found
+
+
+def send_early(state: State, run: Run, node: Expression) -> None:
+    """Send the backward that is to be expected, while the device is at work."""
+    with suppress(Exception):  # which is raised when backward is asked for
+        state.early = _send_back(run, node, full=False)
+
+
+def _send_back(run: Run, node: Expression, full: bool) -> Backward:
+    with phase("run"):
+        return Backward(run, node, full)
+
+
+def _parts_of(run: Run) -> list[Run]:
+    """What a backward goes through: a run, and the one of which it reads rows."""
+    return [run] if run.origin is None else [run, run.origin]
