@@ -14,8 +14,8 @@ from typing import Any
 from make_reference import write_or_check
 
 import dynetjax as dy
-from dynetjax.engine.engine import planned
 from dynetjax.engine.explain import describe
+from dynetjax.engine.parts import planned
 from dynetjax.graph import current_graph
 
 PAGE = pathlib.Path(__file__).with_name("pictures.md")

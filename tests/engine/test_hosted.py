@@ -240,8 +240,9 @@ class TestTentative:
         dy.squared_norm(dy.tanh(W * dy.inputVector(X))).value()
         assert parts() == [Run]
 
-    def test_not_without_a_trainer(self, W, monkeypatch):
-        monkeypatch.setattr(expression.engine(), "_is_training", lambda: False)
+    def test_not_without_a_trainer(self, W, trainer, monkeypatch):
+        beside = expression.engine()._beside
+        monkeypatch.setattr(beside, "_is_training", lambda: False)
         dy.tanh(W * dy.inputVector(X)).value()
         assert parts() == [Run]
 
