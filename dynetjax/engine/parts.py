@@ -49,9 +49,11 @@ def new_run(
     Only of those nodes that were made `before` a certain one, if that is given. See
     `make_plan` and `Run` for the rest.
     """
+    about = asked, state.draws, full, as_usual
     with phase("plan"):
-        planned = _plan(graph, state, start, asked, full, as_usual, before)
-    return Run(*planned, state.uniforms, state.draws, archive, origin)
+        while (found := make_plan(graph, start, *about, _stop(graph, before))) is None:
+            settle(graph, state, asked)
+    return Run(*found, state.uniforms, state.draws, archive, origin)
 
 
 def run_otherwise(
@@ -76,25 +78,15 @@ def planned(
     last = [node for node in graph.nodes[-1:] if node.lanes]
     state = State(undrawn)
     settle(graph, state, last)
-    return [_plan(graph, state, 0, last, as_usual=False)] if last else []
+    if not last:
+        return []
+    run = new_run(graph, state, 0, last, as_usual=False)
+    return [(run.tiling, run.plan)]
 
 
-def _plan(
-    graph: ComputationGraph,
-    state: State,
-    start: int,
-    asked: list[Expression],
-    full: bool = False,
-    as_usual: bool = True,
-    before: int | None = None,
-) -> tuple[Tiling, Plan]:
-    """The stored nodes from `start` on, and their plan."""
-    while True:
-        stop = None
-        if before is not None:
-            later = (k for k, cell in enumerate(graph.cells) if cell.index >= before)
-            stop = next(later, None)
-        found = make_plan(graph, start, asked, state.draws, full, as_usual, stop)
-        if found is not None:
-            return found
-        settle(graph, state, asked)
+def _stop(graph: ComputationGraph, before: int | None) -> int | None:
+    """The number of the first stored node that was not made `before` a certain one."""
+    if before is None:
+        return None
+    later = (k for k, cell in enumerate(graph.cells) if cell.index >= before)
+    return next(later, None)

@@ -241,8 +241,8 @@ class TestTentative:
         assert parts() == [Run]
 
     def test_not_without_a_trainer(self, W, trainer, monkeypatch):
-        beside = expression.engine()._beside
-        monkeypatch.setattr(beside, "_is_training", lambda: False)
+        maker = expression.engine()._beside
+        monkeypatch.setattr(maker, "_is_training", lambda: False)
         dy.tanh(W * dy.inputVector(X)).value()
         assert parts() == [Run]
 
