@@ -36,6 +36,7 @@ from dynetjax.dims import Dim, DimError
 from dynetjax.drawing import dot, print_graphviz
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.explain import explain
+from dynetjax.engine.stats import listen as _listen
 from dynetjax.engine.stats import reset_stats, stats
 from dynetjax.errors import CompilationWarning
 from dynetjax.expression import Expression
@@ -49,8 +50,8 @@ from dynetjax.listing import dump_cg, print_text_graphviz
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
-from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.pending import check_before_files as _check_before_files
+from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
 from dynetjax.nonfinite import NonFinite, find_nonfinite
@@ -110,6 +111,7 @@ _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer, _prepare_up
 _check_before_files(_check_pending)
 _trace_by(_last_nonfinite)
 _config.keep_freed_memory()
+_listen()
 _keep_compilations()
 _refuse_after_fork(lambda: stats().graphs)
 _apply(_parse(_sys.argv))

@@ -3,9 +3,8 @@
 Programs are compiled as quickly as can be: they run only a few times. What runs in a
 process of its own (examples, notebooks, programs) is compiled as for everybody.
 
-Compiled programs are dropped from time to time. Each takes some of the 65,530 mappings
-of memory that Linux allows a process; where there are no more, the process ends. Memory
-is given back then, and not after each compilation: to look through a heap of gigabytes
+What fails on the way to a program, and would be done another way, is raised here.
+Memory is not given back after each compilation: to look through a heap of gigabytes
 takes longer than most of these.
 """
 
@@ -15,17 +14,15 @@ import sys
 
 import jax
 
-from dynetjax.engine import compiling, heap, hosted, stored
+from dynetjax.engine import compiling, hosted, internals, stored
+from dynetjax.engine.stats import falling_back
 
-FEW, MANY = 50, 100  # tests between
 QUICKLY = [  # those that may go first come first
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
     "--xla_llvm_disable_expensive_passes=true",
     "--xla_backend_optimization_level=0",
 ]
-
-_since = 0  # tests
 
 
 def _compile_quickly():
@@ -47,18 +44,8 @@ def _compile_quickly():
 
 if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
-compiling._QUICKLY["xla_backend_optimization_level"] = 0
+internals.OPTIONS["quick"]["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
 hosted.TENTATIVE = 0, 0  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
-
-
-def pytest_runtest_teardown(item, nextitem):
-    """Where a module ends if that is soon: its tests may count what is compiled."""
-    global _since
-    _since += 1
-    ends = nextitem is None or nextitem.path != item.path
-    if _since >= (FEW if ends else MANY):
-        _since = 0
-        jax.clear_caches()
-        heap.give_back()
+falling_back.raises = True

@@ -13,14 +13,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine import kernels
-from dynetjax.engine.apart import can_be
 from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import (
-    FEW,
     Trip,
     cheap,
     contractions,
@@ -39,15 +37,8 @@ Array = Any
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
-    """`pool` with values added to some rows, which are within it.
-
-    A few are added one by one, for in one kernel there are no scatters.
-    """
-    if len(rows) > FEW or not can_be():
-        return pool.at[rows].add(values, mode="promise_in_bounds")
-    for k in range(len(rows)):
-        pool = put(pool, take(pool, rows[k : k + 1]) + values[k : k + 1], rows[k])
-    return pool
+    """`pool` with values added to some rows, which are within it."""
+    return pool.at[rows].add(values, mode="promise_in_bounds")
 
 
 def scattered_pools(
@@ -124,7 +115,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
         return run(uniforms, pools, kept, sources, given_back, tape)[:2]
 
     about = "one component backward", program, fresh
-    return Compiled(rows, "given_back", program.small, about)
+    return Compiled(rows, "given_back", about)
 
 
 def backward_rows(
@@ -171,7 +162,7 @@ def backward_rows(
             *others, of_held = state
             state = *others, {key: grown(d, width) for key, d in of_held.items()}
             here = partial(step, width, first_rows(held, width), end - 1)
-            state = kernels.loop(end - first, here, state, program.small)
+            state = lax.fori_loop(0, end - first, here, state)
         back, left, cheap, wide, of_held = state
         back = after | back
         for (p, column), d in of_held.items():

@@ -11,7 +11,7 @@ from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.hosted_backward import HostedBackward, backward_here
-from dynetjax.engine.parts import compute_on_host, new_run, run_otherwise, settle
+from dynetjax.engine.parts import compute_on_host, new_run, settle
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, phase
@@ -101,8 +101,7 @@ class BackwardPass:
                 here = self._make_beside(run)
                 if here is not None:
                     return here
-            if not run.forward(True, partial(run.prepare_backward_from, node)):
-                run = run_otherwise(graph, state, [node], keeping=True)
+            run.forward(True, partial(run.prepare_backward_from, node))
         elif not run.keeping:
             run = run.again()
             run.forward(keeping=True)
@@ -132,9 +131,7 @@ class BackwardPass:
         if self._state.first is None:
             return None
         asked, before = self._state.first
-        return new_run(
-            self._graph, self._state, 0, asked, as_usual=False, before=before
-        )
+        return new_run(self._graph, self._state, 0, asked, before=before)
 
     def _in_two(self, first: Run) -> Backward | HostedBackward:
         """Go back through a run of what came after the first one, and that one."""

@@ -18,38 +18,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache, partial
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 
-from dynetjax.engine import kernels, stored
+from dynetjax.engine import internals, stored
 from dynetjax.engine.ahead import ahead
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
-from dynetjax.engine.stats import beside_the_runs, count, hits, note_loaded
-from dynetjax.engine.threads import stand_back
+from dynetjax.engine.live import live
+from dynetjax.engine.stats import beside_the_runs, count, falling_back, note_loaded
 
 HOT = 300  # runs
 OLD = 60.0  # seconds
 PATIENCE = 2.0  # seconds until somebody who watches is told
 LONG = 0.1  # seconds that compiling takes, at least, and loading does not
 NICE = 10  # how far the thread stands behind the others, where threads can
-_QUICKLY = {
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_backend_optimization_level": 1,
-    "xla_llvm_disable_expensive_passes": True,
-}
-_FOR_LARGE = {"xla_cpu_use_fusion_emitters": True}
-_UNDIVIDED = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
-_IN_ONE_GRAPH = {
-    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"
-    "DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE",
-    "xla_gpu_graph_min_graph_size": 1,
-}
-_QUICKLY_ON_GPU = {"xla_gpu_enable_triton_gemm": False}  # nor tried, in many shapes
+Key: TypeAlias = tuple[Any, ...]
 
 _waiting: deque[tuple["Compiled", Any]] = deque()
 _lock = threading.Lock()
@@ -68,32 +56,26 @@ def compiles_well_at_once() -> bool:
     return _at_once
 
 
-def options_for(small: bool) -> dict[str, Any]:
-    """Options for a program; if it is `small`, no kernel is divided among threads.
+@cache
+def options_for(backend: str) -> dict[str, Any]:
+    """Options for a program.
 
     On a GPU it is one graph of kernels, loops included: otherwise the host starts each
     kernel, and waits at every trip to hear whether there is another.
     """
-    return _options_for(platform(), small)
-
-
-@cache
-def _options_for(backend: str, small: bool) -> dict[str, Any]:
     if backend == "cpu":
-        return known_options(_UNDIVIDED) if small else {}
-    return known_options(_QUICKLY_ON_GPU | (_IN_ONE_GRAPH if _has_graphs() else {}))
-
-
-def _has_graphs() -> bool:
-    """Whether loops can be in graphs of kernels; else XLA may end the process there."""
-    version = jax.local_devices()[0].client.platform_version
-    return jax.__version_info__ >= (0, 10) and "rocm" not in version
+        return {}
+    several = internals.OPTIONS
+    rocm = "rocm" in jax.local_devices()[0].client.platform_version
+    # There, XLA may end the process when a loop in a graph runs.
+    return known_options(several["gpu"] | ({} if rocm else several["one graph"]))
 
 
 @cache
 def quick_options(backend: str, large: bool = False) -> dict[str, Any]:
     """Options with which XLA compiles quickly; if a program is `large`, less so."""
-    options = _QUICKLY | (_FOR_LARGE if large else {})
+    several = internals.OPTIONS
+    options = several["quick"] | (several["large"] if large else {})
     return known_options(options) if backend == "cpu" else {}
 
 
@@ -115,69 +97,63 @@ def _knows(options: dict[str, Any]) -> bool:
 
 
 class Compiled:
-    """A compiled function of arrays whose shapes are the same in every call.
+    """A compiled function of arrays; what is compiled is for one set of shapes.
 
     Args:
         run: pure.
         donated: names of its arguments that are donated.
-        small: none of its kernels is worth dividing among threads.
-        large: some go over so many numbers that better code soon pays.
+        large: some kernels go over so many numbers that better code soon pays.
         about: all that it is traced from besides its arguments, to know it by in
             another process; None if it is not to be kept for one.
         twice: whether to compile it quickly first.
 
     Attributes:
-        traced: it as JAX has it, for arguments of any shapes.
+        used: when it was last, for `LivePrograms`.
     """
 
     __slots__ = (
+        "__weakref__",
         "_about",
         "_always",
-        "_best",
         "_born",
         "_donated",
-        "_file",
-        "_good",
+        "_files",
         "_left",
         "_lock",
+        "_lowered",
         "_options",
         "_preparing",
-        "_pure",
-        "_ready",
-        "traced",
+        "_program",
+        "_programs",
+        "_run",
+        "used",
     )
 
     def __init__(
         self,
         run: Callable,
         donated: str,
-        small: bool = False,
         about: Any = None,
         twice: bool = True,
         large: bool = False,
     ):
         once = _at_once or not twice
         quickly = {} if once else quick_options(platform(), large)
-        self._pure, self._donated = run, donated
-        self._always = options_for(small)
+        self._run, self._donated, self._about = run, donated, about
+        self._always = options_for(platform())
         self._options = quickly | self._always
-        self._trace(run)
-        self._about = about
-        self._file: Path | None = None
+        self._files: dict[Key, Path] = {}
+        self._programs: dict[Key, Any] = {}
+        self._program: Any = None  # the one that ran last
+        self._lowered: tuple[Key, jax.stages.Lowered] | None = None
         self._preparing: threading.Thread | None = None
-        self._ready, self._lock = False, threading.Lock()
+        self._lock = threading.Lock()
         self._born = 0.0  # when it was first run
         self._left = HOT if quickly else 0  # runs until it is hot
-
-    def _trace(self, run: Callable) -> None:
-        """Have JAX trace `run` when it is called, and not what was traced before."""
-        made = partial(jax.jit, run, donate_argnames=self._donated)
-        self._good = made(compiler_options=self._always)
-        twice = self._options != self._always
-        self.traced = made(compiler_options=self._options) if twice else self._good
-        self._best: Any = self.traced
+        self.used = 0
 
     def __call__(self, *args: Any) -> Any:
+        self.used = live.use()
         if self._left:
             self._left -= 1
             if not self._left:
@@ -185,129 +161,138 @@ class Compiled:
                     self._left = HOT
                 else:
                     _improve_soon(self, args)
-        if not self._born:
+        program = self._program
+        if program is None:
             with _compiling():
-                self.wait()
-                if not self._ready:
-                    self._make_ready(jax.tree.map(shape_of, args))
-                found = self._run(args)
-            self._preparing = None
-            stand_back()
-            self._born = time.monotonic()
-            return found
-        return self._run(args)
-
-    def _run(self, args: tuple[Any, ...]) -> Any:
+                program = self._program_for(args)
+            self._born = self._born or time.monotonic()
         try:
-            return self._best(*args)
-        except TypeError:  # what was loaded is for some shapes and no others
-            if self._best is self.traced or self._best is self._good:
+            return program(*args)
+        except TypeError:  # perhaps it is for other shapes
+            known, program = program, self._program_for(args)
+            if program is known:
                 raise
-            self._best = self.traced
-            return self._best(*args)
+            return program(*args)
 
     @property
     def is_new(self) -> bool:
-        """Whether it was never run."""
-        return not self._born
+        """Whether there is nothing compiled to run."""
+        return self._program is None
+
+    def drop(self) -> None:
+        """Let go of what was compiled; it is made again where it is needed."""
+        self._program = None
+        self._programs = {}
 
     def wait(self) -> None:
         """Until it is prepared, if it is being prepared."""
         if self._preparing is not None:
             self._preparing.join()
+            self._preparing = None
 
     def compile(
         self, *shapes: Any, meanwhile: Callable[[], None] | None = None
     ) -> None:
         """Compile it for arguments of these shapes, before they are there; or load it.
 
-        What comes of it is kept with the function. It is traced here, and compiled in a
-        thread where there is something to do `meanwhile`.
+        It is traced here, and compiled in a thread where there is something to do
+        `meanwhile`.
         """
         with _compiling():
             if meanwhile is not None:
                 self.prepare(*shapes)
                 meanwhile()
-            self._make_ready(shapes)
+            self._make(shapes)
 
-    def _make_ready(self, shapes: Any) -> None:
+    def _program_for(self, args: tuple[Any, ...]) -> Any:
+        """What runs such arguments, from now on."""
+        self.wait()
+        found = self._program = self._make(jax.tree.map(shape_of, args))
+        return found
+
+    def _make(self, shapes: Any) -> Any:
+        """The program for arguments of these shapes: known, loaded or compiled."""
+        key = key_of(shapes)
         with self._lock:
-            if self._ready:
-                return
-            self._start_one_by_one(shapes)
-            self._load(shapes)
-            if self._best is self.traced:
-                try:
-                    self._compile(self.traced, shapes, well=not self._left)
-                except jax.errors.JaxRuntimeError:
-                    self._trace(kernels.without(self._pure))
-                    self._compile(self.traced, shapes, well=not self._left)
-            self._ready = True
+            found = self._programs.get(key)
+            if found is None:
+                found = self._load(key, shapes)
+                if found is None:
+                    found = self._compile(key, shapes, well=not self._left)
+                self._programs[key] = found
+        live.add(self)
+        return found
 
-    def _start_one_by_one(self, shapes: Any) -> None:
-        """Make no graph of kernels where loops or branches are in others.
-
-        XLA 0.11 ends such loops too early in graphs.
-        """
-        rest = {k: v for k, v in self._options.items() if k not in _IN_ONE_GRAPH}
-        if rest == self._options:
-            return
-        if kernels.branches_within(self.traced.trace(*shapes).jaxpr.jaxpr):
-            self._always = self._options = rest
-            self._trace(self._pure)
-
-    def _load(self, shapes: Any) -> None:
-        """Take what an earlier process has kept, if it has."""
-        file = self._find(shapes)
-        if file is not None:
-            self._take(file)
-
-    def _take(self, file: Path) -> bool:
-        """Take the program in a file; False if there is none."""
+    def _load(self, key: Key, shapes: Any) -> Any:
+        """What an earlier process has kept; None if there is nothing."""
+        file = self._find(key, shapes)
+        if file is None:
+            return None
         start = time.perf_counter()
         found = ahead.load(file)
         if found is None:
-            return False
-        self._best = found.program
+            return None
         if found.well:
             self._left = 0
         note_loaded(time.perf_counter() - start)
-        return True
+        return found.program
 
-    def _find(self, shapes: Any) -> Path | None:
+    def _find(self, key: Key, shapes: Any) -> Path | None:
         """The file of what an earlier process has kept, if there is one."""
-        if self._about is not None:
-            self._file = stored.find(self._about, shapes, self._options)
-        if self._file is not None:
-            ahead.note(self._file)
-        exists = self._file is not None and self._file.exists()
-        return self._file if exists else None
+        if self._about is None:
+            return None
+        file = stored.find(self._about, shapes, self._options)
+        if file is None:
+            return None
+        self._files[key] = file
+        ahead.note(file)
+        return file if file.exists() else None
 
-    def _compile(self, function: Any, shapes: Any, well: bool) -> None:
-        """Compile it, and keep it for the next process; or take what has its text."""
-        lowered, before, file = function.lower(*shapes), hits(), self._file
-        options = [self._always] if well else [self._always, self._options]
-        several = [] if file is None else stored.alike(file, lowered, options)
-        found = next(filter(self._take, several), None)
-        if found is None:
-            program = lowered.compile()  # which is kept with the function
-            self._best = function
-            if several and hits() == before:
-                found = several[-1]
-                stored.keep(found, program, well)
-        if file is not None and found is not None:
-            stored.share(found, file)
+    def _compile(self, key: Key, shapes: Any, well: bool) -> Any:
+        """Compile it, and keep it for the next process."""
+        known, self._lowered = self._lowered, None
+        if well or known is None or known[0] != key:
+            lowered = self.lowered(shapes, well)
+        else:
+            lowered = known[1]
+        before = internals.misses.count
+        program = lowered.compile()
+        file = self._files.get(key)
+        if file is not None and internals.misses.count > before:
+            stored.keep(file, program, well)
+        return program
+
+    def lowered(self, shapes: Any, well: bool = False) -> jax.stages.Lowered:
+        """It for such arguments, as XLA gets it; to be compiled `well`, or quickly.
+
+        XLA 0.11 ends a loop within a loop or branch too early in a graph of kernels; so
+        such a program is none.
+        """
+        options = self._always if well else self._options
+        graph = internals.OPTIONS["one graph"]
+        apart = {k: v for k, v in options.items() if k not in graph}
+        lowered = self._lower_with(options, shapes)
+        if apart != options and internals.has_loops_in_loops(lowered):
+            return self._lower_with(apart, shapes)
+        return lowered
+
+    def _lower_with(self, options: dict[str, Any], shapes: Any) -> jax.stages.Lowered:
+        made = jax.jit(
+            self._run, donate_argnames=self._donated, compiler_options=options
+        )
+        return made.lower(*shapes)
 
     def prepare(self, *shapes: Any) -> None:
         """Compile it in a thread, for arguments of these shapes, if nobody has yet.
 
-        It is traced and lowered here, and JAX keeps what comes of that: two threads
-        that both run Python take longer than one after the other.
+        It is traced and lowered here: two threads that both run Python take longer
+        than one after the other.
         """
-        if not self._born and self._preparing is None:
-            with suppress(Exception):  # which is raised when it is run
-                if self._find(shapes) is None:
-                    self.traced.lower(*shapes)
+        if self.is_new and self._preparing is None:
+            with falling_back("prepare"):  # it is raised when it is run
+                key = key_of(shapes)
+                if self._find(key, shapes) is None:
+                    self._lowered = key, self.lowered(shapes)
             self._preparing = threading.Thread(
                 target=_prepare, args=(self, shapes), name="dynetjax-preparing"
             )
@@ -315,13 +300,18 @@ class Compiled:
 
     def improve(self, shapes: Any) -> None:
         """Compile it well for arguments of these shapes, and use that from now on."""
-        self._compile(self._good, shapes, well=True)
+        key = key_of(shapes)
+        better = self._compile(key, shapes, well=True)
+        with self._lock:
+            if self._programs.get(key) is self._program is not None:
+                self._program = better
+            self._programs[key] = better
         give_back()
 
 
 def _prepare(function: Compiled, shapes: Any) -> None:
-    with suppress(Exception):  # which is raised when it is run
-        function._make_ready(shapes)
+    with falling_back("prepare"):  # it is raised when it is run
+        function._make(shapes)
 
 
 @contextmanager
@@ -373,6 +363,12 @@ def _improve_soon(compiled: Compiled, args: Any) -> None:
             _thread.start()
 
 
+def key_of(shapes: Any) -> Key:
+    """What tells arguments of some shapes from others."""
+    leaves, tree = jax.tree.flatten(shapes)
+    return tree, *[(x.shape, x.dtype, x.weak_type) for x in leaves]
+
+
 def shape_of(x: Any) -> jax.ShapeDtypeStruct:
     """What a function is compiled for of an argument."""
     found = jax.typeof(x)
@@ -391,8 +387,6 @@ def _improve_all() -> None:
                 _thread = None
                 return
             compiled, shapes = _waiting.popleft()
-        try:
+        with falling_back("improve"):  # it runs as it did
             compiled.improve(shapes)
-        except Exception:  # it runs as it did
-            continue
-        count(improved=1)
+            count(improved=1)

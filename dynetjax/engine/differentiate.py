@@ -26,7 +26,6 @@ class Backward:
     """The gradients of one node of one number, through the run that computed it.
 
     Where that run reads rows of an earlier one, its `origin`, they go on through that.
-    It may be sent before it is known whether the plan of the run fits.
 
     Attributes:
         number: of the node among the stored ones.
@@ -108,7 +107,7 @@ class _Way:
             lent.kept,
             self._tape,
         )
-        run.when_it_fits(give_back)
+        give_back()
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
         self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
 

@@ -15,9 +15,10 @@ from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.hosted_backward import HostedBackward
 from dynetjax.engine.increments import compute
+from dynetjax.engine.live import live
 from dynetjax.engine.macros import macro_of_rule
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.parts import compute_on_host, new_run, run_otherwise, settle
+from dynetjax.engine.parts import compute_on_host, new_run, settle
 from dynetjax.engine.plan import Plan, tidy_plans
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State, has_no_rows
@@ -82,6 +83,7 @@ class Engine:
         self, graph: ComputationGraph, state: State, nodes: list[Expression]
     ) -> None:
         """Run what is new, for some of `nodes` are."""
+        live.look()
         settle(graph, state, nodes)
         asked = [node for node in nodes if node.args[0] >= state.done]
         count(graphs=1)
@@ -101,17 +103,13 @@ class Engine:
             return  # backward tells which programs to make
         habitual = loss is not None and run.plan.scope.habit.read()
         trains = keeping and (habitual or self._is_training())
-        root, behind = loss if habitual else None, None  # of a backward to be expected
-        if root is not None and root.args[0] == run.stop - 1:
-            behind = partial(send_early, state, run, root)
+        root = loss if habitual else None  # of a backward to be expected
         meanwhile = None  # if the program is new
         if loss is not None and trains:
             meanwhile = partial(run.prepare_backward_from, loss)
-        if not run.forward(keeping, meanwhile, behind):
-            state.early = None
-            run = run_otherwise(graph, state, asked, keeping)
+        run.forward(keeping, meanwhile)
         state.parts.append(run)
-        if root is not None and state.early is None:
+        if root is not None:
             run.fetch(root)
             send_early(state, run, root)
         tidy_plans()

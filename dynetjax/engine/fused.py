@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 
 from dynetjax.dims import Shape
-from dynetjax.engine.apart import caller
 from dynetjax.engine.backward import Source, backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
@@ -95,7 +94,6 @@ class Fusion:
         kept: a run was to keep what backward needs.
         turned: parameters among the uniforms that are better turned over.
         is_given: rows of a part are given from outside.
-        small: it is left to one thread.
     """
 
     parts: tuple[Part, ...]
@@ -110,11 +108,9 @@ class Fusion:
     number_forth: int = field(init=False)
     turned: tuple[int, ...] = field(init=False)
     is_given: bool = field(init=False)
-    small: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.is_given = any(part.given for part in self.parts)
-        self.small = are_small(self.parts)
         self.number = _number(self.parts)
         self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
         turned = {
@@ -295,11 +291,6 @@ def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
     return [[*islice(rest, len(several))] for several in shapes]
 
 
-def are_small(parts: tuple[Part, ...]) -> bool:
-    """Whether a program of these parts is left to one thread."""
-    return all(part.program.small for part in parts)
-
-
 def are_large(parts: tuple[Part, ...]) -> bool:
     """Whether a program of these parts goes over very many numbers."""
     return any(part.program.large for part in parts)
@@ -317,8 +308,6 @@ def fused_forward(
     """
     parts = _parts[number]
     made_fused("forward", tuple(part.program.size for part in parts))
-    small = are_small(parts)
-    call = caller(small)
 
     def run(uniforms, turned, given, tape, lent):
         shapes = _kept(parts, keeping)
@@ -333,8 +322,8 @@ def fused_forward(
                 for n in better_turned(part.program)
                 if part.uniforms[n] in before
             }
-            arrays, kept[k] = call(
-                forward_rows(part.program, (), keeping, part.start, tuple(over)),
+            forward = forward_rows(part.program, (), keeping, part.start, tuple(over))
+            arrays, kept[k] = forward(
                 [over.get(n, uniforms[u]) for n, u in enumerate(part.uniforms)],
                 [pool for p, pool in enumerate(mine) if p not in written],
                 [mine[p] for p in written],
@@ -347,7 +336,7 @@ def fused_forward(
         return pools, kept
 
     about = "forward", parts, keeping, before
-    return Compiled(run, "lent", small, about, large=are_large(parts))
+    return Compiled(run, "lent", about, large=are_large(parts))
 
 
 @lru_cache(maxsize=KEPT)
@@ -361,8 +350,6 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
     """
     parts = _parts[number]
     made_fused("backward", tuple(part.program.size for part in parts))
-    small = are_small(parts)
-    call = caller(small)
 
     def run(seeds, uniforms, pools, kept, tape, lent):
         found = _Found({root.pool: jnp.zeros_like(pools[root.pool]) for root in roots})
@@ -374,12 +361,12 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
             reached = any(map(found.has, [part.pools[p] for p in part.program.written]))
             if part.program.learns and reached:
                 inside = uniforms, pools, kept[k], tape, used[k]
-                used[k] = _step_back(k, part, call, *inside, found)
+                used[k] = _step_back(k, part, *inside, found)
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
     about = "backward", parts, roots
-    return Compiled(run, "lent", small, about, large=are_large(parts))
+    return Compiled(run, "lent", about, large=are_large(parts))
 
 
 @dataclass
@@ -410,15 +397,15 @@ class _Found:
 
 
 def _step_back(
-    k: int, part: Part, call, uniforms, pools, kept, tape, lent, found: _Found
+    k: int, part: Part, uniforms, pools, kept, tape, lent, found: _Found
 ) -> list[Array]:
     """Add a component's gradients; returns the buffers that it was lent."""
     program = part.program
     body = program.body
     into = scattered_pools(body, part.left)
     fresh = tuple(p for p in into if part.pools[p] not in found.scattered)
-    arrays, learned, left, used = call(
-        backward_rows(program, fresh, part.start, part.left),
+    backward = backward_rows(program, fresh, part.start, part.left)
+    arrays, learned, left, used = backward(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 SURE = 2  # times that backward followed, before it is expected
 DOUBT = 16  # times more, after one that did not come
 FIRM = 32  # graphs one after the other for which another way were better, to take it
-NEW, OFTEN = 64, 4  # structures that are new, for one that was met before, at least
 
 
 class Habit:
@@ -28,19 +27,6 @@ class Habit:
         """Backward has come."""
         self._waiting = False
         self._times += 1
-
-
-@dataclass(slots=True)
-class Repeats:
-    """How often graphs with some roots had a structure that was met before, or not."""
-
-    met: int = 0
-    new: int = 0
-
-    @property
-    def are_rare(self) -> bool:
-        """Whether to look for one is in vain."""
-        return self.new >= NEW and self.met * OFTEN < self.new
 
 
 @dataclass(slots=True)

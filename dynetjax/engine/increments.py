@@ -27,7 +27,6 @@ from dynetjax.engine.stats import note_work, phase
 from dynetjax.engine.steps import Step, heads_of
 from dynetjax.engine.structure import Component
 from dynetjax.engine.tape import Column, Lanes, TapeWriter
-from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Tiling, structure_of, tile
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -180,7 +179,6 @@ class Increment:
             pool = pattern.sequence.pools[pattern.pool[k]]
             return self.archive.read(pool, self.archive.row[number], batch)
         if not isinstance(rows, np.ndarray):
-            stay_awake_for(rows)
             rows = self._found[group] = np.asarray(rows)
         return rows[lane : lane + batch]
 

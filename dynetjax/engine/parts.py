@@ -39,7 +39,6 @@ def new_run(
     asked: list[Expression],
     *,
     full: bool = False,
-    as_usual: bool = True,
     before: int | None = None,
     archive: Archive | None = None,
     origin: Run | None = None,
@@ -49,20 +48,12 @@ def new_run(
     Only of those nodes that were made `before` a certain one, if that is given. See
     `make_plan` and `Run` for the rest.
     """
-    about = asked, state.draws, full, as_usual
     with phase("plan"):
-        while (found := make_plan(graph, start, *about, _stop(graph, before))) is None:
+        while (
+            found := make_plan(graph, start, asked, full, _stop(graph, before))
+        ) is None:
             settle(graph, state, asked)
     return Run(*found, state.uniforms, state.draws, archive, origin)
-
-
-def run_otherwise(
-    graph: ComputationGraph, state: State, asked: list[Expression], keeping: bool
-) -> Run:
-    """A run of the whole graph, where what was usual does not fit it."""
-    run = new_run(graph, state, 0, asked, as_usual=False)
-    run.forward(keeping)
-    return run
 
 
 def planned(
@@ -80,7 +71,7 @@ def planned(
     settle(graph, state, last)
     if not last:
         return []
-    run = new_run(graph, state, 0, last, as_usual=False)
+    run = new_run(graph, state, 0, last)
     return [(run.tiling, run.plan)]
 
 

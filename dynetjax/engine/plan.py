@@ -3,8 +3,7 @@
 import marshal
 import math
 import threading
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, islice, pairwise
 from typing import Any
@@ -13,13 +12,11 @@ import numpy as np
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import variants_of
-from dynetjax.engine.draws import Draws, undrawn
+from dynetjax.engine.draws import undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
-from dynetjax.engine.habits import Repeats
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import places_of
-from dynetjax.engine.planner import Written, note_usual, plan_as_usual
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
 from dynetjax.engine.reads import Reads, crowded, held_among, reads_of
@@ -65,8 +62,7 @@ class Plan:
         version: of the scope.
         lanes: where each macro's nodes are in their block, as far as found.
         ends: nodes that no other reads.
-        template: what tapes of this structure have in common; None where the plan is
-            for one graph only, which is `written`.
+        template: what tapes of this structure have in common.
     """
 
     scope: Scope
@@ -80,36 +76,13 @@ class Plan:
     version: int
     lanes: dict[int, Any]
     ends: np.ndarray
-    template: Template | None
-    written: Written | None = None
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it is known to be one for its graph; until then it has no steps."""
-        return self.written is None or bool(self.steps)
-
-    def fits(self) -> bool:
-        """Whether it is one for its graph; what a program plans may turn out not to be.
-
-        It waits for the program.
-        """
-        if self.is_known:
-            return True
-        assert self.written is not None
-        with _lock:
-            found = self.written.found()
-        if found is None:
-            return False
-        self.steps, self.ends = found
-        self.work = [step.work for step in self.steps]
-        return True
+    template: Template
 
     def packed(self) -> "PackedPlan":
         """The same in less memory."""
         arrays = [self.tiling.batch, *self.tiling.arrays]
         arrays += [self.layout.lane, self.layout.row, self.ends]
         arrays += self.tiling.nodes.values()
-        assert self.template is not None
         tape = self.template.tape
         (at,) = tape.nonzero()
         arrays += at, tape[at]
@@ -159,7 +132,6 @@ class PackedPlan:
         batch, known = next(arrays), Arrays(*islice(arrays, 3))
         lane, row, ends = (next(arrays) for _ in range(3))
         nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
-        assert self.rest.template is not None
         tape = np.zeros(self.rest.fusion.size, np.int32)
         at = next(arrays)
         tape[at] = next(arrays)
@@ -176,48 +148,34 @@ class PackedPlan:
 _kept: Kept[Plan] = Kept()
 
 
-_repeats: defaultdict[frozenset[int], Repeats] = defaultdict(Repeats)
-
-
 def make_plan(
     graph: ComputationGraph,
     start: int,
     asked: list[Expression],
-    draws: Draws,
     full: bool = False,
-    as_usual: bool = True,
     stop: int | None = None,
 ) -> tuple[Tiling, Plan] | None:
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
     With a `stop`, only those as far as that number. With `full`, gradients are to flow
-    to constants too. With `as_usual`, the plan may turn out not to fit. Plans are kept
-    for graphs of the same structure, as far as there are any. None if rules had to be
-    changed: the graph must be built anew to follow them, if it can be.
+    to constants too. Plans are kept for graphs of the same structure, as far as there
+    are any. None if rules had to be changed: the graph must be built anew to follow
+    them, if it can be.
     """
     cells = graph.cells[start:stop]
     if any(node.rule.macro < 0 for node in asked):
         structure_of(cells)  # gives macros that are new their numbers, in order
     roots = frozenset([node.rule.macro for node in asked])
-    repeats, large = _repeats[roots], len(cells) > MOST_KEPT
-    if as_usual and (large or repeats.are_rare) and not start and not full:
-        with _lock:
-            plan = _as_usual(roots, cells, draws)
-        if plan is not None:
-            return plan.tiling, plan
     structure = structure_of(cells)
     tiling = tile(graph, start, structure) if start else None
     known = tuple(structure) if tiling is None else tiling.key()
     # Tuples are slower to compare: their members lie all over the memory. Version 2
     # writes equal objects alike.
     parts: Any = known, sorted(roots), full
-    key = b"" if large else marshal.dumps(parts, 2)
+    key = b"" if len(cells) > MOST_KEPT else marshal.dumps(parts, 2)
     with _lock:
         plan = _kept.get(key) if key else None
-        if plan is not None and plan.version == plan.scope.version:
-            repeats.met += 1
-        else:
-            repeats.new += 1
+        if plan is None or plan.version != plan.scope.version:
             tiling = tiling or tile(graph, start, structure)
             plan = _make(tiling, roots, full)
             if plan is None:
@@ -231,28 +189,6 @@ def tidy_plans() -> None:
     """Pack those that are new."""
     with _lock:
         _kept.tidy()
-
-
-def _as_usual(
-    roots: frozenset[int], cells: list[Expression], draws: Draws
-) -> Plan | None:
-    """The plan, where graphs of this size have had the same program for a while."""
-    _drop_outdated()
-    scopes = _scopes.get((roots, False), [])
-    scope = scopes[0] if len(scopes) == 1 else None
-    if len(scopes) > 1:
-        macros = [cell.rule.macro for cell in cells]
-        scope = None if -1 in macros else _find_scope(scopes, macros)
-    if scope is None:
-        return None
-    planned = plan_as_usual(scope, cells, draws)
-    if planned is None:
-        return None
-    fusion, written = planned
-    about = fusion, scope.pools, scope.differentiable, scope.version
-    lanes, later = written.writer.known, np.zeros(0, np.int64)
-    tiling, layout = written.tiling, written.layout
-    return Plan(scope, tiling, layout, [], [], *about, lanes, later, None, written)
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
@@ -271,20 +207,12 @@ def _scope_for(tiling: Tiling, roots: frozenset[int]) -> Scope:
     Graphs of another model have none in common: one program for both would be wasted.
     """
     scopes = _scopes.setdefault(_key(tiling, roots), [])
-    found = _find_scope(scopes, tiling.nodes)
-    if found is None:
-        found = Scope()
-        scopes.append(found)
-    return found
-
-
-def _find_scope(scopes: list[Scope], macros: Iterable[int]) -> Scope | None:
-    """The one with a macro among these that has weights."""
-    weighted = [macro for macro in dict.fromkeys(macros) if MACROS[macro].weighted]
+    weighted = [macro for macro in tiling.nodes if MACROS[macro].weighted]
     for scope in scopes:
         if not weighted or any(map(scope.knows, weighted)):
             return scope
-    return None
+    scopes.append(Scope())
+    return scopes[-1]
 
 
 def _key(tiling: Tiling, roots: frozenset[int]) -> tuple[frozenset[int], bool]:
@@ -316,8 +244,6 @@ def _lay_out(
     for step in steps:
         variants.watch(step.wires.body)
     fusion = _fusion(scope, layout, steps, full)
-    if not full:
-        note_usual(scope, len(tiling), fusion, layout.room)
     starts = [(step, fusion.parts[step.part].start) for step in steps]
     lanes: dict[int, Any] = {}
     writer = TapeWriter(tiling, layout, lanes, undrawn)
@@ -380,7 +306,7 @@ def _hoist(scope: Scope) -> bool:
                     for source in scope.sources(macro.slot + k)
                 ):
                     assert step.rule is not None
-                    found = found or not step.rule.stored
+                    found = found or not step.rule.view.stored
                     step.rule.store()
     return found
 

@@ -16,7 +16,6 @@ import numpy as np
 from jax import lax
 
 from dynetjax.dims import Shape
-from dynetjax.engine import kernels
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
@@ -28,7 +27,6 @@ Array = Any
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 LONG = 1 << 15  # numbers in a weight that takes a while to be read
-SMALL = 1 << 16  # numbers in a result that is not worth dividing among threads
 WIDE = 32  # lanes of a trip
 MANY, MUCH = 1 << 22, 1 << 24  # numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
@@ -57,11 +55,6 @@ class Program:
         """What tells it from other programs of its body, and the body."""
         sizes = self.narrow, self.lanes, *self.capacities
         return self.body, self.width, sizes
-
-    @property
-    def small(self) -> bool:
-        """Whether all results of a trip are."""
-        return self.width * self.body.largest <= SMALL
 
     @property
     def numbers(self) -> int:
@@ -224,7 +217,7 @@ def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable
     made("forward", program.size)
     run = forward_rows(program, fresh, keeping)
     about = "one component forward", program, fresh, keeping
-    return Compiled(run, "shared_pools", program.small, about)
+    return Compiled(run, "shared_pools", about)
 
 
 def forward_rows(
@@ -276,7 +269,7 @@ def forward_rows(
         state = start, kept
         for width, first, end in program.stages(tape, at, trips):
             here = partial(step, width, first_rows(held, width), first)
-            state = kernels.loop(end - first, here, state, program.small)
+            state = lax.fori_loop(0, end - first, here, state)
         mine, kept = state
         return [mine[p] for p in written], kept
 

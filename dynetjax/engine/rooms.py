@@ -43,19 +43,14 @@ def first_room(
     return 1 << (first.bit_length() - 1)
 
 
+@lru_cache(maxsize=1 << 14)
 def rounded(rows: int, row: Row) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
-    return rounded_alike(rows, row)[1]
-
-
-@lru_cache(maxsize=1 << 14)
-def rounded_alike(rows: int, row: Row) -> tuple[int, int]:
-    """The least and the most rows that have as much room as this many."""
-    before, room = 0, first_room(row.bytes, least=row.least)
+    room = first_room(row.bytes, least=row.least)
     while room < rows:
         small = room * row.bytes < SMALL_BYTES
-        before, room = room, room * (GROWTH if small else GROWTH_OF_LARGE)
-    return before + 1, room
+        room *= GROWTH if small else GROWTH_OF_LARGE
+    return room
 
 
 def room_on_tape(numbers: int) -> int:

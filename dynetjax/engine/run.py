@@ -19,7 +19,6 @@ from dynetjax.engine.seeds import Seed
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
-from dynetjax.engine.threads import stay_awake_for
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
@@ -74,12 +73,7 @@ class Run:
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
         self.archive, self.origin = archive, origin
-        written = plan.written
-        self.tapes = (
-            TapeWriter(tiling, plan.layout, plan.lanes, draws)
-            if written is None
-            else written.writer
-        )
+        self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = self.fused = False
         self.lent: Pools | None = None
@@ -88,14 +82,10 @@ class Run:
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
         self._coming: dict[int, tuple[Array, slice]] = {}  # rows by node, to the host
-        self._when_it_fits: list[Callable[[], None]] = []
 
     def __del__(self) -> None:
-        """Arrays that were lent can be lent again: nobody reads this run any more.
-
-        But where it is not known that the plan fits, row 0 may have been written to.
-        """
-        if self.lent is not None and self.plan.is_known:
+        """Arrays that were lent can be lent again: nobody reads this run any more."""
+        if self.lent is not None:
             self.lent.give_back()
 
     def again(self) -> "Run":
@@ -105,25 +95,17 @@ class Run:
         return found
 
     def forward(
-        self,
-        keeping: bool,
-        meanwhile: Callable[[], None] | None = None,
-        behind: Callable[[], None] | None = None,
-    ) -> bool:
+        self, keeping: bool, meanwhile: Callable[[], None] | None = None
+    ) -> None:
         """Compute every node of the plan, and keep what backward needs if asked.
 
-        Where its program is new, something else is done `meanwhile`. What is to be done
-        `behind` it may be done before it is known whether the plan fits. False if it
-        does not: then nothing was computed, and this run is of no use.
+        Where its program is new, something else is done `meanwhile`.
         """
         self.keeping = keeping
         fusion = self.plan.fusion
         fusion.runs += 1
         hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
         self.fused = hot and not timing()
-        at_once = self.fused and fusion.runs > HOT + 1 and not fusion.is_given
-        if not at_once and not self._fits():
-            return False
         with phase("tape"):
             self._write()
         with phase("run"):
@@ -131,47 +113,16 @@ class Run:
                 self._forward_fused(fusion, meanwhile)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
-        if behind is not None and self.fused and self._knows_end():
-            behind()
         free_last_graph()  # while the device is at work
-        if not self._fits():
-            return False
-        while self._when_it_fits:
-            self._when_it_fits.pop()()
-        self._note()
-        return True
-
-    def when_it_fits(self, done: Callable[[], None]) -> None:
-        """Have something done as soon as it is known that the plan fits."""
-        if self.plan.is_known:
-            done()
-        else:
-            self._when_it_fits.append(done)
-
-    def _knows_end(self) -> bool:
-        """Whether the device has the row of the last node, and all others are read."""
-        written = self.plan.written
-        return written is not None and host_sees_device() and written.has_one_end
-
-    def _fits(self) -> bool:
-        with phase("plan"):
-            return self.plan.fits()
-
-    def _note(self) -> None:
-        """Tell the counters what was done."""
         note_work(self.plan.work)
         note_pools(self.plan.fusion.pool_bytes)
 
     def _write(self) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
-        if plan.written is not None:
-            self._tape = plan.written.tape
-        else:
-            assert plan.template is not None
-            tape = plan.template.tape.copy()
-            self.tapes.fill(plan.template.columns, tape)
-            self._tape = tape
+        tape = plan.template.tape.copy()
+        self.tapes.fill(plan.template.columns, tape)
+        self._tape = tape
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step)
@@ -195,15 +146,8 @@ class Run:
         return tape
 
     def seed(self, node: Expression) -> tuple[int, Seed]:
-        """Where a backward from a node of one number begins, and the pool of that.
-
-        As long as it is not known whether the plan fits, from the last one.
-        """
-        number = node.args[0]
-        if not self.plan.is_known:
-            assert self.plan.written is not None
-            return self.plan.pools[self.macro(number)], Seed(self.plan.written.last)
-        pool, row = self.place(number)
+        """Where a backward from a node of one number begins, and the pool of that."""
+        pool, row = self.place(node.args[0])
         return pool, Seed(np.int32(row))
 
     def prepare_backward_from(self, node: Expression) -> None:
@@ -375,8 +319,6 @@ class Run:
             return np.asarray(several)[where]
         array = self.pools[pool]
         if host_sees_device():
-            if self.plan.fusion.small:  # else XLA has work for every core
-                stay_awake_for(array)
             array = self._seen[pool] = np.asarray(array)
         return read_rows(array, row, batch)
 

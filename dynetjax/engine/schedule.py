@@ -43,7 +43,6 @@ WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one
 UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
-_changes = 0  # of settled widths
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
 _uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
@@ -345,16 +344,6 @@ def _places(scope: Scope) -> list[Place]:
     return [found[k] for k in range(len(several))]
 
 
-def settled_widths(scope: Scope) -> list[int | None]:
-    """The width of each component that is settled, None for others."""
-    return list(map(_settled.get, costs_of(scope)[0]))
-
-
-def changes_of_widths() -> int:
-    """How often a settled width has changed."""
-    return _changes
-
-
 def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
     """What a trip costs, and how long a settled width is kept.
 
@@ -372,7 +361,6 @@ def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
 
 def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
-    global _changes
     body = place.body
     trip, patience, turning, lone = _prices(body, cyclic)
     widths = _choice(body, cyclic)
@@ -392,7 +380,6 @@ def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
         settled = best
     if _settled.get(place) != settled:
         _settled[place] = settled
-        _changes += 1
     return settled
 
 

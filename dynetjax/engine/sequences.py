@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.fused import KEPT, Part, are_small, numbered
+from dynetjax.engine.fused import KEPT, Part, numbered
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.program import once_rows, program
 from dynetjax.engine.rooms import LEAST
@@ -183,4 +183,4 @@ def run_sequence(number: int) -> Callable:
             found.append(rows)
         return arrays, [found[k] for k in asked]
 
-    return Compiled(run, "arrays", are_small(parts), ("increment", parts, asked))
+    return Compiled(run, "arrays", ("increment", parts, asked))

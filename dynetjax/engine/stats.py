@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 
+from dynetjax.engine.internals import COMPILED, COMPILING, HIT, MISS, misses
+from dynetjax.engine.live import live
 from dynetjax.ops.ragged import exact_uses
 
-_COMPILE = "/jax/core/compile/backend_compile_duration"
-_CACHE_HIT = "/jax/compilation_cache/cache_hits"
 MOST_SPANS = 64  # that are remembered; what is compiled is over soon
 
 _lock = threading.RLock()  # an interrupt may leave it held
@@ -53,6 +54,8 @@ class Stats:
         pool_bytes: of the rows that one graph's values take, at most so far.
         exact: uses of ragged axes by what has no rule for them, so that every length
             is compiled; see `dynetjax.ops.ragged`.
+        fallbacks: what failed and was done another, slower way, by where that was: a
+            fault of this package, or a damaged file.
     """
 
     graphs: int = 0
@@ -66,6 +69,7 @@ class Stats:
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0
     exact: dict[str, int] = field(default_factory=dict)
+    fallbacks: dict[str, int] = field(default_factory=dict)
 
     @property
     def waste(self) -> float:
@@ -85,6 +89,9 @@ class Stats:
         if self.exact:
             uses = [f"{name} ({count})" for name, count in self.exact.items()]
             lines.append(f"ragged axes by exact dims: {', '.join(uses)}")
+        if self.fallbacks:
+            places = [f"{name} ({times})" for name, times in self.fallbacks.items()]
+            lines.append(f"failed and done another way: {', '.join(places)}")
         lines += ["components:"] if self.work else []
         by_time = sorted(self.work.items(), key=lambda i: (-i[1].seconds, -i[1].room))
         for label, work in by_time:
@@ -118,6 +125,7 @@ def stats() -> Stats:
             seconds=dict(_stats.seconds),
             work={label: replace(work) for label, work in _stats.work.items()},
             exact=dict(exact_uses),
+            fallbacks=dict(_stats.fallbacks),
         )
 
 
@@ -142,6 +150,31 @@ def count(**changes: int) -> None:
     with _lock:
         for name, change in changes.items():
             setattr(_stats, name, getattr(_stats, name) + change)
+
+
+class falling_back:  # a context manager
+    """A context in which what fails is counted, and left to a slower way.
+
+    Attributes:
+        raises: errors are raised instead, for tests.
+    """
+
+    __slots__ = ("_where",)
+    raises = False
+
+    def __init__(self, where: str):
+        self._where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        with _lock:
+            known = _stats.fallbacks.get(self._where, 0)
+            _stats.fallbacks[self._where] = known + 1
+        return not falling_back.raises
 
 
 def note_program(cause: str) -> None:
@@ -243,8 +276,10 @@ _compiling = Spans()
 
 
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
-    if event.startswith("/jax/core/compile/"):
-        _note_compiling(duration_secs, compilations=event == _COMPILE)
+    if event == COMPILED:
+        live.note()
+    if event.startswith(COMPILING):
+        _note_compiling(duration_secs, compilations=event == COMPILED)
 
 
 def note_loaded(seconds: float) -> None:
@@ -261,17 +296,14 @@ def _note_compiling(seconds: float, **changes: int) -> None:
 
 
 def _on_event(event: str, **_: object) -> None:
+    if event == MISS:
+        misses.count += 1
     # its duration event counts as a compilation before
-    if event == _CACHE_HIT:
-        _thread.hits = hits() + 1
-        if not _is_beside():
-            count(loads=1, compilations=-1)
+    elif event == HIT and not _is_beside():
+        count(loads=1, compilations=-1)
 
 
-def hits() -> int:
-    """How many programs JAX's cache had that this thread asked for."""
-    return getattr(_thread, "hits", 0)
-
-
-jax.monitoring.register_event_duration_secs_listener(_on_duration)
-jax.monitoring.register_event_listener(_on_event)
+def listen() -> None:
+    """Have JAX tell of what it compiles, and of what its cache had."""
+    jax.monitoring.register_event_duration_secs_listener(_on_duration)
+    jax.monitoring.register_event_listener(_on_event)

@@ -6,10 +6,6 @@ what has a description (`dynetjax.engine.descriptions`) is kept a second time, u
 digest of it and of all else that decides what comes of it: this package's source, the
 versions, the processor, and JAX's settings. The files are in the folder of JAX's cache.
 
-Another version of this package finds none of them, though most of its programs have the
-same text as before. So each has a second name, by its text: what is found by that gets
-a name by the new digest, and from then on is not traced again.
-
 This is for a CPU, where it was tried, and for what was compiled in this process: XLA
 can write what it has read itself, but then functions are missing when it runs.
 """
@@ -20,8 +16,10 @@ import os
 import pathlib
 import pickle
 import platform
-import shutil
+import stat
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -29,11 +27,13 @@ from typing import Any, NamedTuple
 import jax
 import jaxlib
 import optax
-from jax.experimental import serialize_executable
 
+from dynetjax.engine import internals
 from dynetjax.engine.descriptions import NotDescribedError, described
+from dynetjax.engine.stats import falling_back
+from dynetjax.errors import explain
 
-PREFIX, OF_TEXT = "dynetjax-", "dynetjax_text-"
+PREFIX = "dynetjax-"
 is_wanted = True  # not where constants of modules are patched
 _DIGEST = 32  # bytes of the file, before what they are the digest of
 _CACHES = "cache", "log"  # settings that change no program
@@ -60,64 +60,39 @@ def find(about: Any, shapes: Any, options: dict[str, Any]) -> pathlib.Path | Non
         return None
     try:
         text = described((about, sorted(options.items())))
-    except NotDescribedError:
+        settings = internals.settings(but_for=_CACHES)
+    except (NotDescribedError, internals.UnknownError):
         return None
     leaves, tree = jax.tree.flatten(shapes)
     sizes = [(x.shape, str(x.dtype), x.weak_type) for x in leaves]
-    return folder / f"{PREFIX}{_name(_digest_of_source(), text, sizes, str(tree))}"
-
-
-def alike(
-    file: pathlib.Path, lowered: jax.stages.Lowered, several: list[dict[str, Any]]
-) -> list[pathlib.Path]:
-    """Files beside `file` of programs with the same text, however they came about.
-
-    One for each of `several` options. The text does not tell which arguments were left
-    out of it. JAX knows; where it does not say so, there are no such files.
-    """
-    try:
-        used = sorted(lowered._lowering.compile_args["kept_var_idx"])
-    except (AttributeError, KeyError):
-        return []
-    trees = str(lowered.args_info), str(lowered.out_tree)
-    text = _name(lowered.as_text(), used, *trees)
-    names = [_name(text, sorted(options.items())) for options in several]
-    return [file.with_name(f"{OF_TEXT}{name}") for name in names]
-
-
-def _name(*about: Any) -> str:
-    """What tells one program from others of all processes."""
-    whole = _surroundings(), _settings(), *about
-    return hashlib.sha256(repr(whole).encode()).hexdigest()
+    now = [getattr(jax.config, name) for name in _OF_CONTEXTS]
+    known = _surroundings(), _digest_of_source(), settings, now, text, sizes, str(tree)
+    return folder / f"{PREFIX}{hashlib.sha256(repr(known).encode()).hexdigest()}"
 
 
 def load(file: pathlib.Path) -> Stored | None:
     """What is in a file; None if there is none, or nothing that can be used."""
-    with contextlib.suppress(Exception):  # then it is compiled
+    try:
         content = file.read_bytes()
-        digest, rest = content[:_DIGEST], content[_DIGEST:]
-        if hashlib.sha256(rest).digest() == digest:
-            well, *parts = pickle.loads(rest)
-            read = serialize_executable.deserialize_and_load
-            here = {"execution_devices": jax.local_devices()[:1]}
-            return Stored(read(*parts, **here), well)
+    except OSError:
+        return None
+    digest, rest = content[:_DIGEST], content[_DIGEST:]
+    if hashlib.sha256(rest).digest() != digest:
+        return None
+    with falling_back("load a program"):
+        well, *parts = pickle.loads(rest)
+        return Stored(internals.read(tuple(parts)), well)
     return None
 
 
 def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
     """Write a program, for those who come after."""
+    try:
+        rest = pickle.dumps((well, *internals.written(program)))
+    except internals.UnknownError:
+        return
     with draft_of(file) as draft:
-        rest = pickle.dumps((well, *serialize_executable.serialize(program)))
         draft.write_bytes(hashlib.sha256(rest).digest() + rest)
-
-
-def share(known: pathlib.Path, file: pathlib.Path) -> None:
-    """Give what is in one file another name, too."""
-    with draft_of(file) as draft:
-        try:
-            os.link(known, draft)
-        except OSError:  # not every file system can
-            shutil.copyfile(known, draft)
 
 
 @contextlib.contextmanager
@@ -126,8 +101,8 @@ def draft_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
 
     Where anything fails, the next process compiles the program.
     """
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    with contextlib.suppress(Exception):
+    draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+    with contextlib.suppress(OSError):
         try:
             yield draft
             os.replace(draft, file)
@@ -144,7 +119,35 @@ def _folder() -> pathlib.Path | None:
         return None
     if jax.default_backend() != "cpu" or config("jax_default_device") is not None:
         return None
-    return pathlib.Path(given) if os.path.isdir(given) else None
+    return pathlib.Path(given) if is_private(given) else None
+
+
+@cache
+def is_private(folder: str) -> bool:
+    """Whether a folder is the user's own, and no other may write to it.
+
+    What is read from it is run. Where it is another's, that is said once, and nothing
+    is read or written there.
+    """
+    try:
+        about = os.stat(folder)
+    except OSError:
+        return False
+    own = getattr(os, "geteuid", lambda: about.st_uid)()  # Windows has other means
+    others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) if os.name == "posix" else 0
+    if about.st_uid == own and not others:
+        return True
+    warnings.warn(
+        explain(
+            "compiled programs are not kept: others could put theirs in their place",
+            got=f"{folder} of user {about.st_uid}, mode {stat.filemode(about.st_mode)}",
+            expected=f"a folder of user {own} that nobody else may write to",
+            fix=f"chmod 700 {folder}, or another DYNETJAX_CACHE_DIR",
+        ),
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
 
 
 @cache
@@ -153,17 +156,6 @@ def _surroundings() -> str:
     versions = [package.__version__ for package in (jax, jaxlib, optax)]
     machine = processor(), os.cpu_count(), os.environ.get("XLA_FLAGS")
     return repr((versions, sys.version, machine))
-
-
-def _settings() -> str:
-    """JAX's, as they are now."""
-    values = [
-        (name, repr(value))
-        for name, value in getattr(jax.config, "values", {}).items()
-        if not any(word in name for word in _CACHES)
-    ]
-    now = [getattr(jax.config, name) for name in _OF_CONTEXTS]
-    return repr((sorted(values), now))
 
 
 @cache

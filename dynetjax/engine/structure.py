@@ -96,7 +96,6 @@ class Scope:
         self.costs: tuple[Any, ...] = ()
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
-        self.usual: dict[int, Any] = {}
         self._ranks: dict[int, int] = {}
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
@@ -187,7 +186,6 @@ class Scope:
                 self._crowds[slot] = max(found, self._crowds.get(slot, NONE))
         self.version += 1
         self.fusions = {}
-        self.usual = {}
         self._note_pulls()
 
     def rank(self, macro: int) -> int:
@@ -254,7 +252,6 @@ class Scope:
         self.version += 1
         self.wirings = {}
         self.fusions = {}
-        self.usual = {}
         self.rows = {}
         self.costs = ()
         order = list(self._ranks)

@@ -21,8 +21,6 @@ from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, MAP, REDUCE
 
-READS_ONE: Final = 64  # above the numbers of macros
-
 _NOBODY: np.ndarray = np.zeros(0, np.int64)
 
 
@@ -297,69 +295,6 @@ def tile(
     if np.count_nonzero(nothing):
         tiling.blank = set(tiling.slot[nothing].tolist())
     return tiling
-
-
-class Known:
-    """A macro of which a program has nodes.
-
-    Attributes:
-        number: its own in the program.
-        rows: which of a node's args are rows that it reads; None where that is all.
-        picks: a node may read certain batch elements.
-    """
-
-    def __init__(self, macro: int, number: int):
-        found = MACROS[macro]
-        self.number = number
-        self.picks, self.rows = _picks(found), _rows_among_args(found)
-
-
-class Numbered(NamedTuple):
-    """Nodes of a program.
-
-    Attributes:
-        kinds: of each node, its macro's number, and READS_ONE for each row it reads.
-        read: these rows, of one node after the other.
-        nodes: of each macro.
-    """
-
-    kinds: list[int]
-    read: list[int]
-    nodes: list[list[int]]
-
-
-def numbered(
-    cells: list[Expression], known: list[Known | None], macros: int
-) -> Numbered | None:
-    """Nodes by what is known of so many macros, in a list of all that there are.
-
-    None if there are others, or any that has a batch or picks elements of one.
-    """
-    kinds: list[int] = []
-    read: list[int] = []
-    nodes: list[list[int]] = [[] for _ in range(macros)]
-    for n, cell in enumerate(cells):
-        macro = cell.rule.macro
-        if macro < 0 or macro >= len(known) or cell.lanes != 1:
-            return None
-        kind = known[macro]
-        if kind is None or (kind.picks and cell.data is not None):
-            return None
-        args, rows = cell.inner, kind.rows
-        if rows is None:
-            kinds.append(kind.number + READS_ONE * len(args))
-            read.extend(args)
-        else:
-            kinds.append(kind.number + READS_ONE * len(rows))
-            for k in rows:
-                read.append(args[k])
-        nodes[kind.number].append(n)
-    return Numbered(kinds, read, nodes)
-
-
-def tiling_of(cells: list[Expression], nodes: dict[int, Any]) -> Tiling:
-    """A graph that has these nodes of each macro, all with one batch element."""
-    return Tiling(cells, 0, _NOBODY, ones(len(cells)), nodes, {}, True)
 
 
 _known_slots: np.ndarray = np.zeros((2, 0), np.int64)

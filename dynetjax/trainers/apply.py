@@ -16,7 +16,6 @@ tests/trainers/test_update.py, which looks at the memory a compiled update needs
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
@@ -24,7 +23,6 @@ import jax.numpy as jnp
 import optax
 from jax import lax
 
-from dynetjax.engine.apart import Call, few_at_once
 from dynetjax.engine.device import platform
 from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.ops.registry import Scaled
@@ -57,7 +55,6 @@ class Step(NamedTuple):
 
 def apply_block(
     rule: Rule,
-    call: Call,
     step: Step,
     gradients: list[Any],
     state: Any,
@@ -67,28 +64,14 @@ def apply_block(
 
     def changed():
         change, new_state = _change(rule, step, join(gradients), state, join(values))
-        moved, first = [], 0
-        for few in few_at_once(values):
-            moved += call(partial(_moved, step, first), few, change)
-            first += sum(value.size for value in few)
-        return moved, new_state
+        parts = split(change, [value.shape for value in values])
+        several = zip(values, parts, strict=True)
+        return [(value + part) * step.kept for value, part in several], new_state
 
     def unchanged():  # values that came out as they are would be copied in any case
         return [jnp.where(step.accepted, 0.0, value) for value in values], state
 
     return if_accepted(step, changed, unchanged)
-
-
-def _moved(step: Step, first: int, values: list[Any], change: Any) -> list[Any]:
-    """New values; theirs begins at `first` in the change of all.
-
-    It is cut up here, and not by the caller: of what is handed to a function that is
-    not inlined, XLA makes a copy.
-    """
-    end = first + sum(value.size for value in values)
-    parts = split(change[first:end], [value.shape for value in values])
-    several = zip(values, parts, strict=True)
-    return [(value + part) * step.kept for value, part in several]
 
 
 def apply_everywhere(

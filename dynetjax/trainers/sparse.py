@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from dynetjax.engine.kernels import one_kernel
-
 
 class Gradient(NamedTuple):
     """The gradient of a table as an update gets it.
@@ -52,7 +50,7 @@ def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
     """
     ordered = jnp.sort(rows)
     first = jnp.append(True, ordered[1:] != ordered[:-1])
-    slots = one_kernel(jnp.searchsorted, ordered, rows)  # which loops
+    slots = jnp.searchsorted(ordered, rows)
     return jnp.where(first, ordered, size), jnp.where(rows < size, slots, len(rows))
 
 

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import optax
 from jax.tree_util import DictKey, register_static
 
-from dynetjax.engine.apart import caller
 from dynetjax.engine.slices import take_if_there
 from dynetjax.errors import explain
 from dynetjax.model.storage import DenseStorage
@@ -138,9 +137,7 @@ def compiled_tree_update(
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
         (state,), (names,) = targets.states, targets.table_states
-        step, norm, for_tables = agreed(
-            caller(small), numbers, targets, gradients, frozen_sizes
-        )
+        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
         tree = {n: v for n, [v] in zip(names.parameters, values, strict=True)}
         grads = dict(zip(names.parameters, gradients.blocks, strict=True))
         slopes = {n: g for n, [g] in grads.items()}

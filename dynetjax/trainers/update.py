@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dynetjax.engine.apart import Call, caller, few_at_once
 from dynetjax.engine.compiling import Compiled
 from dynetjax.trainers.apply import (
     Step,
@@ -72,8 +71,7 @@ class Update:
 
     Args:
         run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
-        small: it changes few numbers, and is not divided among threads; it is compiled
-            quickly at first.
+        small: it changes few numbers, and is compiled quickly at first.
         about: all else that it is traced from.
 
     Attributes:
@@ -114,10 +112,9 @@ class Update:
     ) -> Compiled:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
-        small = self._small
-        about = "update", dense, frozen_sizes, small, self._about
+        about = "update", dense, frozen_sizes, self._about
         # `large`, for it changes arrays in their place
-        return Compiled(run, "targets", small, about, twice=small, large=True)
+        return Compiled(run, "targets", about, twice=self._small, large=True)
 
 
 @functools.lru_cache(maxsize=32)
@@ -144,16 +141,16 @@ def compiled_update(
         new targets, which come first, as the first results of their shapes take the
         places of what is donated; new values; and the norm of all gradients together.
     """
-    of_rows, call = by_row(rule) if by_tensor else rule, caller(small)
+    of_rows = by_row(rule) if by_tensor else rule
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        step, norm, for_tables = agreed(call, numbers, targets, gradients, frozen_sizes)
+        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
         blocks = [
-            call(functools.partial(apply_block, rule, call), step, *of_one)
+            apply_block(rule, step, *of_one)
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
         tables = [
-            call(functools.partial(_how(to_all), of_rows), step, *of_one)
+            _how(to_all)(of_rows, step, *of_one)
             for to_all, *of_one in zip(
                 dense, for_tables, targets.table_states, targets.tables, strict=True
             )
@@ -173,7 +170,6 @@ def _how(to_all: bool) -> Callable:
 
 
 def agreed(
-    call: Call,
     numbers: Any,
     targets: Targets,
     gradients: Gradients,
@@ -181,27 +177,22 @@ def agreed(
 ) -> tuple[Step, Any, list[Any]]:
     """What an update is about, the norm, and the gradients of tables."""
     sizes = [len(split_table(t)[0]) for t in targets.tables]
-    for_tables = _add_up(call, gradients.tables, sizes)
-    for_frozen_tables = _add_up(call, gradients.frozen_tables, frozen_sizes)
+    for_tables = _add_up(gradients.tables, sizes)
+    for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
     dense = [*gradients.blocks, gradients.frozen]
-    norm = _norm(call, [*dense, for_tables, for_frozen_tables])
+    norm = _norm([*dense, for_tables, for_frozen_tables])
     return _step(numbers, norm), norm, for_tables
 
 
-def _add_up(call: Call, gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
+def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
     return [
-        call(functools.partial(add_up, size=size), gradient)
-        for gradient, size in zip(gradients, sizes, strict=True)
+        add_up(gradient, size) for gradient, size in zip(gradients, sizes, strict=True)
     ]
 
 
-def _norm(call: Call, gradients: list[list[Any]]) -> jax.Array:
-    several = few_at_once([g for group in gradients for g in group])
-    return jnp.sqrt(sum([call(_squares, few) for few in several], jnp.float32(0)))
-
-
-def _squares(gradients: list[Any]) -> jax.Array:
-    return sum(map(squared_norm, gradients), jnp.float32(0))
+def _norm(gradients: list[list[Any]]) -> jax.Array:
+    squares = [squared_norm(g) for group in gradients for g in group]
+    return jnp.sqrt(sum(squares, jnp.float32(0)))
 
 
 def _step(numbers: Any, norm: Any) -> Step:

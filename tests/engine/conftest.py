@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynetjax.engine import beside, device, engine, planning, run, schedule, scratch
+from dynetjax.engine import beside, device, engine, run, schedule, scratch
 
 
 @pytest.fixture
@@ -10,6 +10,3 @@ def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
     for module in beside, device, engine, run, schedule, scratch:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)
-    planning.planning.cache_clear()
-    yield
-    planning.planning.cache_clear()

@@ -13,9 +13,9 @@ import pytest
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine import compiling
+from dynetjax.engine import compiling, internals
 from dynetjax.engine.compiling import Compiled, compile_well_at_once
-from dynetjax.engine.stats import Spans
+from dynetjax.engine.stats import Spans, falling_back
 
 from ..backends import on_cpu
 
@@ -85,12 +85,14 @@ class TestAHotProgram:
         def fail(self, shapes):
             raise MemoryError
 
+        monkeypatch.setattr(falling_back, "raises", False)
         monkeypatch.setattr(Compiled, "improve", fail)
         program, improved = compiled(), dy.stats().improved
         for _ in range(5):
             run(program)
             wait()
         assert dy.stats().improved == improved
+        assert dy.stats().fallbacks["improve"] >= 1
         assert compiling._thread is None
 
     def test_ends_with_the_program(self, compiled, monkeypatch):
@@ -142,7 +144,8 @@ class TestAPreparedProgram:
         run(program)
         assert threads == [threading.current_thread()]
 
-    def test_runs_all_the_same_if_that_failed(self, compiled):
+    def test_runs_all_the_same_if_that_failed(self, compiled, monkeypatch):
+        monkeypatch.setattr(falling_back, "raises", False)
         for of in (7, "nonsense"):
             program = compiled()
             program.prepare(*(self.shapes(of) if of == 7 else [of]))
@@ -196,24 +199,26 @@ class TestOptions:
         """Those that help, at least; JAX 0.11 has no other fusion emitters."""
         known = compiling.quick_options("cpu")
         assert "xla_backend_optimization_level" in known
-        assert known.items() <= compiling._QUICKLY.items()
+        assert known.items() <= internals.OPTIONS["quick"].items()
         assert compiling.quick_options("gpu") == {}
-        assert "xla_gpu_graph_min_graph_size" in compiling._options_for("gpu", False)
+        assert "xla_gpu_graph_min_graph_size" in compiling.options_for("gpu")
 
-    @pytest.mark.parametrize("older", [False, True])
-    def test_no_graphs_where_they_end_the_process(self, monkeypatch, older):
-        if older:
-            monkeypatch.setattr(jax, "__version_info__", (0, 9, 2))
-        else:
-            device = SimpleNamespace(client=SimpleNamespace(platform_version="rocm 7"))
-            monkeypatch.setattr(jax, "local_devices", lambda: [device])
-        options = compiling._options_for.__wrapped__("gpu", False)
-        assert options == compiling._QUICKLY_ON_GPU
+    def test_no_graphs_where_they_end_the_process(self, monkeypatch):
+        device = SimpleNamespace(client=SimpleNamespace(platform_version="rocm 7"))
+        monkeypatch.setattr(jax, "local_devices", lambda: [device])
+        assert compiling.options_for.__wrapped__("gpu") == internals.OPTIONS["gpu"]
 
     @pytest.mark.parametrize("deep", [False, True])
     def test_branches_in_others_are_in_no_graph(self, monkeypatch, deep):
         """XLA ends loops in loops too early in a graph of kernels."""
         monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+        chosen, lower = [], Compiled._lower_with
+
+        def noted(self, options, shapes):
+            chosen.append(options)
+            return lower(self, options, shapes)
+
+        monkeypatch.setattr(Compiled, "_lower_with", noted)
 
         def halved(times, x, held):
             def step(t, x):
@@ -223,8 +228,10 @@ class TestOptions:
 
         program = Compiled(halved, "held")
         assert program(3, 32.0, jnp.zeros(4))[0] == 4
-        in_graph = compiling._IN_ONE_GRAPH.items() <= program._options.items()
-        assert in_graph == (not deep)
+        graph = internals.OPTIONS["one graph"].items()
+        assert [graph <= options.items() for options in chosen] == (
+            [True, False] if deep else [True]
+        )
 
     @on_cpu
     def test_large_programs(self):
@@ -238,7 +245,7 @@ class TestOptions:
     def test_unknown_ones_are_left_out(self, monkeypatch):
         known = {"xla_llvm_disable_expensive_passes": True}
         options = {"xla_cpu_no_such_option": True, **known}
-        monkeypatch.setattr(compiling, "_QUICKLY", options)
+        monkeypatch.setitem(internals.OPTIONS, "quick", options)
         before = dy.stats().compilations
         assert compiling.quick_options.__wrapped__("cpu") == known
         assert dy.stats().compilations == before
@@ -253,7 +260,7 @@ class TestOptions:
         for _ in range(5):
             run(program)
         wait()
-        assert program._best is program._good
+        assert program._options == program._always
         assert dy.stats().improved == improved
 
 

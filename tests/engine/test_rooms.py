@@ -11,7 +11,6 @@ from dynetjax.engine.rooms import (
     Rooms,
     Row,
     rounded,
-    rounded_alike,
 )
 from dynetjax.graph import current_graph
 
@@ -27,16 +26,6 @@ def test_a_size_fits_and_is_not_much_too_large(row_bytes):
         large = rows * row_bytes > SMALL_BYTES
         assert rows <= room
         assert room <= (2 if large else 4) * rows or room == least
-
-
-@pytest.mark.parametrize("row_bytes", [4, 200, 1 << 16])
-def test_sizes_have_one_room_from_the_least_to_the_most(row_bytes):
-    row = Row(row_bytes)
-    for rows in 1, 2, 300, 5000, 70000:
-        least, most = rounded_alike(rows, row)
-        assert least <= rows <= most == rounded(rows, row)
-        assert rounded(least, row) == most < rounded(most + 1, row)
-        assert least == 1 or rounded(least - 1, row) < most
 
 
 def test_chunks_of_lanes_divide_every_size():

@@ -4,6 +4,7 @@ import os
 import threading
 
 import jax
+import jax.experimental.compilation_cache.compilation_cache
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,19 +21,21 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where programs are kept, in this process; JAX's own cache keeps none there."""
+    """Where programs are kept, in this process."""
     settings = {
         "jax_compilation_cache_dir": str(tmp_path),
-        "jax_persistent_cache_min_compile_time_secs": 1e6,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
     }
     before = {name: getattr(jax.config, name) for name in settings}
     for name, value in settings.items():
         jax.config.update(name, value)
+    jax.experimental.compilation_cache.compilation_cache.reset_cache()
     monkeypatch.setattr(stored, "is_wanted", True)
     begin(monkeypatch)
     yield tmp_path
     for name, value in before.items():
         jax.config.update(name, value)
+    jax.experimental.compilation_cache.compilation_cache.reset_cache()
 
 
 def begin(monkeypatch):
@@ -52,7 +55,8 @@ class Counted:
             self.traces += 1
             return jnp.tanh(x["a"]) * self.number, held + (1 + plus)
 
-        return Compiled(run, "held", True, ("counted", self.number, *more))
+        run.__name__ = f"run{sum(more)}"  # no two have the same text
+        return Compiled(run, "held", ("counted", self.number, *more))
 
     def check(self, program, size=3):
         x = np.linspace(0, 1, size, dtype=np.float32)
@@ -87,56 +91,14 @@ class TestAnother:
         counted.check(program)
         for size in 5, 3, 5:
             counted.check(program, size)
-        assert counted.traces == 3
-        counted.check(counted.made(), 5)  # which no program has begun with
-        assert counted.traces == 4
-        assert len(files(folder)) == 2
+        counted.check(counted.made(), 5)
+        assert counted.traces == len(files(folder)) == 2
 
     def test_of_something_else_is_another(self, folder):
         counted = Counted()
         counted.check(counted.made(1))
         counted.check(counted.made(2))
         assert counted.traces == len(files(folder)) == 2
-
-    def test_with_the_same_text_is_traced_once_more(self, folder, monkeypatch):
-        """After an update of this package, which has changed nothing about it."""
-        jnp.zeros(4)
-        compiling.options_for(small=True)
-        counted, compilations = Counted(), dy.stats().compilations
-        counted.check(counted.made())
-        assert dy.stats().compilations == compilations + 1
-        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
-        loads = dy.stats().loads
-        for _ in range(3):
-            counted.check(counted.made())
-        assert counted.traces == len(files(folder)) == 2
-        assert dy.stats().loads == loads + 3
-        assert dy.stats().compilations == compilations + 1
-
-    def test_with_another_text_is_another(self, folder, monkeypatch):
-        counted = Counted()
-        counted.check(counted.made())
-        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
-        _, again = counted.made(plus=1)({"a": np.zeros(3, np.float32)}, jnp.zeros(4))
-        np.testing.assert_array_equal(again, 2 * np.ones(4))
-
-    def test_that_leaves_out_another_argument_is_another(self, folder):
-        """XLA's text is the same."""
-        first = Compiled(lambda a, b, held: (a * 3, held), "held", True, "first")
-        second = Compiled(lambda a, b, held: (b * 3, held), "held", True, "second")
-        for program, expected in (first, 3), (second, 6):
-            found, _ = program(np.float32(1), np.float32(2), jnp.zeros(1))
-            assert found == expected
-
-    def test_with_the_same_text_needs_no_links(self, folder, monkeypatch):
-        def refused(*_):
-            raise OSError("Operation not supported")
-
-        monkeypatch.setattr(os, "link", refused)
-        counted = Counted()
-        for _ in range(2):
-            counted.check(counted.made())
-        assert counted.traces == len(files(folder)) == 1
 
     @pytest.mark.parametrize(
         "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b * 2]
@@ -147,6 +109,8 @@ class TestAnother:
         (file,) = files(folder)
         whole = file.read_bytes()
         file.write_bytes(damage(whole))
+        for other in {*folder.iterdir()} - {file}:
+            other.unlink()  # or JAX reads it, and then it cannot be written
         counted.check(counted.made())
         assert counted.traces == 2
         assert len(file.read_bytes()) == len(whole)
@@ -162,38 +126,6 @@ class TestAnother:
             counted.check(program)
             assert counted.traces == 1
 
-    def test_is_compiled_well_once_one_was(self, folder, monkeypatch):
-        monkeypatch.setattr(compiling, "HOT", 2)
-        monkeypatch.setattr(compiling, "OLD", 0)
-        counted, improved = Counted(), dy.stats().improved
-        for source in "old", "old", "new", "new":  # processes, as it were
-            monkeypatch.setattr(stored, "_digest_of_source", lambda s=source: s)
-            program = counted.made()
-            for _ in range(5):
-                counted.check(program)
-                if compiling._thread is not None:
-                    compiling._thread.join()
-            assert dy.stats().improved == improved + 1
-        assert len(files(folder)) == 2
-
-    def test_is_not_traced_again_where_the_better_one_is_damaged(
-        self, folder, monkeypatch
-    ):
-        counted = Counted()
-        counted.check(counted.made())
-        alike = stored.alike
-
-        def with_a_damaged_one(file, *args):
-            damaged = folder / "damaged"
-            damaged.write_bytes(b"")
-            return [damaged, *alike(file, *args)]
-
-        monkeypatch.setattr(stored, "alike", with_a_damaged_one)
-        monkeypatch.setattr(stored, "_digest_of_source", lambda: "edited")
-        for _ in range(3):
-            counted.check(counted.made())
-        assert counted.traces == 2
-
 
 class TestNothingIsKept:
     @staticmethod
@@ -206,9 +138,12 @@ class TestNothingIsKept:
 
     def test_of_what_jax_has_read(self, folder, monkeypatch):
         """XLA cannot write it once more."""
-        numbers = iter(range(10))
-        monkeypatch.setattr(compiling, "hits", lambda: next(numbers))
-        self.check(folder)
+        counted = Counted()
+        for source in "old", "new":
+            monkeypatch.setattr(stored, "_digest_of_source", lambda s=source: s)
+            counted.check(counted.made())
+        assert counted.traces == 2
+        assert len(files(folder)) == 1
 
     def test_without_a_folder(self, folder):
         jax.config.update("jax_compilation_cache_dir", str(folder / "absent"))

@@ -231,7 +231,7 @@ class TestUpdate:
             world.backward(list(range(k)))
             trainer.update()
         trainer.update()
-        assert [p.traced._cache_size() for p in update.programs.values()] == [1]
+        assert [len(p._programs) for p in update.programs.values()] == [1]
 
 
 class TestRefusedUpdate:

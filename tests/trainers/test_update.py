@@ -179,7 +179,7 @@ class TestMemory:
     def check(self, arrays, values, now, gradients, dense):
         numbers = knobs(0.1, 5.0, 1)
         program = compiled_update(RULE).program(dense, ())
-        compiled = program.traced.lower(numbers, values, now, gradients).compile()
+        compiled = program.lowered((numbers, values, now, gradients)).compile()
         assert not re.findall(
             r"f32\[(?:4096,128|524288)\]\S* copy\(", compiled.as_text()
         )

@@ -1,0 +1,82 @@
+"""Many models of different shapes in one process: what of them stays in memory.
+
+Each model is made, trained on two graphs, read once without training, and dropped.
+Every hundred a line tells of the process: resident megabytes, memory maps, compiled
+programs that are held, objects, and the entries of the engine's tables.
+
+    python benchmarks/soak.py [--models 2000]
+"""
+
+import argparse
+import gc
+import random
+import time
+
+import dynetjax as dy
+from dynetjax.engine.live import live, maps
+from dynetjax.engine.macros import MACROS
+from dynetjax.ops.registry import KINDS, SIGNATURES
+from dynetjax.ops.rules import CHANGED
+
+FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
+
+
+def one(draw, number):
+    """Make, train and drop a model that no other is like."""
+    model = dy.ParameterCollection()
+    inside, hidden = 2 + number % 61, 2 + number // 61
+    table = model.add_lookup_parameters((5, inside))
+    W = model.add_parameters((hidden, inside))
+    V = model.add_parameters((3, hidden))
+    first, second = draw.choice(FUNCTIONS), draw.choice(FUNCTIONS)
+    trainer = draw.choice([dy.AdamTrainer, dy.SimpleSGDTrainer])(model)
+
+    def scores(word):
+        h = first(W * table[word])
+        return V * second(h * 0.1)
+
+    for _ in range(2):
+        dy.renew_cg()
+        words = range(draw.randrange(1, 4))
+        losses = [dy.pickneglogsoftmax(scores(w), w % 3) for w in words]
+        loss = dy.esum(losses)
+        loss.value()
+        loss.backward()
+        trainer.update()
+    dy.renew_cg()
+    scores(1).npvalue()
+
+
+def megabytes():
+    """What the process has in memory now; 0 where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * 4096 / 2**20
+    except OSError:
+        return 0
+
+
+def main():
+    """Print a line every hundred models."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--models", type=int, default=2000)
+    parser.add_argument("--every", type=int, default=100)
+    args = parser.parse_args()
+    draw, start = random.Random(1), time.monotonic()
+    print("models  seconds    MB   maps  programs  objects  macros kinds", end=" ")
+    print("signatures rules")
+    for number in range(args.models):
+        one(draw, number)
+        if (number + 1) % args.every == 0:
+            gc.collect()
+            spent = time.monotonic() - start
+            print(
+                f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
+                f"{len(gc.get_objects()):9}{len(MACROS):8}{len(KINDS):6}"
+                f"{len(SIGNATURES):11}{len(CHANGED):6}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
