@@ -34,7 +34,7 @@ from dynetjax.ops.registry import (
     Op,
     intern,
 )
-from dynetjax.ops.rules import CHANGED, Rule, View, is_even, sum_view
+from dynetjax.ops.rules import CHANGED, Rule, View, is_even
 
 NOTHING = -1  # among the cells that a node reads: zeros
 MOST_DECIDED = 4096  # of an operation
@@ -363,9 +363,7 @@ class ComputationGraph(Nodes):
         for x in terms:
             if x.view is None:
                 self.store(x)
-        rule = rule_of_rows(op, terms[0].full_dim.shape)
-        if not rule.sums:
-            rule.sums, rule.stored, rule.view = True, False, sum_view(rule.kind)
+        rule = rule_of_rows(op, terms[0].full_dim.shape, sums=True)
         batch, parts = max([x.lanes for x in terms]), terms
         if any(x.rule.kind.ragged for x in terms):
             parts = self._exact(terms)
@@ -411,8 +409,8 @@ class ComputationGraph(Nodes):
         op = rule.signature.op
         if op.runtime and op.form == MAP:
             args += own_data(node, op.runtime)
-        node.view = rule.view
-        if rule.stored:
+        node.view = view = rule.view
+        if view.stored:
             node.inner, node.args = args, place(len(self.cells))
             self.cells.append(node)
         else:

@@ -20,12 +20,15 @@ def zeros_rule(shape: Shape) -> Rule:
     return rule_of_rows(ZEROS, shape)
 
 
-def rule_of_rows(op: Op, shape: Shape) -> Rule:
-    """The rule of nodes of `op` with rows of `shape`, whatever they are made of."""
+def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
+    """The rule of nodes of `op` with rows of `shape`, whatever they are made of.
+
+    Where the operation `sums`, more may be added to its nodes.
+    """
     rule = op.rules.get(shape)
     if rule is None:
         sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
-        rule = op.rules[shape] = Rule(SIGNATURES[sig], ())
+        rule = op.rules[shape] = Rule(SIGNATURES[sig], (), sums)
     return rule
 
 

@@ -33,9 +33,10 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             nodes: list[Expression] = graph.open
             node = Expression()
             node.graph, node.index = graph, len(nodes)
-            node.rule, node.view = rule, rule.view
+            view = rule.view
+            node.rule, node.view = rule, view
             node.lanes, node.first, node.others = x.lanes, x, None
-            if rule.stored:
+            if view.stored:
                 cells = graph.cells
                 node.inner, node.args = x.args, place(len(cells))
                 cells.append(node)
@@ -77,9 +78,10 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             nodes: list[Expression] = graph.open
             node = Expression()
             node.graph, node.index = graph, len(nodes)
-            node.rule, node.view = rule, rule.view
+            view = rule.view
+            node.rule, node.view = rule, view
             node.lanes, node.first, node.others = lanes, x, y
-            if rule.stored:
+            if view.stored:
                 cells = graph.cells
                 node.inner, node.args = x.args + y.args, place(len(cells))
                 cells.append(node)
@@ -114,9 +116,10 @@ def _enter(
     nodes: list[Expression] = graph.open
     node = Expression()
     node.graph, node.index = graph, len(nodes)
-    node.rule, node.view, node.data = rule, rule.view, None
+    view = rule.view
+    node.rule, node.view, node.data = rule, view, None
     node.lanes, node.first, node.others = lanes, first, others
-    if rule.stored:
+    if view.stored:
         cells = graph.cells
         node.inner, node.args = args, place(len(cells))
         cells.append(node)
@@ -229,11 +232,12 @@ def append_decided(
 class Recipe:
     """How a sum of products is made whose bias and weights are uniform, all else rows.
 
-    By the views of its operands: its rule, and that of each product, as long as no
-    more than `changes` rules of the process have changed.
+    By the views of its operands: its rule; that of each product, and whether the rule
+    of the sum takes it to be stored. It holds as long as no more than `changes` rules
+    of the process have changed.
     """
 
-    def __init__(self, rule: Rule, products: list[Rule], changes: int):
+    def __init__(self, rule: Rule, products: list[tuple[Rule, bool]], changes: int):
         self.rule, self.products, self.changes = rule, products, changes
 
 
@@ -248,8 +252,9 @@ def append_product(
         nodes: list[Expression] = graph.open
         if recipe.changes != len(CHANGED):
             return None
-        product, args = recipe.products[0], x.args
-        if product.stored:
+        product, stored = recipe.products[0]
+        args = x.args
+        if stored:
             part = stored_part(graph, len(nodes), product, x)
             graph.cells.append(part)
             args = part.args
@@ -273,8 +278,8 @@ def append_products(
             if x.graph is not found or x.lanes != lanes:
                 return None
         args: tuple[Any, ...] = ()
-        for x, product in zip(exprs[2::2], recipe.products, strict=True):
-            if product.stored:
+        for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
+            if stored:
                 part = stored_part(graph, len(nodes), product, x)
                 graph.cells.append(part)
                 args += part.args
@@ -289,7 +294,7 @@ def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expr
     """A product with `x` that has rows, which is to be the next of the cells."""
     part = Expression()
     part.graph, part.index = graph, number
-    part.rule, part.view = product, product.view
+    part.rule, part.view = product, product.outer()
     part.lanes, part.first, part.others = x.lanes, None, ()
     part.inner, part.args = x.args, place(len(graph.cells))
     return part

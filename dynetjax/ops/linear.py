@@ -151,10 +151,15 @@ def affine_transform(exprs):
     return _affine(exprs) if node is None else node
 
 
-def product_rules(exprs: list[Expression]) -> list[Rule]:
-    """The rules of the products of a sum that was made as usual; none if it was not."""
+def products_of(exprs: list[Expression], rule: Rule) -> list[tuple[Rule, bool]]:
+    """Of each product of a sum with this rule, its own, and whether it is stored.
+
+    None where the sum was not made as usual.
+    """
     recipe = _recipes.get(tuple([x.view for x in exprs]))
-    return [] if recipe is None or recipe.changes != len(CHANGED) else recipe.products
+    if recipe is None or recipe.rule is not rule or recipe.changes != len(CHANGED):
+        return []
+    return recipe.products
 
 
 def _affine(exprs: Any) -> Expression:
@@ -163,6 +168,7 @@ def _affine(exprs: Any) -> Expression:
     if len(exprs) == 1:
         return exprs[0]
     _check_affine(exprs)
+    changes = len(CHANGED)
     node = graph.add(AFFINE_OP, tuple(exprs))
     views = tuple([x.view for x in exprs])
     settled = not any(view is None or view.inlined for view in views)
@@ -172,7 +178,9 @@ def _affine(exprs: Any) -> Expression:
         pairs = zip(views[1::2], views[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:
-            _recipes[views] = Recipe(node.rule, products, len(CHANGED))
+            stored = [view.stored for view in node.rule.operands[1:]]
+            several = list(zip(products, stored, strict=True))
+            _recipes[views] = Recipe(node.rule, several, changes)
     return node
 
 

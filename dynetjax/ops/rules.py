@@ -33,9 +33,11 @@ class View:
         rule: of an inlined node, else None.
         sums: a sum that goes on: whatever is added to it becomes part of it.
         telling: of a stored node, what computed it, if that matters.
+        inlined: the node has no rows, for it is to be part of another.
+        stored: the node has rows; a uniform is neither.
     """
 
-    __slots__ = ("kind", "rule", "sums", "telling")
+    __slots__ = ("inlined", "kind", "rule", "stored", "sums", "telling")
 
     def __init__(
         self,
@@ -45,10 +47,8 @@ class View:
         telling: Signature | None = None,
     ):
         self.kind, self.rule, self.sums, self.telling = kind, rule, sums, telling
-
-    @property
-    def inlined(self) -> bool:
-        return self.rule is not None or self.sums
+        self.inlined = rule is not None or sums
+        self.stored = not (self.inlined or kind.uniform)
 
 
 class Rule:
@@ -58,8 +58,8 @@ class Rule:
         signature: of the nodes.
         operands: views.
         kind: of the result.
-        view: what consumers see.
-        stored: the nodes have rows.
+        view: what consumers see, and so whether the nodes are stored. Another thread
+            may replace it: whoever makes a node reads it once.
         pins: positions of operands that must be stored before; no node follows this
             rule then.
         eats: positions of operands that become part of the node.
@@ -82,19 +82,22 @@ class Rule:
         "pins",
         "signature",
         "steps",
-        "stored",
         "sums",
         "view",
     )
 
-    def __init__(self, signature: Signature, operands: tuple[View, ...]):
+    def __init__(
+        self,
+        signature: Signature,
+        operands: tuple[View, ...],
+        sums: bool = False,
+    ):
         self.signature, self.operands = signature, operands
         self.steps: int
         self.levels: int
         self.path: frozenset[int]
         self.kind = signature.kind
-        self.stored = signature.op.form != MAP and not self.kind.uniform
-        self.sums = _goes_on(signature, operands)
+        self.sums = sums or _goes_on(signature, operands)
         inner = [v.rule for v in operands if v.rule is not None]
         self.steps = 1 + sum(rule.steps for rule in inner)
         self.levels = 1 + max((rule.levels for rule in inner), default=0)
@@ -106,8 +109,11 @@ class Rule:
         self._outer: View | None = None
         if self.kind.uniform:
             self.view = uniform_view(self.kind)
+        elif self.sums:
+            self.view = sum_view(self.kind)
         else:
-            self.view = self.outer() if self.stored else self._inner()
+            stored = signature.op.form != MAP
+            self.view = self.outer() if stored else View(self.kind, self)
 
     def _find_pins(self) -> tuple[int, ...]:
         op, stretched = self.signature.op, self.signature.stretched
@@ -133,11 +139,6 @@ class Rule:
         large = inner.levels >= MAX_LEVELS or self.steps > MAX_STEPS
         return recurs or (large and inner.steps > 1)
 
-    def _inner(self) -> View:
-        if self.sums:
-            return sum_view(self.kind)
-        return View(self.kind, self)
-
     def outer(self) -> View:
         """The view of a node that is stored."""
         if self._outer is None:
@@ -157,9 +158,9 @@ class Rule:
 
     def store(self) -> None:
         """Give the nodes rows from now on."""
-        if not self.stored and not self.kind.uniform and not self.sums:
+        if self.view.rule is not None:
             with _lock:
-                self.view, self.stored = self.outer(), True
+                self.view = self.outer()
                 CHANGED.append(self)
 
 
@@ -320,7 +321,7 @@ def _void(op: Op, rules: list[Rule]) -> None:
     """Nothing follows these rules any more."""
     CHANGED.extend(rules)
     for table in op.rules, op.quick:
-        for key in [key for key, rule in table.items() if rule in rules]:
+        for key in [key for key, rule in list(table.items()) if rule in rules]:
             del table[key]
 
 
@@ -330,7 +331,7 @@ def _note_long_sum(signature: Signature, term: View) -> None:
     if term.rule is not None:
         _long_sums.add((signature.id, term.rule.outer()))
     op = signature.op
-    CHANGED.extend(r for r in op.rules.values() if r.signature is signature)
+    CHANGED.extend([r for r in list(op.rules.values()) if r.signature is signature])
     for known in [op.rules, op.quick]:
         known.clear()
 

@@ -19,7 +19,7 @@ from dynetjax.ops.gates import (
     gated_output,
     lstm_cell,
 )
-from dynetjax.ops.linear import affine_transform, product_rules
+from dynetjax.ops.linear import affine_transform, products_of
 from dynetjax.ops.rules import CHANGED, Rule
 
 Two = Callable[[Expression, Expression], Expression]
@@ -50,9 +50,13 @@ def vanilla(forget_bias: float) -> Cell:
 
 
 class _Rules(NamedTuple):
-    """What a step is made by, as long as no more than `changes` rules have changed."""
+    """What a step is made by, as long as no more than `changes` rules have changed.
+
+    `stored` tells whether the product with the input has rows, as `total` takes it.
+    """
 
     product: Rule
+    stored: bool
     total: Rule
     gates: Rule
     cell: Rule
@@ -118,7 +122,7 @@ def _alike(
 ) -> list[tuple[Expression, Expression]]:
     """The step that reads ``xs[start]``, which the rules fit, and those like it."""
     W_x, W_h, b = weights
-    of_product, of_total, of_gates, of_cell, of_output, _ = rules
+    of_product, stored, of_total, of_gates, of_cell, of_output, _ = rules
     seen_gates, seen_cell, seen_output = of_gates.view, of_cell.view, of_output.view
     x = xs[start]
     first, lanes = x.view, x.lanes
@@ -132,7 +136,7 @@ def _alike(
         if x.view is not first or x.lanes != lanes or x.graph is not graph:
             break
         read = x.args
-        if of_product.stored:
+        if stored:
             product = stored_part(graph, number, of_product, x)
             cells.append(product)
             read = product.args
@@ -172,17 +176,22 @@ def _carefully(
 ) -> tuple[Expression, Expression]:
     """The same by the functions that users have, which check; notes the rules."""
     kind, (W_x, W_h, b) = key[0], weights
+    changes = len(CHANGED)
     total = affine_transform([b, W_x, x, W_h, h])
     gates = kind.activate(total)
     cell = kind.cell(gates, c)
     output = kind.output(gates, cell)
-    products = product_rules([b, W_x, x, W_h, h])
-    stored = [node.rule.stored for node in (total, gates, cell, output)]
+    products = products_of([b, W_x, x, W_h, h], total.rule)
     usual = None not in key and key[-3:] == (x.view, h.view, c.view)
     usual = usual and x.lanes == h.lanes == c.lanes  # none of them is stretched
-    if usual and products and stored == [False, True, True, True]:
-        product, recurrent = products
-        if not recurrent.stored:
+    usual = usual and total.view is None  # it is a part of the gates
+    if usual and products and all(_has_rows(node) for node in (gates, cell, output)):
+        product, (_, recurrent_is_stored) = products
+        if not recurrent_is_stored:
             rules = total.rule, gates.rule, cell.rule, output.rule
-            _known[key] = _Rules(product, *rules, len(CHANGED))
+            _known[key] = _Rules(*product, *rules, changes)
     return cell, output
+
+
+def _has_rows(node: Expression) -> bool:
+    return node.view is not None and node.view.stored

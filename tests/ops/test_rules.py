@@ -41,7 +41,7 @@ def test_a_node_used_twice_is_stored_in_graphs_to_come(weights):
         return inner, dy.dot_product(first, second)
 
     before = build()[1].value()
-    assert build()[0].rule.stored
+    assert build()[0].rule.view.stored
     assert stored(build()[0]) == [True]
     assert build()[1].value() == pytest.approx(before, rel=1e-6)
 
