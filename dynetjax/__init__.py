@@ -50,7 +50,6 @@ from dynetjax.listing import dump_cg, print_text_graphviz
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
-from dynetjax.model.pending import check_before_files as _check_before_files
 from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
@@ -108,7 +107,6 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer, _prepare_update))
-_check_before_files(_check_pending)
 _trace_by(_last_nonfinite)
 _config.keep_freed_memory()
 _listen()

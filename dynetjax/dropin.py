@@ -8,6 +8,9 @@ dynetjax, even if a DyNet is installed. ``python -m dynetjax program.py`` does i
 whole program. Under these names `LSTMBuilder` is what it is in release 2.1,
 `VanillaLSTMBuilder`.
 
+An update whose gradient is not finite raises at its own line, as in DyNet, unless
+``init(async_checks=True)`` says otherwise.
+
 Importing ``dynet`` reads dynet_config or the command line, and tells of it on stderr.
 Importing ``_dynet`` leaves that to the program, which calls ``init()``.
 """
@@ -29,6 +32,7 @@ import dynetjax
 from dynetjax import drawing, old_api
 from dynetjax.options import parse
 from dynetjax.startup import DynetParams, apply
+from dynetjax.trainers.base import check_at_once_by_default
 
 _CONFIG, _GPU = "__DYNET_CONFIG", "__DYNET_GPU"  # in builtins, as in DyNet
 _VERSION = "2.1"
@@ -138,6 +142,7 @@ def _start(options: Any) -> None:
         )
         return
     _started = True
+    check_at_once_by_default()
     apply(options, tell=True)
 
 

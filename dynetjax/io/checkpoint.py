@@ -19,7 +19,6 @@ from dynetjax.io.text import as_path
 from dynetjax.model import random
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.collection import storages as storages_of
-from dynetjax.model.pending import raise_pending
 from dynetjax.model.storage import to_device
 from dynetjax.trainers.base import Trainer
 from dynetjax.uninterrupted import Uninterrupted
@@ -57,7 +56,6 @@ def save_checkpoint(
         >>> print(step, p.as_array())
         7 [1. 1.]
     """
-    raise_pending()
     path = as_path("save_checkpoint", fname)
     arrays: dict[str, Any] = {}
     about = {"version": _VERSION, "step": int(step), "random": random.state()}
@@ -110,7 +108,6 @@ def load_checkpoint(
         [0.8]
         [0.8]
     """
-    raise_pending()
     path = as_path("load_checkpoint", fname)
     about, arrays = _read(path)
     storages, several = storages_of(m), _several(trainers)

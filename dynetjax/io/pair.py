@@ -27,7 +27,6 @@ from dynetjax.model.collection import (
 from dynetjax.model.loading import fill, find, read
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
-from dynetjax.model.pending import raise_pending
 from dynetjax.model.saving import Owner, warn_of, write_blocks
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -82,7 +81,6 @@ def save(basename: str, objects: Iterable[Any]) -> None:
         entry, of_thing = _describe(thing)
         entries.append(entry)
         owners += of_thing
-    raise_pending()
     broken = _write(base, owners, b"".join(dumps(e, name_of) for e in entries))
     warn_of(broken, stacklevel=2)
 
@@ -220,7 +218,6 @@ def load_generator(basename: str, params: ParameterCollection) -> Iterator[Any]:
 
 def _load(basename: str, params: ParameterCollection) -> Iterator[Any]:
     base = as_path("load", basename)
-    raise_pending()
     with open(base + ".meta", "rb") as meta:
         entries = [_entry(value) for value in loads_all(meta.read(), find_class)]
     if not entries:

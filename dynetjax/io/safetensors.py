@@ -15,7 +15,6 @@ from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path
 from dynetjax.model.collection import ParameterCollection, storages
 from dynetjax.model.loading import Loaded, restore
-from dynetjax.model.pending import raise_pending
 from dynetjax.model.saving import Owner
 
 
@@ -43,7 +42,6 @@ def save_safetensors(pc: ParameterCollection, path: str) -> None:
     """
     library = _library()
     fname = as_path("save_safetensors", path)
-    raise_pending()
     arrays = {
         name: np.array(owner.host_values(), np.float32, order="C")
         for name, owner in _by_name(pc).items()
@@ -85,7 +83,6 @@ def load_safetensors(pc: ParameterCollection, path: str) -> None:
     """
     library = _library()
     fname = as_path("load_safetensors", path)
-    raise_pending()
     owners = _by_name(pc)
     arrays = _read(library, fname)
     _require_names(fname, arrays, owners)

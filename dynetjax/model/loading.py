@@ -12,7 +12,6 @@ import numpy as np
 
 from dynetjax.errors import explain
 from dynetjax.io.text import Header, TextFile, as_path, show_dims
-from dynetjax.model.pending import raise_pending
 from dynetjax.model.saving import Owner, file_dims
 from dynetjax.model.storage import (
     DenseStorage,
@@ -46,7 +45,6 @@ def populate(fname: Any, key: str, owners: Sequence[Owner]) -> None:
             refused. Nothing was changed.
     """
     path = as_path("populate", fname)
-    raise_pending()
     prefix = key if key.endswith("/") or not key else key + "/"
     with TextFile(path) as file:
         headers = [h for h in file.headers() if h.key.startswith(prefix)]
@@ -81,7 +79,6 @@ def fill_one(fname: Any, key: str, owner: Owner) -> None:
         ValueError: the key is empty.
     """
     path = as_path("populate", fname)
-    raise_pending()
     with TextFile(path) as file:
         header = find(file, key, is_table=owner.is_table)
         if header.dims != file_dims(owner):
@@ -103,7 +100,6 @@ def load(fname: Any, key: str, *, is_table: bool) -> Loaded:
         As `fill_one`.
     """
     path = as_path("load", fname)
-    raise_pending()
     with TextFile(path) as file:
         return read(file, find(file, key, is_table=is_table))
 

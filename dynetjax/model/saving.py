@@ -10,7 +10,6 @@ from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path, write_block
-from dynetjax.model.pending import raise_pending
 from dynetjax.model.storage import DenseStorage, TableStorage
 
 Owner = DenseStorage | TableStorage
@@ -29,7 +28,6 @@ def save(
         RuntimeWarning: something is not finite; the file cannot be loaded.
     """
     path = as_path("save", fname)
-    raise_pending()
     try:
         with replacing(path, append=append) as file:
             broken = write_blocks(file, owners, keys)

@@ -149,7 +149,7 @@ class Averaging(Settings):
         Raises:
             RuntimeError: there are no averages yet.
         """
-        self.check()
+        self._settle()
         averages = self._averages
         if averages is None or not averages.counts:
             raise RuntimeError(

@@ -103,6 +103,7 @@ class Trainer(OnFile):
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
         self._sent: _Sent | None = None
+        self._refusal: RuntimeError | None = None  # which was not raised yet
         self._lagging = missed and Lagging(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
         self._still = still or self._states.is_empty
@@ -253,28 +254,39 @@ class Trainer(OnFile):
         Raises:
             RuntimeError: as `update` says.
         """
+        self._settle()
+        _unread.pop(id(self), None)
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+
+    def _settle(self) -> None:
         if self._sent is None:
             return
         norm, threshold, gradients = self._sent
         length = float(np.asarray(norm))  # float(norm) takes four times as long
         self._sent = None
-        _unread.pop(id(self), None)
-        if threshold > 0 and not math.isfinite(length):
-            self._updates -= 1
-            if self._lagging is not None:
-                self._lagging.undo()
-            worst, source = self._worst(gradients), _trace()
-            raise RuntimeError(
-                explain(
-                    f"update: Magnitude of gradient is bad: {length:g}",
-                    got=f"{worst}, from {source}" if source else worst,
-                    expected="a finite norm; no parameter was changed",
-                    fix="look for log(0) and the like, or lower the learning rate"
-                    if source or not _asynchronous
-                    else "init(async_checks=False) tells which operation it comes from",
-                )
+        if threshold <= 0 or math.isfinite(length):
+            self._clips += threshold > 0 and length > threshold
+            return
+        self._undo()
+        worst, source = self._worst(gradients), _trace()
+        self._refusal = RuntimeError(
+            explain(
+                f"update: Magnitude of gradient is bad: {length:g}",
+                got=f"{worst}, from {source}" if source else worst,
+                expected="a finite norm; no parameter was changed",
+                fix="look for log(0) and the like, or lower the learning rate"
+                if source or not _asynchronous
+                else "init(async_checks=False) tells which operation it comes from",
             )
-        self._clips += threshold > 0 and length > threshold
+        )
+
+    def _undo(self) -> None:
+        """Take back what was noted of an update that was refused."""
+        self._updates -= 1
+        if self._lagging is not None:
+            self._lagging.undo()
 
     def _worst(self, taken: dict[Any, Any]) -> str:
         """The first gradient that makes the norm no number, in words.
@@ -305,7 +317,7 @@ class Trainer(OnFile):
         Args:
             learning_rate: a new one, if given.
         """
-        self.check()
+        self._settle()
         if self._lagging is not None:
             self._lagging.let_all_go()
         self._states.clear()
@@ -349,6 +361,7 @@ def prepare_update(storages: set[Any], touched: dict[Any, list[np.ndarray]]) -> 
 # Those with an update that was not looked at, by id; a weak set is slow to ask.
 _unread: dict[int, weakref.ref[Trainer]] = {}
 _asynchronous = True
+_is_chosen = False  # by the user
 _trace: Callable[[], str] = str  # which is ""
 
 
@@ -377,5 +390,12 @@ def set_async_checks(enabled: bool) -> None:
 
     With False every ``update()`` waits for the device and raises at its own line.
     """
+    global _asynchronous, _is_chosen
+    _asynchronous, _is_chosen = bool(enabled), True
+
+
+def check_at_once_by_default() -> None:
+    """Let every ``update()`` raise at its own line, unless the user has chosen."""
     global _asynchronous
-    _asynchronous = bool(enabled)
+    if not _is_chosen:
+        _asynchronous = False

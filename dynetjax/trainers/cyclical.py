@@ -79,18 +79,9 @@ class CyclicalSGDTrainer(Trainer):
         self.learning_rate = following
         self._turn = used, self.learning_rate
 
-    def check(self) -> None:
-        """As `Trainer.check`; after a refused update the rate is what it was.
-
-        A rate that was assigned since then stays.
-
-        Raises:
-            RuntimeError: as `update` says.
-        """
-        try:
-            super().check()
-        except RuntimeError:
-            used, following = self._turn
-            if self.learning_rate == following:
-                self.learning_rate = used
-            raise
+    def _undo(self) -> None:
+        """As `Trainer` does; the rate is what it was, if it was not assigned since."""
+        super()._undo()
+        used, following = self._turn
+        if self.learning_rate == following:
+            self.learning_rate = used

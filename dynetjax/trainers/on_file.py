@@ -26,7 +26,7 @@ class OnFile(Resumable):
             RuntimeError: averages stand in the place of the weights, or the file
                 cannot be written.
         """
-        self.check()
+        self._settle()
         if self._averages is not None and self._averages.weights is not None:
             raise RuntimeError(
                 explain(
@@ -51,7 +51,7 @@ class OnFile(Resumable):
             RuntimeError: there is no such file, it is broken or of another trainer;
                 nothing is changed.
         """
-        self.check()
+        self._settle()
         like, storages = self._record(), self._storages()
         split = sum(not s.is_table for s in storages)
         shapes = [s.shape for s in storages]

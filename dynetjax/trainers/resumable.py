@@ -36,7 +36,7 @@ class Resumable(Averaging):
 
     def state_dict(self) -> dict[str, Any]:
         """All that the trainer knows: plain values, and arrays under ``"arrays"``."""
-        self.check()
+        self._settle()
         self.swap_params_to_weights()
         if self._lagging is not None:
             self._lagging.bring_all()
@@ -70,7 +70,7 @@ class Resumable(Averaging):
 
     def taking(self, state: dict[str, Any]) -> Take:
         """What does `load_state_dict`, after all was checked."""
-        self.check()
+        self._settle()
         storages = self._storages()
         mine = {"class": self.whoami(), "numbers": self._numbers}
         theirs = {key: state.get(key) for key in mine}

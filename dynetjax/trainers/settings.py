@@ -56,12 +56,12 @@ class Settings(Whole):
         """The norm gradients are scaled down to, 5 at first; 0 where that is off."""
         return self._threshold
 
-    def check(self) -> None:
+    def _settle(self) -> None:
         """Wait until what was counted is known."""
 
     def status(self) -> None:
         """Write the learning rate, clips and updates since last time to stderr."""
-        self.check()
+        self._settle()
         clips = self._clips - self._clips_seen
         updates = self._updates - self._updates_seen
         rate = f"{self._learning_rate:g}"
