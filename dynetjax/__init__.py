@@ -2,13 +2,12 @@
 
     import dynetjax as dy
 
-The names, arguments and meanings are DyNet's; docs/porting.md lists what differs.
+The names, arguments and meanings are DyNet's; docs/porting.md lists what differs. What
+importing changes in the process stands in `dynetjax.process`.
 """
 
-import sys as _sys
-
 from dynetjax import collector as _collector  # before all else
-from dynetjax import config as _config
+from dynetjax import process as _process
 from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
 from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
 from dynetjax.builders.birnn import BiRNNBuilder
@@ -29,14 +28,12 @@ from dynetjax.builders.unidirectional_tree_lstm import UnidirectionalTreeLSTMBui
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.checkpoints import cg_checkpoint, cg_revert
-from dynetjax.compilation_cache import keep_compilations as _keep_compilations
 from dynetjax.config import init
 from dynetjax.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.dims import Dim, DimError
 from dynetjax.drawing import dot, print_graphviz
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.explain import explain
-from dynetjax.engine.stats import listen as _listen
 from dynetjax.engine.stats import reset_stats, stats
 from dynetjax.errors import CompilationWarning
 from dynetjax.expression import Expression
@@ -82,11 +79,8 @@ from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
 from dynetjax.ops.sparse_softmaxes import *
 from dynetjax.ops.tensors import *
-from dynetjax.options import parse as _parse
 from dynetjax.reading import forward, npvalues, values
 from dynetjax.startup import DynetParams
-from dynetjax.startup import apply as _apply
-from dynetjax.startup import refuse_after_fork as _refuse_after_fork
 from dynetjax.tensor import Tensor
 from dynetjax.trainers.adadelta import AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer
@@ -108,8 +102,4 @@ __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer, _prepare_update))
 _trace_by(_last_nonfinite)
-_config.keep_freed_memory()
-_listen()
-_keep_compilations()
-_refuse_after_fork(lambda: stats().graphs)
-_apply(_parse(_sys.argv))
+_process.change(computed=lambda: stats().graphs)

@@ -1,43 +1,54 @@
-"""Python's garbage collector, which looks for cycles less often from here on.
+"""Python's garbage collector, which looks for cycles less often while graphs are large.
 
-It is imported before all else: at Python's threshold the collector runs hundreds of
+This is imported before all else: at Python's threshold the collector runs hundreds of
 times while JAX is imported, which takes a fifth of a second and frees next to nothing.
 """
 
 import gc
+import os
 
+PLAIN = "DYNETJAX_PLAIN_IMPORT"  # see `dynetjax.process`
 OBJECTS = 200_000  # more than were freed, before it looks at the youngest
 EACH = 8  # for each node of the largest graph; two graphs live at a time
 
-_threshold = OBJECTS
+_before = gc.get_threshold()[0]
+_ours = 0  # the threshold that was set here; 0 if none is
 
 
-def collect_less_often() -> None:
-    """Let the garbage collector wait for more objects before it looks for cycles.
+def collect_less_often(objects: int = OBJECTS) -> None:
+    """Let the garbage collector wait for so many objects before it looks for cycles.
 
     A graph is tens of thousands of objects that live until `renew_cg` and have no
     cycles then. At Python's threshold each graph makes the collector go through all
     that the process holds, which took ten times as long as building graphs of 50 trees.
-    A threshold that the user has raised, or set to 0, stays.
+    A threshold that is larger, that is 0, or that the user has set since, stays.
     """
-    first, *others = gc.get_threshold()
-    if 0 < first < OBJECTS:
-        gc.set_threshold(OBJECTS, *others)
+    global _ours
+    now, *others = gc.get_threshold()
+    if now in (_ours, _before) and 0 < _before < objects:
+        gc.set_threshold(objects, *others)
+        _ours = objects
+
+
+def collect_as_before() -> None:
+    """Give the threshold back, unless the user has set another one since."""
+    global _ours
+    now, *others = gc.get_threshold()
+    if _ours and now == _ours:
+        gc.set_threshold(_before, *others)
+    _ours = 0
 
 
 def wait_for(nodes: int) -> None:
-    """Let it wait for what graphs of so many nodes are, if that is more.
+    """Let it wait for what graphs of so many nodes are; give it back if there are none.
 
-    It would come by in every graph, and take as long as building it. What the user has
-    set stays here, too.
+    It would come by in every graph, and take as long as building it.
     """
-    global _threshold
-    if nodes * EACH <= _threshold:
-        return
-    first, *others = gc.get_threshold()
-    if first == _threshold:
-        gc.set_threshold(nodes * EACH, *others)
-    _threshold = nodes * EACH
+    if not nodes or os.environ.get(PLAIN):
+        collect_as_before()
+    else:
+        collect_less_often(max(OBJECTS, nodes * EACH))
 
 
-collect_less_often()
+if not os.environ.get(PLAIN):
+    collect_less_often()

@@ -13,17 +13,19 @@ import time
 
 import jax
 
-from dynetjax.engine.stored import processor
+from dynetjax.engine.stored import is_private, processor
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
+NOWHERE = "", "none", "off"
 MOST_BYTES = 1 << 30
 LOOKED, DAY = ".looked", 24 * 3600  # a file that tells when; seconds
 
 
 def keep_compilations() -> None:
-    """Have JAX keep what it compiles in ``$DYNETJAX_CACHE_DIR``, unless that is empty.
+    """Have JAX keep what it compiles in ``$DYNETJAX_CACHE_DIR``.
 
-    By default the folder is ``~/.cache/dynetjax``. What JAX was told otherwise comes
+    Not if that is empty, ``none`` or ``off``, or a folder that others may write to. By
+    default the folder is ``~/.cache/dynetjax``. What JAX was told otherwise comes
     first. Once a day, when there is more than `MOST_BYTES` in it, the oldest half goes.
     """
     _keep_short_ones()
@@ -32,8 +34,8 @@ def keep_compilations() -> None:
         return
     folder = _folder()
     with contextlib.suppress(OSError):  # then nothing is kept
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_private(str(folder)) and os.access(folder, os.W_OK):
             jax.config.update("jax_compilation_cache_dir", str(folder))
             if _is_due(folder / LOOKED):
                 _shorten(folder)
@@ -50,9 +52,8 @@ def _keep_short_ones() -> None:
 
 def _is_wanted() -> bool:
     """Whether neither of the two variables says no."""
-    return all(
-        os.environ.get(v, "yes") for v in (VARIABLE, "JAX_COMPILATION_CACHE_DIR")
-    )
+    jax_wants = os.environ.get("JAX_COMPILATION_CACHE_DIR", "yes")
+    return bool(jax_wants) and os.environ.get(VARIABLE, "yes").lower() not in NOWHERE
 
 
 def _folder() -> pathlib.Path:

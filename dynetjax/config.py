@@ -1,7 +1,6 @@
 """Settings of the process: `init`, and flags on the command line."""
 
 import atexit
-import ctypes
 import os
 import sys
 from typing import Any
@@ -15,8 +14,6 @@ from dynetjax.graph import note_lines
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
-_THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
 _GPU_FLAG = "--xla_gpu_deterministic_ops=true"
 
 
@@ -93,18 +90,3 @@ def _profile(level: int) -> None:
 
 def _print_stats() -> None:
     print(stats(), file=sys.stderr)
-
-
-def keep_freed_memory() -> None:
-    """Let the C library keep what XLA frees, instead of handing it back to the system.
-
-    Every run of a program allocates the same arrays again, and memory that is new to
-    the process comes page by page: that took as long as computing a step of a parser.
-    Only glibc is told so, and not where the user has set its thresholds.
-    """
-    if not sys.platform.startswith("linux") or _THRESHOLDS & os.environ.keys():
-        return
-    tell = getattr(ctypes.CDLL(None), "mallopt", None)
-    if tell is not None:  # musl has none
-        tell(_TRIM_THRESHOLD, 2**31 - 1)
-        tell(_MMAP_THRESHOLD, 2**30)

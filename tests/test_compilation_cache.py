@@ -10,7 +10,7 @@ import pytest
 
 from dynetjax import compilation_cache
 from dynetjax.compilation_cache import DAY, LOOKED, VARIABLE, keep_compilations
-from dynetjax.engine.stored import PREFIX
+from dynetjax.engine.stored import PREFIX, is_private
 
 from .backends import on_cpu
 
@@ -83,8 +83,13 @@ def test_a_training_in_two_processes(tmp_path):
 
 
 def test_not_if_the_user_wants_none(tmp_path):
-    for variable in VARIABLE, "JAX_COMPILATION_CACHE_DIR":
-        assert run(tmp_path, **{variable: ""})[2] in ("", "None")
+    for name, value in (
+        (VARIABLE, ""),
+        (VARIABLE, "none"),
+        (VARIABLE, "Off"),
+        ("JAX_COMPILATION_CACHE_DIR", ""),
+    ):
+        assert run(tmp_path, **{name: value})[2] in ("", "None")
     assert not list(tmp_path.iterdir())
 
 
@@ -113,13 +118,50 @@ def numbers(folder):
 
 def test_the_oldest_half_goes(folder, monkeypatch):
     monkeypatch.setattr(compilation_cache, "MOST_BYTES", 1000)
-    folder.mkdir()
+    folder.mkdir(mode=0o700)
     for k in range(12):
         (folder / f"{k}").write_bytes(bytes(100))
         os.utime(folder / f"{k}", (k, k))
     keep_compilations()
     assert numbers(folder) == {7, 8, 9, 10, 11}
     assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has other means")
+
+
+@posix
+def test_the_folder_is_the_users_own(folder):
+    keep_compilations()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_not_where_others_may_write(folder, mode):
+    """They could put there what this process would run; which is said once."""
+    folder.mkdir()
+    folder.chmod(mode)
+    is_private.cache_clear()
+    with pytest.warns(RuntimeWarning, match=r"others could put(.|\n)*chmod 700"):
+        keep_compilations()
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir is None
+    folder.chmod(0o700)
+    is_private.cache_clear()
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+@posix
+def test_not_where_it_is_somebody_elses(folder, monkeypatch):
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    is_private.cache_clear()
+    with pytest.warns(RuntimeWarning, match="a folder of user"):
+        keep_compilations()
+    is_private.cache_clear()
+    assert jax.config.jax_compilation_cache_dir is None
 
 
 def test_a_look_a_day(folder, monkeypatch):

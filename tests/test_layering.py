@@ -24,7 +24,7 @@ LAYERS = [
     ("io",),
     ("compilation_cache", "config", "options", "listing"),
     ("startup", "drawing", "nonfinite"),
-    ("cg", "python2", "old_api"),
+    ("cg", "python2", "old_api", "process"),
     ("",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))

@@ -8,7 +8,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import startup
-from dynetjax.expression import use_engine
+from dynetjax.expression import engine, use_engine
 from dynetjax.options import Options
 
 
@@ -78,8 +78,13 @@ def test_no_such_device():
 
 
 def test_cpu_by_name():
-    startup.apply(Options(devices=("CPU",)))
-    assert dy.zeros(2).value() == [0, 0]
+    before = jax.config.jax_default_device
+    try:
+        startup.apply(Options(devices=("CPU",)))
+        assert jax.config.jax_default_device.platform == "cpu"
+        assert dy.zeros(2).value() == [0, 0]
+    finally:
+        jax.config.update("jax_default_device", before)
 
 
 def test_shared_parameters():
@@ -89,8 +94,7 @@ def test_shared_parameters():
 
 def test_a_forked_process_computes_nothing(monkeypatch):
     """It raises, where JAX would wait for ever."""
-    about = dy._check_pending, bool, dy._prepare_update
-    engine = dy._Engine(dy._mask_seed, *about)
+    before = engine()
     dy.renew_cg()
     x = dy.zeros(2)
     try:
@@ -102,7 +106,7 @@ def test_a_forked_process_computes_nothing(monkeypatch):
         with pytest.raises(RuntimeError, match="spawn"):
             dy.sum_elems(x).backward()
     finally:
-        use_engine(engine)
+        use_engine(before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

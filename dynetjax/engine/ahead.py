@@ -29,7 +29,7 @@ class Ahead:
 
     def note(self, file: Path) -> None:
         """A program is asked for; it is kept in a file, or will be."""
-        with self._lock, suppress(Exception):  # then programs are loaded one by one
+        with self._lock, suppress(OSError, UnicodeDecodeError):  # loaded one by one
             if self._list is None:
                 self._begin(file)
             elif file.name not in self._names and len(self._names) < MOST:

@@ -1,7 +1,6 @@
 """Backward through a graph: by the run that computed it, on from it, or on the host."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,7 @@ from dynetjax.engine.hosted_backward import HostedBackward, backward_here
 from dynetjax.engine.parts import compute_on_host, new_run, settle
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State
-from dynetjax.engine.stats import count, phase
+from dynetjax.engine.stats import count, falling_back, phase
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
@@ -230,7 +229,7 @@ class BackwardPass:
 
 def send_early(state: State, run: Run, node: Expression) -> None:
     """Send the backward that is to be expected, while the device is at work."""
-    with suppress(Exception):  # which is raised when backward is asked for
+    with falling_back("early backward"):  # it is raised when backward is asked for
         state.early = _send_back(run, node, full=False)
 
 

@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 
 from dynetjax.engine.compiling import compiles_well_at_once
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.fused import Sized
 from dynetjax.engine.heap import give_back
+from dynetjax.engine.stats import falling_back
 
 
 class Beside:
@@ -71,7 +71,7 @@ def _make(programs: list[Callable[[], Sized]]) -> None:
     begun = []
     for program in programs:
         if threading.main_thread().is_alive():
-            with suppress(Exception):  # which is raised when it is run
+            with falling_back("beside"):  # it is raised when it is run
                 made, shapes = program()
                 made.prepare(*shapes)
                 begun.append(made)

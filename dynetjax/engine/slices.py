@@ -4,16 +4,11 @@ JAX has negative ones count from the end: that is three more operations for each
 and each gather, to be traced, compiled and run in every trip.
 """
 
-import inspect
 from typing import Any
 
 from jax import lax
 
 Array = Any
-
-_SETTING = "allow_negative_indices"  # which older JAX does not have
-_takes = inspect.signature(lax.dynamic_slice).parameters
-AS_IT_IS = {_SETTING: False} if _SETTING in _takes else {}
 
 
 def entry(array: Array, k: int) -> Array:
@@ -23,12 +18,14 @@ def entry(array: Array, k: int) -> Array:
 
 def cut(array: Array, start: Array, count: int) -> Array:
     """`count` consecutive rows from `start` on."""
-    return lax.dynamic_slice_in_dim(array, start, count, **AS_IT_IS)
+    return lax.dynamic_slice_in_dim(array, start, count, allow_negative_indices=False)
 
 
 def put(array: Array, rows: Array, at: Array) -> Array:
     """`array` with consecutive rows from `at` on replaced."""
-    return lax.dynamic_update_slice_in_dim(array, rows, at, 0, **AS_IT_IS)
+    return lax.dynamic_update_slice_in_dim(
+        array, rows, at, 0, allow_negative_indices=False
+    )
 
 
 def take(array: Array, rows: Array) -> Array:

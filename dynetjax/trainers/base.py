@@ -10,7 +10,6 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ import optax
 
 from dynetjax.engine.compiling import shape_of
 from dynetjax.engine.device import copy_soon
+from dynetjax.engine.stats import falling_back
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
@@ -352,7 +352,7 @@ def prepare_update(storages: set[Any], touched: dict[Any, list[np.ndarray]]) -> 
 
     Not if there are several. Of each table, `touched` has the rows, in parts.
     """
-    with suppress(Exception):  # which is raised by the update
+    with falling_back("prepare an update"):  # it is raised by the update
         trainers = [t for t in _trainers if not storages.isdisjoint(t._storages())]
         if len(trainers) == 1:
             trainers[0]._prepare(touched)

@@ -239,7 +239,15 @@ def test_not_where_equal_graphs_are_to_be_bitwise_equal(monkeypatch):
 
 def test_threads_that_ask_at_once():
     made, several = [], Beside(lambda: True)
-    several.make([lambda: made.append(1)])
+
+    class Program:
+        def prepare(self):
+            made.append(1)
+
+        def wait(self):
+            pass
+
+    several.make([lambda: (Program(), ())])
     at_once = threading.Barrier(8)
 
     def ask(_):

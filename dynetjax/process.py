@@ -1,0 +1,59 @@
+"""What importing the package changes in the process, all of it.
+
+- The garbage collector waits for 200,000 objects while the package is imported and
+  while graphs have nodes; it gets its threshold back with `renew_cg` of an empty graph.
+- glibc keeps memory that was freed, instead of handing it back to the system.
+- JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
+- JAX tells the package of each compilation; `dynetjax.stats` counts them.
+- A process that is forked after a graph was computed raises where it would hang.
+- Flags that begin with ``--dynet`` are taken from ``sys.argv``.
+
+With the environment variable ``DYNETJAX_PLAIN_IMPORT=1`` it does none of these.
+Settings of a thread, the priority of threads and what NumPy does are left alone in any
+case.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+
+from dynetjax.collector import PLAIN, collect_as_before
+from dynetjax.compilation_cache import keep_compilations
+from dynetjax.engine.stats import listen
+from dynetjax.options import parse
+from dynetjax.startup import apply, refuse_after_fork
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
+_THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
+
+
+def change(computed: Callable[[], object]) -> None:
+    """Make all changes but those of the collector, which came first and ends here.
+
+    Args:
+        computed: whether any graph was computed.
+    """
+    if os.environ.get(PLAIN):
+        return
+    keep_freed_memory()
+    keep_compilations()
+    listen()
+    refuse_after_fork(computed)
+    apply(parse(sys.argv))
+    collect_as_before()
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what XLA frees, instead of handing it back to the system.
+
+    Every run of a program allocates the same arrays again, and memory that is new to
+    the process comes page by page: that took as long as computing a step of a parser.
+    Only glibc is told so, and not where the user has set its thresholds.
+    """
+    if not sys.platform.startswith("linux") or _THRESHOLDS & os.environ.keys():
+        return
+    tell = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tell is not None:  # musl has none
+        tell(_TRIM_THRESHOLD, 2**31 - 1)
+        tell(_MMAP_THRESHOLD, 2**30)
