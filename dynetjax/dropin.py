@@ -95,7 +95,7 @@ def _names() -> dict[str, Any]:
 
 
 def _fill_dynet(module: ModuleType) -> None:
-    vars(module).update(_names())
+    vars(module).update(_names(), __file__=dynetjax.__file__)
     conf = _get()
     if conf is None:
         options = parse(sys.argv)
@@ -111,7 +111,7 @@ def _fill_dynet(module: ModuleType) -> None:
 
 
 def _fill_extension(module: ModuleType) -> None:
-    vars(module).update(_names())
+    vars(module).update(_names(), __file__=dynetjax.__file__)
 
 
 def _fill_viz(module: ModuleType) -> None:

@@ -6,7 +6,9 @@
 - JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
 - JAX tells the package of each compilation; `dynetjax.stats` counts them.
 - A process that is forked after a graph was computed raises where it would hang.
-- Flags that begin with ``--dynet`` are taken from ``sys.argv``.
+- Settings hold as flags that begin with ``--dynet`` say in ``sys.argv``. Not under
+  ``python -m dynetjax``: the program may call ``dynet_config.set``, and then they do
+  not count.
 
 With the environment variable ``DYNETJAX_PLAIN_IMPORT=1`` it does none of these.
 Settings of a thread, the priority of threads and what NumPy does are left alone in any
@@ -40,7 +42,8 @@ def change(computed: Callable[[], object]) -> None:
     keep_compilations()
     listen()
     refuse_after_fork(computed)
-    apply(parse(sys.argv))
+    if sys.argv[:1] != ["-m"]:  # which Python has there while it looks for the module
+        apply(parse(sys.argv))
     collect_as_before()
 
 

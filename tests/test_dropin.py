@@ -51,6 +51,39 @@ def run(folder, *words, program=None, check=True):
     return done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_flags_where_the_program_has_chosen(tmp_path, chosen):
+    """DyNet looks at no flag then; a program may have one of the same name."""
+    program = f"""
+import argparse
+import dynet_config
+if {chosen}:
+    dynet_config.set(random_seed=5)
+import dynet as dy
+parser = argparse.ArgumentParser()
+parser.add_argument("--dynet-autobatch", action="store_true")
+print(parser.parse_args().dynet_autobatch, dy.random_normal(1).npvalue())
+"""
+    words = "-m", "dynetjax", "program.py", "--dynet-autobatch"
+    out, err = run(tmp_path, *words, program=program, check=chosen)
+    if chosen:
+        assert out.startswith("True ")
+        assert "random seed: 5" in err
+    else:
+        assert not out
+        assert "--dynet-autobatch: it will not do" in err
+
+
+def test_modules_tell_their_file(tmp_path):
+    program = """
+import os, dynet, _dynet
+print([os.path.basename(m.__file__) for m in (dynet, _dynet)])
+print(os.path.exists(dynet.__file__))
+"""
+    out, _ = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out.splitlines() == ["['__init__.py', '__init__.py']", "True"]
+
+
 def test_a_program(tmp_path):
     """The seed is DyNet's: this loss is what DyNet 2.1.2 prints."""
     program = PROGRAM.format(setup="")
