@@ -186,6 +186,71 @@ def test_numbers_that_are_not_finite_flow_through():
         np.testing.assert_allclose(value, wanted, rtol=1e-4, err_msg=str(case))
 
 
+def share(x):
+    terms = np.exp(x - x.max())
+    return terms / terms.sum()
+
+
+def one_hot(x):
+    return np.arange(len(x)) == x.argmax()
+
+
+def of_second(x):
+    return np.arange(len(x)) == 1
+
+
+# Of a list of numbers: the operation, its formula, and the slopes of that.
+OF_LISTS = {
+    "logsumexp": (dy.logsumexp, lambda x: np.log(np.exp(x).sum()), share),
+    "emax": (dy.emax, np.max, one_hot),
+    "esum": (dy.esum, np.sum, np.ones_like),
+    "average": (dy.average, np.mean, lambda x: np.full(len(x), 1 / len(x))),
+    "log_softmax": (
+        lambda xs: dy.log_softmax(dy.concatenate(xs))[1],
+        lambda x: np.log(share(x)[1]),
+        lambda x: of_second(x) - share(x),
+    ),
+}
+
+
+def lists(size):
+    """Numbers most of which are -inf, and zeros, which are equal."""
+    x = np.random.RandomState(size).uniform(-2, 2, size)
+    for kept in ([1], [1, size - 1], range(1, size, 3)):
+        yield np.where(np.isin(np.arange(size), kept), x, -np.inf)
+    yield np.zeros(size)
+
+
+@pytest.mark.parametrize("size", [4, 8, 9, 17, 37])
+def test_lists_with_infinities(size):
+    """As a whole and in pieces, a list gives the formula's value, and its slopes."""
+    dy.renew_cg()
+    numbers = np.stack(list(lists(size)), axis=1)
+    found = {}
+    for name, (op, _, _) in OF_LISTS.items():
+        x = dy.inputTensor(numbers, batched=True)
+        found[name] = x, op([x[k] for k in range(size)])
+    dy.esum([dy.sum_batches(y) for _, y in found.values()]).backward(full=True)
+    for name, (x, y) in found.items():
+        _, formula, slopes = OF_LISTS[name]
+        values = [formula(column) for column in numbers.T]
+        np.testing.assert_allclose(y.npvalue()[0], values, rtol=1e-5, err_msg=name)
+        wanted = np.stack([slopes(column) for column in numbers.T], axis=1)
+        np.testing.assert_allclose(x.gradient(), wanted, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("size", [4, 9])
+def test_lists_of_nothing(size):
+    """A sum of no terms is 0, its logarithm -inf; shares of nothing are NaN."""
+    dy.renew_cg()
+    xs = [dy.scalarInput(-np.inf) for _ in range(size)]
+    total = dy.logsumexp(xs)
+    assert total.value() == -np.inf
+    total.backward(full=True)
+    assert sum(x.gradient() for x in xs) == pytest.approx(1)
+    assert np.isnan(dy.softmax(dy.concatenate(xs)).npvalue()).all()
+
+
 SLOPED = {op.name: op for op in [*OPS.values(), activation(1.0).op] if op.slope}
 
 
