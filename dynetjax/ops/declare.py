@@ -20,7 +20,7 @@ from typing import Any
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.nodes import is_for
+from dynetjax.nodes import follows_from_views
 from dynetjax.ops.building import append, append_decided, append_list, binary, unary
 from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.templates import with_arguments, without_arguments
@@ -181,9 +181,9 @@ def _list_builder(operation: Op, others, accept) -> Any:
             static, data, batch = accept(operation.name, dims, *rest)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
-        plain = not (rule.signature.stretched or operation.batch_matters)
-        plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
-        if plain and data is None and not kwargs and is_for(rule, xs):
+        lengthens = operation.lengthens and operation.lengthens(xs, *static)
+        usual = data is None and not kwargs and not lengthens
+        if usual and follows_from_views(rule, operation, xs):
             seen = zip(xs, rule.operands, strict=True)
             known[args, *[x.view or view for x, view in seen]] = rule
         return node
