@@ -135,6 +135,44 @@ def groups():
 GROUPS = groups()
 
 
+def wrong_calls(case):
+    """Arguments of a case, one of which is wrong: no expression, or of other dims."""
+    wrong = [
+        lambda: "x",
+        lambda: None,
+        lambda: [],
+        lambda: [3],
+        lambda: dy.ones((5, 7, 2, 3)),
+        lambda: dy.ones(7),
+        lambda: [dy.ones(2, batch_size=2), dy.ones(2, batch_size=3)],
+    ]
+    for k in range(len(case.args)):
+        for make in wrong:
+            dy.renew_cg()
+            args = case.call(lambda *args: list(args), map(dy.ones, case.shapes))
+            bad = make()
+            if isinstance(args[k], list) and isinstance(bad, dy.Expression):
+                bad = [*args[k], bad]
+            args[k] = bad
+            yield args
+
+
+CALLED = {case.name: case for case in ALL.values() if case.op in public()}
+
+
+@pytest.mark.parametrize("case", CALLED.values(), ids=CALLED)
+def test_errors_name_the_function(case):
+    """And no other that it is made of."""
+    messages = []
+    for args in wrong_calls(case):
+        try:
+            case.op(*args)
+        except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+            messages.append(str(error))
+    assert messages
+    assert [m for m in messages if not m.startswith(f"{case.name}: ")] == []
+
+
 @pytest.mark.parametrize("cases", GROUPS.values(), ids=GROUPS)
 def test_operations_side_by_side(cases):
     """In one graph, with operands of the same dims, each is what it is alone."""
