@@ -1,7 +1,7 @@
 """Random programs over several ragged operands, against NumPy.
 
-One program meets many lengths, in any order: what is decided for some of them, or before
-an axis is ragged, holds for no others. Gradients are compared along one direction.
+One program meets many lengths, in any order: what is decided for some of them, or
+before an axis is ragged, holds for no others. Gradients are compared in one direction.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
+from dynetjax.engine import hosted
 from dynetjax.ops import arithmetic, ragged
 
 SIZE, ROWS = 3, 11
@@ -19,7 +20,6 @@ W = RNG.normal(size=(SIZE, SIZE)) * 0.5
 B = RNG.normal(size=SIZE)
 DIRECTION = RNG.normal(size=E.shape)
 FEW = settings(
-    max_examples=12,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
@@ -65,7 +65,10 @@ ALIKE = {
     "add": (arithmetic.add, np.add),
     "subtract": (lambda x, y: x - y, np.subtract),
     "cmult": (dy.cmult, np.multiply),
-    "cdiv": (lambda x, y: dy.cdiv(x, dy.exp(dy.tanh(y))), lambda x, y: x / np.exp(np.tanh(y))),
+    "cdiv": (
+        lambda x, y: dy.cdiv(x, dy.exp(dy.tanh(y))),
+        lambda x, y: x / np.exp(np.tanh(y)),
+    ),
     "bmax": (dy.bmax, np.maximum),
     "bmin": (dy.bmin, np.minimum),
     "emax": (lambda x, y: dy.emax([x, y]), np.maximum),
@@ -213,9 +216,7 @@ class Program:
             (draw(st.sampled_from(LISTS)), draw(st.sampled_from("aab")))
             for _ in range(count)
         ]
-        sizes = [
-            ((c,),) if kind == "numbers" else (D, (c,)) for kind, c in self.lists
-        ]
+        sizes = [((c,),) if kind == "numbers" else (D, (c,)) for kind, c in self.lists]
         self.steps = []
         for _ in range(draw(st.integers(2, most_steps))):
             possible = {}
@@ -237,19 +238,21 @@ class Program:
             found.append(function(*[found[k] for k in step.operands]))
         return found
 
-    def run(self, lengths):
+    def run(self, lengths, with_slope):
         """Values, and the slope of the sum of their squares along the direction."""
         dy.renew_cg()
-        before = WORLD.E.grad_as_array()
         lists = [
             source(kind, lengths[c], shift, self.batch)
             for shift, (kind, c) in enumerate(self.lists)
         ]
         found = self.values(lists, "dynet")
+        if not with_slope:
+            return dy.npvalues(found), None
+        before = WORLD.E.grad_as_array()
         losses = [dy.sum_batches(dy.squared_norm(y)) for y in found]
         dy.esum(losses).backward()
-        values = dy.npvalues(found)
-        return values, np.sum((WORLD.E.grad_as_array() - before) * DIRECTION)
+        slope = np.sum((WORLD.E.grad_as_array() - before) * DIRECTION)
+        return dy.npvalues(found), slope
 
     def expected(self, lengths):
         def values(table):
@@ -276,11 +279,11 @@ class Program:
         return values(E), slope
 
 
-def check(program, all_lengths):
+def check(program, all_lengths, with_slope):
     global WORLD
     WORLD = World()
     for k, lengths in enumerate(all_lengths):
-        values, slope = program.run(lengths)
+        values, slope = program.run(lengths, with_slope)
         wanted, wanted_slope = program.expected(lengths)
         names = [*program.lists, *program.steps]
         for name, value, other in zip(names, values, wanted, strict=True):
@@ -288,22 +291,35 @@ def check(program, all_lengths):
             scale = 1e-4 * max(1, np.abs(other).max())
             assert value.shape == other.shape, about
             np.testing.assert_allclose(value, other, 1e-3, scale, err_msg=about)
-        total = sum(np.sum(np.square(y)) for y in wanted)
-        assert slope == pytest.approx(wanted_slope, rel=5e-3, abs=1e-3 * (1 + total)), (
-            f"{program} at {lengths}, number {k}"
-        )
+        if with_slope:
+            total = sum(np.sum(np.square(y)) for y in wanted)
+            about = f"{program} at {lengths}, number {k}"
+            precision = 1e-3 * (1 + total)
+            assert slope == pytest.approx(wanted_slope, 5e-3, precision), about
 
 
+# From 2 on: of one column, some results are vectors, and have other consumers.
 LENGTHS = st.lists(
-    st.fixed_dictionaries({"a": st.integers(1, 20), "b": st.integers(1, 20)}),
+    st.fixed_dictionaries({"a": st.integers(2, 20), "b": st.integers(2, 20)}),
     min_size=4,
     max_size=7,
 )
 
 
-@FEW
-@given(data=st.data())
-def test_programs_of_ragged_operands(data):
+def try_out(data, with_slope):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ragged, "_places", {})
-        check(Program(data.draw), data.draw(LENGTHS))
+        patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        check(Program(data.draw), data.draw(LENGTHS), with_slope)
+
+
+@settings(FEW, max_examples=40)
+@given(data=st.data())
+def test_values(data):
+    try_out(data, False)
+
+
+@settings(FEW, max_examples=2)
+@given(data=st.data())
+def test_gradients(data):
+    try_out(data, True)
