@@ -313,7 +313,7 @@ def try_out(data, with_slope):
         check(Program(data.draw), data.draw(LENGTHS), with_slope)
 
 
-@settings(FEW, max_examples=40)
+@settings(FEW, max_examples=14)
 @given(data=st.data())
 def test_values(data):
     try_out(data, False)
