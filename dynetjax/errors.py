@@ -1,5 +1,9 @@
 """How an error message is laid out: what went wrong, got, expected, what to do."""
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 
 def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
     """A message of four lines; the first names the operation.
@@ -10,6 +14,25 @@ def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
       fix:      reshape x to a vector
     """
     return f"{problem}\n  got:      {got}\n  expected: {expected}\n  fix:      {fix}"
+
+
+def named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let errors of what `function` calls name it, as the user called it.
+
+    For a function made of other operations, whose messages begin with their own names.
+    """
+
+    @functools.wraps(function)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            name, colon, rest = str(error).partition(": ")
+            if colon and name.isidentifier():
+                error.args = (f"{function.__name__}: {rest}",)
+            raise
+
+    return build
 
 
 class CompilationWarning(UserWarning):

@@ -19,8 +19,8 @@ from dynetjax.nodes import (
     batch_mismatch,
     checked_rule,
     circumstances,
+    follows_from_views,
     given_data,
-    is_for,
     line_of_user,
     own_data,
     repeated,
@@ -199,12 +199,8 @@ class ComputationGraph(Nodes):
         """`add`; `table` is to know the rule next time, by static arguments if any."""
         node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
-        if rule.signature.op is not op:
-            return node
         lanes = any(not view.kind.uniform for view in rule.operands)
-        plain = not (rule.signature.stretched or rule.sums or op.batch_matters)
-        plain = plain and is_for(rule, operands)
-        if plain and lanes:
+        if lanes and follows_from_views(rule, op, operands):
             seen = zip(operands, rule.operands, strict=True)
             views: Any = tuple([x.view or view for x, view in seen])
             views = views[0] if len(views) == 1 else views

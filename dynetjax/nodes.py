@@ -63,6 +63,19 @@ def is_for(rule: Rule, operands) -> bool:
     )
 
 
+def follows_from_views(rule: Rule, op: Op, operands) -> bool:
+    """Whether another node of `op` over operands of the same views has this rule, too.
+
+    That is not so where lengths, batch sizes or what was added up before matter, or
+    where the node is made of parts.
+    """
+    return (
+        rule.signature.op is op
+        and not (rule.signature.stretched or rule.sums or op.batch_matters)
+        and is_for(rule, operands)
+    )
+
+
 class Decided:
     """How a node is made of operands some of which are ragged.
 

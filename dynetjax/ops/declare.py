@@ -20,7 +20,7 @@ from typing import Any
 from dynetjax.errors import explain
 from dynetjax.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.nodes import is_for
+from dynetjax.nodes import follows_from_views
 from dynetjax.ops.building import append, append_decided, append_list, binary, unary
 from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.templates import with_arguments, without_arguments
@@ -40,6 +40,7 @@ def op(
     lengthens: Callable[..., bool] | None = None,
     compose: Callable[..., Any] | None = None,
     usual: str = "",
+    idle: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
 
@@ -55,6 +56,7 @@ def op(
         reset, batch_matters, slope, tells, lengthens, compose: see `Op`.
         usual: the condition, as a Python expression, under which `accept` takes a
             runtime argument as it is.
+        idle: where its runtime argument is 0, the operand itself is the result.
     """
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
@@ -83,7 +85,7 @@ def op(
         if inputs.startswith("*"):
             build = _list_builder(operation, shown[1:], accept)
         else:
-            build = _builder(operation, shown, names, accept, usual)
+            build = _builder(operation, shown, names, accept, usual, idle)
         build.__doc__, build.__module__ = fn.__doc__, fn.__module__
         build.op = operation
         return build
@@ -91,7 +93,9 @@ def op(
     return declare
 
 
-def _builder(operation: Op, parameters, names: list[str], accept, usual: str) -> Any:
+def _builder(
+    operation: Op, parameters, names: list[str], accept, usual: str, idle: bool
+) -> Any:
     """The function users call, as `dynetjax.ops.templates` has it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
@@ -107,7 +111,8 @@ def _builder(operation: Op, parameters, names: list[str], accept, usual: str) ->
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
-    for source in with_arguments(operation, parameters, names, bool(accept), usual):
+    sources = with_arguments(operation, parameters, names, bool(accept), usual, idle)
+    for source in sources:
         if operation.name in scope:
             scope["with_checks"] = scope[operation.name]
             scope.setdefault("slowly", scope[operation.name])
@@ -181,9 +186,9 @@ def _list_builder(operation: Op, others, accept) -> Any:
             static, data, batch = accept(operation.name, dims, *rest)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
-        plain = not (rule.signature.stretched or operation.batch_matters)
-        plain = plain and not (operation.lengthens and operation.lengthens(xs, *static))
-        if plain and data is None and not kwargs and is_for(rule, xs):
+        lengthens = operation.lengthens and operation.lengthens(xs, *static)
+        usual = data is None and not kwargs and not lengthens
+        if usual and follows_from_views(rule, operation, xs):
             seen = zip(xs, rule.operands, strict=True)
             known[args, *[x.view or view for x, view in seen]] = rule
         return node

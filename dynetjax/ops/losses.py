@@ -234,7 +234,8 @@ def huber_distance(x, y, c=1.345):
         18.5
     """
     size = jnp.abs(_difference(x, y))
-    near, far = jnp.square(size) / 2, c * (size - c / 2)
+    near = jnp.square(jnp.minimum(size, c)) / 2  # of a size that is finite
+    far = c * (size - c / 2)
     return jnp.sum(jnp.where(size < c, near, far)).reshape(1)
 
 

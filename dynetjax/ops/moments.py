@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Dim, Shape
-from dynetjax.errors import explain
+from dynetjax.errors import explain, named
 from dynetjax.expression import Expression
 from dynetjax.ops.arguments import unsigned
 from dynetjax.ops.arithmetic import scale, subtract
@@ -176,6 +176,7 @@ def average_cols(x):
     return scale(total(x, axes, False), 1 / _count(x, axes, False, 0))
 
 
+@named
 def moment_dim(x, d, r, b, n=0):
     """Raw moment over dimensions, and over the batch too if `b`.
 
@@ -234,6 +235,7 @@ def std_dim(x, d, b, n=0):
     return sqrt(mean_dim(square(deviation), d, b))
 
 
+@named
 def moment_batches(x, r):
     """Raw moment over the batch.
 
@@ -256,6 +258,7 @@ def moment_batches(x, r):
     return mean_batches(power(x, r))
 
 
+@named
 def std_batches(x):
     """Standard deviation over the batch; its gradient is NaN where it is 0.
 

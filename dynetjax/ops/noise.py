@@ -1,7 +1,8 @@
 """Dropout and noise, drawn anew for every node and batch element.
 
 Masks are inverted: what is kept is divided by the probability of keeping it. They are
-always active, in DyNet as here: leave the call out to predict.
+always active, in DyNet as here: leave the call out to predict, or say 0: what drops
+nothing, or adds none, is its operand itself, and takes no draw from the generator.
 """
 
 import jax
@@ -59,7 +60,7 @@ def _dropped(x, p, key, shape: Shape):
     return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate)
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
 def dropout(x, p, key):
     """Every number set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -67,7 +68,7 @@ def dropout(x, p, key):
         x: any dims.
         p: probability of dropping. Run-time: a new p never recompiles.
     Returns:
-        The dims of `x`.
+        The dims of `x`; `x` itself for 0.
     Raises:
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1)``.
@@ -79,7 +80,7 @@ def dropout(x, p, key):
     return _dropped(x, p, key, x.shape)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate)
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
 def dropout_batch(x, p, key):
     """Every batch element set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -87,7 +88,7 @@ def dropout_batch(x, p, key):
         x: any dims.
         p: probability of dropping. Run-time: a new p never recompiles.
     Returns:
-        The dims of `x`.
+        The dims of `x`; `x` itself for 0.
     Raises:
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1)``.
@@ -102,7 +103,7 @@ def dropout_batch(x, p, key):
     return _dropped(x, p, key, ())
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one)
+@op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one, idle=True)
 def block_dropout(x, p, key):
     """All set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -110,7 +111,7 @@ def block_dropout(x, p, key):
         x: any dims.
         p: probability of dropping, which may be 1. Run-time.
     Returns:
-        The dims of `x`.
+        The dims of `x`; `x` itself for 0.
     Raises:
         TypeError: `p` is not a number.
         ValueError: it is not in ``[0, 1]``.
@@ -141,7 +142,7 @@ def dropout_dim(x, d, p):
         d: the dimension that shares a mask: 0 drops whole columns of a matrix.
         p: probability of dropping. Run-time: a new p never recompiles.
     Returns:
-        The dims of `x`.
+        The dims of `x`; `x` itself for 0.
     Raises:
         TypeError: `p` is not a number.
         DimError: `x` has no such dimension.
@@ -156,10 +157,11 @@ def dropout_dim(x, d, p):
     name = "dropout_dim"
     graph = graph_of(name, x)
     axis = axis_of(name, "d", d, x.full_dim)
-    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), rate(name, p))
+    p = rate(name, p)
+    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), p) if p else x
 
 
-@op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation)
+@op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation, idle=True)
 def noise(x, stddev, key):
     """Independent normal numbers added, of mean 0 and standard deviation `stddev`.
 
@@ -167,7 +169,7 @@ def noise(x, stddev, key):
         x: any dims.
         stddev: the standard deviation. Run-time: a new one never recompiles.
     Returns:
-        The dims of `x`.
+        The dims of `x`; `x` itself for 0.
     Raises:
         TypeError: `stddev` is not a number.
         ValueError: it is negative.

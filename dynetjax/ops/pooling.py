@@ -14,7 +14,7 @@ from dynetjax.errors import explain
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.convolution import Pair, margins, two_sizes, window_counts
 from dynetjax.ops.declare import op
-from dynetjax.ops.reductions import largest
+from dynetjax.ops.largest import largest
 
 __all__ = ["fold_rows", "kmax_pooling", "kmh_ngram", "maxpooling2d"]
 

@@ -113,6 +113,53 @@ def _given(name: str, x: Dim, shape: Shape) -> tuple[Shape, tuple[int, ...]]:
 EXACT_OP = Op("exact", _cut, static=("shape",), internal=True, padded=_given)
 
 
+def _in_one_room(
+    graph: ComputationGraph, operands: tuple[Expression, ...]
+) -> tuple[Expression, ...]:
+    """The operands, with the largest room wherever lengths are the same.
+
+    Lists of other rows that are as long may have another room; see `Place`.
+    """
+    rooms: dict[int, int] = {}
+    for x in operands:
+        for axis, length in _axes(x):
+            rooms[length] = max(rooms.get(length, 0), x.rule.kind.shape[axis])
+    return tuple([_widened(graph, x, rooms) for x in operands])
+
+
+def _widened(
+    graph: ComputationGraph, x: Expression, rooms: dict[int, int]
+) -> Expression:
+    kind, shape = x.rule.kind, list(x.rule.kind.shape)
+    for axis, length in _axes(x):
+        shape[axis] = rooms[length]
+    if tuple(shape) == kind.shape:
+        return x
+    wide = graph.part(WIDENED_OP, (x,), (tuple(shape), kind.ragged))
+    wide.lengths = x.lengths
+    return wide
+
+
+def _axes(x: Expression) -> list[tuple[int, int]]:
+    """The ragged axes and their lengths."""
+    ragged = x.rule.kind.ragged
+    return list(zip(ragged, x.lengths, strict=True)) if ragged else []
+
+
+def _widen(x, shape: Shape, axes: tuple[int, ...]):
+    del axes
+    return jnp.pad(x, [(0, n - m) for n, m in zip(shape, x.shape, strict=True)])
+
+
+WIDENED_OP = Op(
+    "widened",
+    _widen,
+    static=("shape", "axes"),
+    internal=True,
+    padded=lambda name, x, shape, axes: (shape, axes),
+)
+
+
 def call(
     graph: ComputationGraph,
     op: Op,
@@ -132,7 +179,9 @@ def call(
     if treatment is None or found is None:
         plain = tuple([exact(graph, x, op.name) for x in operands])
         return Call(op, plain, static, data, ())
-    outside, lengths = found
+    outside, lengths, shared = found
+    if shared:
+        operands = _in_one_room(graph, operands)
     how, filling = treatment
     inside = tuple([x.rule.kind.ragged for x in operands])
     known: list[int] = []
@@ -148,8 +197,8 @@ def call(
 
 def _result(
     op: Op, operands: tuple[Expression, ...], static: tuple, true: Shape
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The ragged axes of the result and their lengths.
+) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
+    """The ragged axes of the result, their lengths, and whether operands share some.
 
     They are found by dims with sizes that nothing else has: of each axis first, and
     where those do not fit, of each length. None if they are no axes of the operands,
@@ -175,7 +224,7 @@ def _result(
         if tuple([a or b for a, b in zip(lengths, found, strict=True)]) != true:
             return None
         axes = tuple(axis for axis, known in enumerate(lengths) if known)
-        return axes, tuple(true[axis] for axis in axes)
+        return axes, tuple(true[axis] for axis in axes), not apart
     return None
 
 

@@ -1,11 +1,8 @@
 """Reductions of one expression: over its elements, a dimension, or the batch too."""
 
-from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, trim
 from dynetjax.errors import explain
@@ -13,6 +10,7 @@ from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.declare import graph_of, in_pairs, op
+from dynetjax.ops.largest import largest, log_of_sum
 from dynetjax.ops.rows import sum_batches
 from dynetjax.ops.shaping import without
 
@@ -113,26 +111,6 @@ def _unchanged(name: str, x: Dim, d: int) -> Shape:
     return x.shape
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def largest(x, axis: int):
-    """The largest along an axis, which stays with size 1.
-
-    The first of equals gets the gradient. `jnp.argmax` is ten times slower on a CPU.
-    """
-    return jnp.max(x, axis=axis, keepdims=True)
-
-
-@largest.defjvp
-def _of_first(axis: int, primals, tangents):
-    (x,), (dx,) = primals, tangents
-    top = largest(x, axis)
-    place = lax.broadcasted_iota(jnp.int32, x.shape, axis)
-    candidates = jnp.where((x == top) | jnp.isnan(x), place, x.shape[axis])
-    first = jnp.min(candidates, axis=axis, keepdims=True)
-    chosen = jnp.where(place == first, dx, 0)
-    return top, jnp.sum(chosen, axis=axis, keepdims=True)
-
-
 @op(inputs="x", dim=_one_removed, accept=_axis)
 def max_dim(x, d=0):
     """Maximum over a dimension; the first one alone gets the gradient.
@@ -198,7 +176,7 @@ def logsumexp_dim(x, d=0):
         >>> print(np.exp(dy.logsumexp_dim(x, 1).npvalue()).round(3))
         [3. 9.]
     """
-    return jax.nn.logsumexp(x, axis=d).reshape(without(x.shape, d))
+    return log_of_sum(x, d).reshape(without(x.shape, d))
 
 
 @op(inputs="x", dim=_unchanged, accept=_axis_or_order)
@@ -261,7 +239,7 @@ def logsumexp(*xs):
         [4. 8.]
     """
     shape = trim(xs[0].shape)
-    return jax.nn.logsumexp(jnp.stack([x.reshape(shape) for x in xs]), axis=0)
+    return log_of_sum(jnp.stack([x.reshape(shape) for x in xs]), 0).reshape(shape)
 
 
 def kept_shape(name: str, x: Dim, d: tuple[int, ...]) -> Shape:

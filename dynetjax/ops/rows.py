@@ -5,7 +5,7 @@ program. Nothing here depends on how many operands or elements there are.
 """
 
 from dynetjax.dims import Dim, DimError, Shape, trim
-from dynetjax.errors import explain
+from dynetjax.errors import explain, named
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import index_below, indices_below, one_batch
@@ -170,6 +170,7 @@ def sum_batches(x):
     return _sum_rows(graph_of("sum_batches", x), x)
 
 
+@named
 def mean_batches(x):
     """Mean of the batch elements.
 

@@ -153,16 +153,19 @@ def strided_select(x, strides, range_from, range_to):
 
 
 def _ints(values: Any) -> list[int]:
-    if not isinstance(values, (list, tuple)):
-        raise TypeError(
-            explain(
-                "strided_select: a range is not a list",
-                got=f"{values!r} ({type(values).__name__})",
-                expected="a list of ints",
-                fix="pass three lists: strides, range_from, range_to",
-            )
+    try:
+        if isinstance(values, (list, tuple)):
+            return [int(value) for value in values]
+    except (TypeError, ValueError):
+        pass
+    raise TypeError(
+        explain(
+            "strided_select: a range is not a list of ints",
+            got=f"{values!r} ({type(values).__name__})",
+            expected="a list of ints",
+            fix="pass three lists: strides, range_from, range_to",
         )
-    return [int(value) for value in values]
+    )
 
 
 def _strides(dim: Dim, given: list[list[int]]) -> list[tuple[int, int, int]]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad, to_shape, trim
-from dynetjax.errors import explain
+from dynetjax.errors import explain, named
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import (
@@ -96,6 +96,7 @@ def concatenate(*xs, d=0):
     return jnp.concatenate([x.reshape(pad(trim(x.shape), order)) for x in xs], axis=d)
 
 
+@named
 def concatenate_cols(xs):
     """The operands side by side, as the columns of a matrix.
 
@@ -405,6 +406,7 @@ def pick_range(x, s, e, d=0):
     return lax.slice_in_dim(x, s, e, axis=d)
 
 
+@named
 def pickrange(x, s, e):
     """`pick_range` along dimension 0, under its older name.
 

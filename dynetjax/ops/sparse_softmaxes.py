@@ -91,12 +91,15 @@ def sparsemax(x):
 def _loss(x, q):
     """The loss as a sum of terms that are 0 or more; its gradient is sparsemax(x) - q.
 
-    tau is what minimises the sum, so that no gradient goes through it.
+    tau is what minimises the sum, so that no gradient goes through it. No term sees a
+    score that does not matter to it, which may be -inf.
     """
     x = _less_top(x)
     above = x - lax.stop_gradient(_threshold(x))
-    inside, outside = jnp.square(above - q) / 2, (q / 2 - above) * q
-    return jnp.sum(jnp.where(above > 0, inside, outside)).reshape(1)
+    is_in = above > 0
+    near, far = jnp.where(is_in, above, 0), jnp.where(is_in | (q == 0), 0, above)
+    inside, outside = jnp.square(near - q) / 2, (q / 2 - far) * q
+    return jnp.sum(jnp.where(is_in, inside, outside)).reshape(1)
 
 
 def _scores_to_loss(name: str, x: Dim, q: Dim) -> Shape:

@@ -46,6 +46,7 @@ _ANY = """
 def {name}({signature}):
     graph = graph_of({name!r}, {inputs})
     {accept}
+    {idle}
     return graph.{add}op, ({inputs},){rest})
 """
 
@@ -61,7 +62,12 @@ def without_arguments(name: str, operands: list[str]) -> str:
 
 
 def with_arguments(
-    operation: Op, parameters, operands: list[str], accepts: bool, usual: str
+    operation: Op,
+    parameters,
+    operands: list[str],
+    accepts: bool,
+    usual: str,
+    idle: bool,
 ) -> list[str]:
     """The sources of a function with other arguments, each made of the one before.
 
@@ -73,7 +79,7 @@ def with_arguments(
     fed = [p.name for p in others if p not in static]
     rest = ", ".join(p.name for p in others)
     quick = bool(others) and len(operands) == 1 and "k" not in operation.runtime
-    sources = [_general(name, parameters, operands, rest, accepts, quick)]
+    sources = [_general(name, parameters, operands, rest, accepts, quick, idle)]
     if not quick:
         return sources
     about = {
@@ -95,7 +101,13 @@ def with_arguments(
 
 
 def _general(
-    name: str, parameters, operands: list[str], rest: str, accepts: bool, quick: bool
+    name: str,
+    parameters,
+    operands: list[str],
+    rest: str,
+    accepts: bool,
+    quick: bool,
+    idle: bool,
 ) -> str:
     """The source with every check; if `quick`, it notes rules for next time."""
     dims = ", ".join(f"{x}.full_dim" for x in operands)
@@ -108,6 +120,7 @@ def _general(
         else "",
         add="add_quick(rules, " if quick else "add(",
         rest=", static, data, batch" if accepts else "",
+        idle=f"if not data:\n        return {operands[0]}" if idle else "",
     )
 
 

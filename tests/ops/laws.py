@@ -8,6 +8,7 @@ import functools
 import zlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,7 +17,7 @@ from dynetjax import expression
 from dynetjax.engine import hosted
 from dynetjax.engine.gradients import accumulate
 from dynetjax.graph import current_graph
-from dynetjax.ops.registry import MAP
+from dynetjax.ops.registry import INPUT, MAP
 
 COVERED = set()
 ALL = {}  # every case, by what it is called
@@ -172,12 +173,16 @@ def own_function(case, arrays):
     node = case.call(case.op, given)
     signature = node.rule.signature
     op = signature.op
-    if (op.form, node.operands) != (MAP, tuple(given)) or node.lanes > 1 or op.compose:
+    own, rest = node.operands[: len(given)], node.operands[len(given) :]
+    if (op.form, own) != (MAP, tuple(given)) or node.lanes > 1 or op.compose:
+        return None
+    if any(x.rule.signature.op.form != INPUT for x in rest):
         return None
     data = getattr(node, "data", None)
     data = () if data is None else data if isinstance(data, tuple) else (data,)
     static = dict(zip(op.static, signature.static, strict=True))
-    return lambda *xs: op.fn(*xs, *data, **static)
+    constants = [x.data[0].astype(np.float64) for x in rest]
+    return lambda *xs: op.fn(*xs, *constants, *data, **static)
 
 
 class Batches:
@@ -269,6 +274,57 @@ LEFT_TO_THE_DEVICE = {
 }
 
 
+# Numbers that are not usual, and of the k-th operand the places that have one.
+PLACES = (
+    lambda k: slice(k, k + 1),
+    lambda k: slice(k % 2, None, 2),
+    lambda k: slice(None),
+)
+UNUSUAL = [(x, at) for x in (-np.inf, np.inf) for at in PLACES]
+UNUSUAL += [(0.5, PLACES[2]), (0.0, PLACES[1])]
+
+# Operations that are not their formula there, or have not its slope, and why not.
+NOT_THE_FORMULA = {
+    "binary_log_loss": "the logarithm of 0 counts as -87",
+    "circ_conv": "a Fourier transform has inf - inf",
+    "circ_corr": "a Fourier transform has inf - inf",
+    "inverse": "there is none of equal rows",
+    "jax_op(gelu)": "the slope has inf * 0",
+    "l2_norm": "the slope is x / |x|, inf / inf",
+    "layer_norm": "the slope of a deviation of 0 is 0 / 0",
+    "lgamma": "-inf is no argument of the formula",
+    "logdet": "the slope is the inverse of a matrix with infinities",
+    "pickneglogsoftmax": "the largest score is subtracted, inf - inf, as in DyNet",
+    "pow": "the slope is y x^(y - 1), 0 * inf",
+    "silu": "the slope has inf * 0",
+}
+
+
+def with_unusual(case, large):
+    """The operands of a case with each of `UNUSUAL`; infinities are `large` ones."""
+    for x, places in UNUSUAL:
+        arrays = case.arrays()
+        for k, array in enumerate(arrays):
+            array.flat[places(k)] = np.clip(x, -large, large)
+        yield arrays
+
+
+def slopes(function, arrays):
+    """Gradients as differences; NaN at a kink, or if the value leaves no precision."""
+    here, found = function(arrays), [np.zeros_like(array) for array in arrays]
+    for array, gradient in zip(arrays, found, strict=True):
+        for index in np.ndindex(array.shape):
+            kept, step = array[index], 1e-4
+            array[index] = kept + step
+            right = (function(arrays) - here) / step
+            array[index] = kept - step
+            left = (here - function(arrays)) / step
+            array[index] = kept
+            smooth = np.isclose(left, right, rtol=1e-3, atol=1e-3) and abs(here) < 1e7
+            gradient[index] = (left + right) / 2 if smooth else np.nan
+    return found
+
+
 class Laws:
     """Parametrise a subclass with `case`."""
 
@@ -341,6 +397,40 @@ class Laws:
             wanted = central_differences(lambda xs: float(loss(*xs)), arrays)
         for one, other in zip(actual, wanted, strict=True):
             close(one, other, rtol=1e-5, atol=1e-6)
+
+    def test_infinities(self, case):
+        """Infinite, equal and zero numbers give the formula's value, and its slopes.
+
+        Those for infinities are the slopes at large numbers, where larger ones have
+        the same.
+        """
+        function = own_function(case, case.arrays())
+        if function is None or not case.smooth or case.name in NOT_THE_FORMULA:
+            pytest.skip("several nodes, a batch, or not the formula")
+        with jax.enable_x64(True), np.errstate(all="ignore"):
+            operands = list(with_unusual(case, np.inf))
+            wanted = [np.array(case.expected(arrays)) for arrays in operands]
+            r = weights(wanted[0].shape).astype(np.float64)
+
+            def both(*xs):
+                y, back = jax.vjp(function, *xs)
+                return y, back(jnp.asarray(r))
+
+            stacked = [np.stack(a) for a in zip(*operands, strict=True)]
+            values, gradients = jax.jit(jax.vmap(both))(*stacked)
+
+            def loss(arrays):
+                return np.sum(case.expected(arrays) * r)
+
+            pairs = zip(*[with_unusual(case, x) for x in (200.3, 300.7)], strict=True)
+            for k, pair in enumerate(pairs):
+                if np.isnan(wanted[k]).any():  # inf - inf and its like
+                    continue
+                close(values[k], wanted[k])
+                near, far = [slopes(loss, arrays) for arrays in pair]
+                for actual, a, b in zip(gradients, near, far, strict=True):
+                    known = np.isclose(a, b, rtol=1e-3, atol=1e-6)
+                    close(actual[k][known], a[known], rtol=1e-2, atol=2e-3)
 
     def test_batch(self, case):
         """A batch of three equals three runs of one, in values and gradients."""

@@ -48,6 +48,34 @@ def test_nothing_or_all_dropped():
     assert dy.block_dropout(x, 1).value() == [0, 0]
 
 
+NOTHING = {
+    "dropout": lambda x: dy.dropout(x, 0),
+    "dropout_batch": lambda x: dy.dropout_batch(x, 0.0),
+    "dropout_dim": lambda x: dy.dropout_dim(x, 0, 0),
+    "block_dropout": lambda x: dy.block_dropout(x, np.float32(0)),
+    "noise": lambda x: dy.noise(x, 0.0),
+}
+
+
+@pytest.mark.parametrize("build", NOTHING.values(), ids=NOTHING)
+def test_nothing_is_drawn_for_zero(build):
+    """The operand is the result, and what is drawn later is as without the call."""
+    found = []
+    for function in build, lambda x: x:
+        dy.reset_random_seed(3)
+        dy.renew_cg()
+        x = dy.inputVector([1.0, 2.0])
+        y = function(x)
+        assert y is x
+        found.append(dy.noise(y, 1.0).value())
+    assert found[0] == found[1]
+    p = dy.ParameterCollection().parameters_from_numpy(np.array([1.0, 2.0]))
+    assert build(p).value() == [1, 2]
+    dy.renew_cg()
+    with pytest.raises(ValueError, match="stale"):
+        build(x)
+
+
 def test_backward_uses_the_mask_of_the_value():
     p = dy.ParameterCollection().parameters_from_numpy(np.ones(100))
     y = dy.dropout(p, 0.5)

@@ -295,6 +295,45 @@ def test_what_was_built_before_an_axis_grew(monkeypatch):
     np.testing.assert_allclose(short.npvalue(), h, rtol=1e-5)
 
 
+def test_lists_as_long_with_different_rooms(monkeypatch):
+    """Rows that something else computed have been in longer lists before."""
+    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    for length in (20, 5):
+        world = World(length)
+        x = world.X
+        short = range(5)
+        y = dy.concatenate_cols([dy.tanh(world.row(k)) for k in short])
+    assert (x.rule.kind.shape, y.rule.kind.shape) == ((SIZE, 32), (SIZE, 8))
+    a = TABLE[:5].T
+    b = np.tanh(a)
+    results = {
+        "cmult": (dy.cmult(x, y), a * b),
+        "concatenate": (dy.concatenate([y, x]), np.concatenate([b, a])),
+        "affine": (
+            dy.affine_transform([world.b, world.W, x, world.W, y]),
+            W @ (a + b) + W[:, :1],
+        ),
+        "product": (x * dy.transpose(y), a @ b.T),
+        "other product": (dy.transpose(y) * x, b.T @ a),
+    }
+    assert results["cmult"][0].rule.kind.ragged == (1,)
+    for name, (y, wanted) in results.items():
+        np.testing.assert_allclose(y.npvalue(), wanted, rtol=1e-4, err_msg=name)
+
+
+def test_lists_of_matrices_of_ever_new_lengths(monkeypatch):
+    """What was side by side once is not found again by its room alone."""
+    monkeypatch.setattr(ragged, "_places", {})
+    for length in (1, 2, 3, 5, 9, 4):
+        world = World(length)
+        both = dy.concatenate([world.X, world.Y])
+        assert both.dim() == ((2 * SIZE, length), 1)
+        rows = TABLE[np.arange(length)], TABLE[np.arange(7, 7 + length)]
+        wanted = np.concatenate([r.T for r in rows])
+        np.testing.assert_allclose((both * 2.0).npvalue(), 2 * wanted, rtol=1e-5)
+
+
 def test_what_has_no_rule_is_counted(monkeypatch):
     monkeypatch.setattr(ragged, "_places", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)

@@ -67,17 +67,17 @@ SAME_PROGRAM = {
     "hinge": lambda x, k: dy.hinge(x, k, 0.5 * k),
     "huber_distance": lambda x, k: dy.huber_distance(x, dy.vecInput(4), 1.0 + k),
     "log_softmax": lambda x, k: dy.log_softmax(x, [k, 3]),
-    "dropout": lambda x, k: dy.dropout(x, 0.2 * k),
-    "noise": lambda x, k: dy.noise(x, 0.1 * k),
+    "dropout": lambda x, k: dy.dropout(x, 0.2 * k + 0.1),
+    "noise": lambda x, k: dy.noise(x, 0.1 * k + 0.1),
     "average": lambda x, k: dy.average([x] * (6 - k)),
     "constant": lambda x, k: x + dy.constant(4, k + 0.5),
     "one_hot": lambda x, k: dy.cmult(x, dy.one_hot(4, k)),
     "random_normal": lambda x, k: x + dy.random_normal(4, k, k + 1),
     "random_uniform": lambda x, k: x + dy.random_uniform(4, k, k + 1),
     "random_bernoulli": lambda x, k: x + dy.random_bernoulli(4, 0.2 * k, k),
-    "dropout_batch": lambda x, k: dy.dropout_batch(x, 0.2 * k),
-    "dropout_dim": lambda x, k: dy.dropout_dim(x, 0, 0.2 * k),
-    "block_dropout": lambda x, k: dy.block_dropout(x, 0.2 * k),
+    "dropout_batch": lambda x, k: dy.dropout_batch(x, 0.2 * k + 0.1),
+    "dropout_dim": lambda x, k: dy.dropout_dim(x, 0, 0.2 * k + 0.1),
+    "block_dropout": lambda x, k: dy.block_dropout(x, 0.2 * k + 0.1),
     "scale_gradient": lambda x, k: dy.scale_gradient(x, k),
     "poisson_loss": lambda x, k: dy.poisson_loss(x[0], k),
     "pairwise_rank_loss": lambda x, k: dy.pairwise_rank_loss(x[0], x[1], 0.5 * k),
@@ -135,6 +135,44 @@ def groups():
 GROUPS = groups()
 
 
+def wrong_calls(case):
+    """Arguments of a case, one of which is wrong: no expression, or of other dims."""
+    wrong = [
+        lambda: "x",
+        lambda: None,
+        lambda: [],
+        lambda: [3],
+        lambda: dy.ones((5, 7, 2, 3)),
+        lambda: dy.ones(7),
+        lambda: [dy.ones(2, batch_size=2), dy.ones(2, batch_size=3)],
+    ]
+    for k in range(len(case.args)):
+        for make in wrong:
+            dy.renew_cg()
+            args = case.call(lambda *args: list(args), map(dy.ones, case.shapes))
+            bad = make()
+            if isinstance(args[k], list) and isinstance(bad, dy.Expression):
+                bad = [*args[k], bad]
+            args[k] = bad
+            yield args
+
+
+CALLED = {case.name: case for case in ALL.values() if case.op in public()}
+
+
+@pytest.mark.parametrize("case", CALLED.values(), ids=CALLED)
+def test_errors_name_the_function(case):
+    """And no other that it is made of."""
+    messages = []
+    for args in wrong_calls(case):
+        try:
+            case.op(*args)
+        except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+            messages.append(str(error))
+    assert messages
+    assert [m for m in messages if not m.startswith(f"{case.name}: ")] == []
+
+
 @pytest.mark.parametrize("cases", GROUPS.values(), ids=GROUPS)
 def test_operations_side_by_side(cases):
     """In one graph, with operands of the same dims, each is what it is alone."""
@@ -184,6 +222,71 @@ def test_numbers_that_are_not_finite_flow_through():
     for case, value in zip(cases, dy.npvalues(results), strict=True):
         wanted = case.call(case.numpy, [STRANGE.copy()]).astype(np.float32)
         np.testing.assert_allclose(value, wanted, rtol=1e-4, err_msg=str(case))
+
+
+def share(x):
+    terms = np.exp(x - x.max())
+    return terms / terms.sum()
+
+
+def one_hot(x):
+    return np.arange(len(x)) == x.argmax()
+
+
+def of_second(x):
+    return np.arange(len(x)) == 1
+
+
+# Of a list of numbers: the operation, its formula, and the slopes of that.
+OF_LISTS = {
+    "logsumexp": (dy.logsumexp, lambda x: np.log(np.exp(x).sum()), share),
+    "emax": (dy.emax, np.max, one_hot),
+    "esum": (dy.esum, np.sum, np.ones_like),
+    "average": (dy.average, np.mean, lambda x: np.full(len(x), 1 / len(x))),
+    "log_softmax": (
+        lambda xs: dy.log_softmax(dy.concatenate(xs))[1],
+        lambda x: np.log(share(x)[1]),
+        lambda x: of_second(x) - share(x),
+    ),
+}
+
+
+def lists(size):
+    """Numbers most of which are -inf, and zeros, which are equal."""
+    x = np.random.RandomState(size).uniform(-2, 2, size)
+    for kept in ([1], [1, size - 1], range(1, size, 3)):
+        yield np.where(np.isin(np.arange(size), kept), x, -np.inf)
+    yield np.zeros(size)
+
+
+@pytest.mark.parametrize("size", [4, 8, 9, 17, 37])
+def test_lists_with_infinities(size):
+    """As a whole and in pieces, a list gives the formula's value, and its slopes."""
+    dy.renew_cg()
+    numbers = np.stack(list(lists(size)), axis=1)
+    found = {}
+    for name, (op, _, _) in OF_LISTS.items():
+        x = dy.inputTensor(numbers, batched=True)
+        found[name] = x, op([x[k] for k in range(size)])
+    dy.esum([dy.sum_batches(y) for _, y in found.values()]).backward(full=True)
+    for name, (x, y) in found.items():
+        _, formula, slopes = OF_LISTS[name]
+        values = [formula(column) for column in numbers.T]
+        np.testing.assert_allclose(y.npvalue()[0], values, rtol=1e-5, err_msg=name)
+        wanted = np.stack([slopes(column) for column in numbers.T], axis=1)
+        np.testing.assert_allclose(x.gradient(), wanted, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("size", [4, 9])
+def test_lists_of_nothing(size):
+    """A sum of no terms is 0, its logarithm -inf; shares of nothing are NaN."""
+    dy.renew_cg()
+    xs = [dy.scalarInput(-np.inf) for _ in range(size)]
+    total = dy.logsumexp(xs)
+    assert total.value() == -np.inf
+    total.backward(full=True)
+    assert sum(x.gradient() for x in xs) == pytest.approx(1)
+    assert np.isnan(dy.softmax(dy.concatenate(xs)).npvalue()).all()
 
 
 SLOPED = {op.name: op for op in [*OPS.values(), activation(1.0).op] if op.slope}

@@ -10,7 +10,8 @@ import dynetjax as dy
 def threshold(x):
     """tau and the support, by the sorted numbers."""
     z = np.sort(x.reshape(-1))[::-1]
-    k = max(k for k in range(1, len(z) + 1) if 1 + k * z[k - 1] > z[:k].sum())
+    above = [k for k in range(1, len(z) + 1) if 1 + k * z[k - 1] > z[:k].sum()]
+    k = max(above, default=1)  # none where the largest is infinite
     tau = (z[:k].sum() - 1) / k
     return tau, x > tau
 
@@ -21,7 +22,7 @@ def sparsemax(x):
 
 def sparsemax_loss(x, targets):
     tau, support = threshold(x)
-    squares = np.sum(x[support] ** 2 - tau**2)
+    squares = np.sum(x[support] ** 2 - tau**2) + 0 * tau  # NaN of one at infinity
     return (squares + 1 / len(targets))[None] / 2 - np.mean(x.reshape(-1)[targets])
 
 
