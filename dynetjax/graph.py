@@ -91,7 +91,7 @@ class ComputationGraph(Nodes):
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def renew(self, immediate_compute: bool = False, check_validity: bool = False):
+    def renew(self, immediate_compute: object = False, check_validity: object = False):
         """The graph that takes this one's place, where it is the thread's."""
         return renew_cg(immediate_compute, check_validity)
 
@@ -538,7 +538,7 @@ class ComputationGraph(Nodes):
         return made + len(parameters)
 
 
-def note_lines(on: bool) -> None:
+def note_lines(on: object) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
@@ -571,9 +571,9 @@ def current_graph() -> ComputationGraph:
 
 
 def renew_cg(
-    immediate_compute: bool = False,
-    check_validity: bool = False,
-    autobatching: bool | None = None,
+    immediate_compute: object = False,
+    check_validity: object = False,
+    autobatching: object = None,
 ) -> ComputationGraph:
     """Start a new graph.
 
