@@ -4,6 +4,7 @@ A compiled class fills these in otherwise than one in Python.
 """
 
 import copy
+import inspect
 import pickle
 import weakref
 
@@ -253,6 +254,14 @@ class TestClasses:
         assert isinstance(Marked(), dy.Expression)
         assert Marked.mark == "mine"
         assert issubclass(dy.Parameters, dy.Expression)
+
+    def test_say_what_they_are(self):
+        """For `help`, and for what shows it in an editor."""
+        assert inspect.getdoc(dy.Expression).startswith("A node of a graph.")
+        assert "as last axis if there is one" in inspect.getdoc(dy.Expression.npvalue)
+        assert "was renewed" in inspect.getdoc(dy.cg_version)
+        (full,) = inspect.signature(given().backward).parameters.values()
+        assert (full.name, full.default) == ("full", False)
 
 
 def test_the_line_of_a_caller():
