@@ -556,18 +556,17 @@ _with_true_dims: Callable
 _undecided = Rule(SIGNATURES[intern(Op("undecided"), ((), 0), (1,))], ())
 
 
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.graph = ComputationGraph()
-        self.given_up: Any = None  # nodes of the last graph
-
-
-_thread = _Thread()
+# Its graph, and `given_up`, nodes of the last one. No class of ours: compiled, its
+# attributes would be those of all threads.
+_thread: Any = threading.local()
 
 
 def current_graph() -> ComputationGraph:
     """The graph that operations of this thread add to."""
-    return _thread.graph
+    graph: ComputationGraph | None = getattr(_thread, "graph", None)
+    if graph is None:
+        graph = _thread.graph = ComputationGraph()
+    return graph
 
 
 def renew_cg(
@@ -583,15 +582,16 @@ def renew_cg(
         autobatching: accepted as DyNet's; nodes always run together here.
     """
     del autobatching
-    old = _thread.graph
+    old = current_graph()
     wait_for(len(old.nodes))
     _thread.given_up = old.close()
     if old.given > MOST_GIVEN:
         free_last_graph()
-    _thread.graph = ComputationGraph(
+    graph = ComputationGraph(
         old.version + 1, bool(immediate_compute), bool(check_validity)
     )
-    return _thread.graph
+    _thread.graph = graph
+    return graph
 
 
 def free_last_graph() -> None:
@@ -609,4 +609,4 @@ def cg_version() -> int:
         >>> print(dy.cg_version() - before)
         2
     """
-    return _thread.graph.version
+    return current_graph().version
