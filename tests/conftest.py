@@ -1,4 +1,7 @@
-"""How the suite compiles, of which it does more than most programs.
+"""Which build the suite tests, and how it has XLA compile.
+
+Processes that tests start import the package that the tests do, and not what lies where
+they start.
 
 Programs are compiled as quickly as can be: they run only a few times. What runs in a
 process of its own (examples, notebooks, programs) is compiled as for everybody.
@@ -10,12 +13,20 @@ takes longer than most of these.
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 
 import jax
+import pytest
 
+from dynetjax import graph
 from dynetjax.engine import compiling, heap, hosted, stored
+
+TESTED = pathlib.Path(graph.__file__)
+BUILD = "interpreted" if TESTED.suffix == ".py" else "compiled"
+_folders = str(TESTED.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])
+os.environ |= {"PYTHONPATH": os.pathsep.join(_folders), "PYTHONSAFEPATH": "1"}
 
 FEW, MANY = 50, 100  # tests between
 QUICKLY = [  # those that may go first come first
@@ -51,6 +62,21 @@ compiling._QUICKLY["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
 hosted.TENTATIVE = 0, 0  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
+
+
+def pytest_addoption(parser):
+    builds = "compiled", "interpreted"
+    parser.addoption("--build", choices=builds, help="fail where it is not this one")
+
+
+def pytest_configure(config):
+    asked = config.getoption("build")
+    if asked not in (None, BUILD):
+        raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"dynetjax is {BUILD}: {TESTED.parent}")
 
 
 def pytest_runtest_teardown(item, nextitem):
