@@ -5,9 +5,13 @@ fails where they cannot be compiled. An editable install compiles only if it is 
 what is compiled does not follow its source.
 """
 
+import ast
+import json
 import os
+import re
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -37,15 +41,47 @@ def extensions():
 
         alone = ["--no-site-packages", "--ignore-missing-imports"]
         alone += ["--follow-imports=skip"]
-        return mypycify(
+        found = mypycify(
             [*alone, "dynetjax/native.py", *MODULES],
             only_compile_paths=MODULES,
             group_name="dynetjax.native",
         )
+        document(found)
+        return found
     except (Exception, SystemExit):
         if ASKED == "1":
             raise
         return []
+
+
+def document(found):
+    """Put docstrings into the C that mypyc wrote, for `help`: it leaves them out."""
+    documented = dict(docstrings())
+
+    def with_docstring(entry):
+        text = json.dumps(documented.get(entry["name"], ""), ensure_ascii=False)
+        return entry[0] + text[1:-1]
+
+    signature = r'PyDoc_STR\("[^"]*'  # where Python takes it from, before the text
+    function = rf"\bCPyPy_(?P<name>\w+),\s+METH_[A-Z_ |]+, {signature}"
+    kind = rf"\bCPyType_(?P<name>\w+)_template_ = {{[^}}]*\.tp_doc = {signature}"
+    for path in {Path(source) for extension in found for source in extension.sources}:
+        code = path.read_text(encoding="utf-8")
+        for pattern in function, kind:
+            code = re.sub(pattern, with_docstring, code)
+        path.write_text(code, encoding="utf-8")
+
+
+def docstrings():
+    """(mypyc's name, text) of each class and function that has a docstring."""
+    for module in MODULES:
+        path = Path(module)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for part in [node, *(node.body if isinstance(node, ast.ClassDef) else ())]:
+                if isinstance(part, ast.ClassDef | ast.FunctionDef):
+                    owner = [] if part is node else [node.name]
+                    name = "___".join([path.stem, *owner, part.name])
+                    yield name, ast.get_docstring(part) or ""
 
 
 class AllOrNothing(build_ext):

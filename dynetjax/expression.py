@@ -1,6 +1,6 @@
 """Expression: a node of a graph, and what users do with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -172,24 +172,24 @@ class Expression:
         dim = self.locate()[1].full_dim
         return dim.shape, dim.batch
 
-    def _rows(self, recalculate: bool) -> np.ndarray:
+    def _rows(self, recalculate: object) -> np.ndarray:
         graph, node = self.locate()
         if recalculate:
             graph.invalidate()
         return node.without_padding(engine().values(graph, [node])[0])
 
-    def npvalue(self, recalculate: bool = False) -> np.ndarray:
+    def npvalue(self, recalculate: object = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
 
         With `recalculate`, the graph is computed anew, with new random draws.
         """
         return to_numpy(self._rows(recalculate))
 
-    def vec_value(self, recalculate: bool = False) -> list[float]:
+    def vec_value(self, recalculate: object = False) -> list[float]:
         """Every number, first index fastest, batch elements one after the other."""
         return self.npvalue(recalculate).ravel(order="F").tolist()
 
-    def value(self, recalculate: bool = False) -> float | list[float] | np.ndarray:
+    def value(self, recalculate: object = False) -> float | list[float] | np.ndarray:
         """A float for one number, a flat list for vectors, else an array."""
         rows = self._rows(recalculate)
         if rows.size == 1 and rows.ndim == 2:
@@ -197,7 +197,7 @@ class Expression:
         array = to_numpy(rows)
         return array if rows.ndim > 2 else array.ravel(order="F").tolist()
 
-    def scalar_value(self, recalculate: bool = False) -> float:
+    def scalar_value(self, recalculate: object = False) -> float:
         """The number of an expression that has one.
 
         Raises:
@@ -215,11 +215,11 @@ class Expression:
             )
         return float(rows.reshape(()))
 
-    def forward(self, recalculate: bool = False) -> None:
+    def forward(self, recalculate: object = False) -> None:
         """Compute the expression, and all made so far."""
         self._rows(recalculate)
 
-    def backward(self, full: bool = False) -> None:
+    def backward(self, full: object = False) -> None:
         """Add the gradient of this number to every parameter it was made from.
 
         With `full`, `gradient()` of constants is computed too.
@@ -238,7 +238,7 @@ class Expression:
                     fix="sum first, with sum_elems or sum_batches",
                 )
             )
-        engine().backward(graph, node, full)
+        engine().backward(graph, node, bool(full))
 
     def gradient(self) -> np.ndarray:
         """Gradient of the last `backward` at this node, shaped as `npvalue`.
@@ -284,6 +284,27 @@ class Expression:
 
     def __bool__(self) -> bool:
         return True
+
+    def __iter__(self) -> "Iterator[Expression]":
+        """Rows, up to the IndexError: compiled, Python does not do this by itself."""
+        row = 0
+        while True:
+            try:
+                found = self[row]
+            except IndexError:
+                return
+            yield found
+            row += 1
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            explain(
+                "Expression: no copies and no pickles",
+                got="copy or pickle",
+                expected="a number, an array or a parameter",
+                fix="copy or pickle value(), or build the expression again",
+            )
+        )
 
     # Python's operators
 

@@ -91,7 +91,7 @@ class ComputationGraph(Nodes):
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def renew(self, immediate_compute: bool = False, check_validity: bool = False):
+    def renew(self, immediate_compute: object = False, check_validity: object = False):
         """The graph that takes this one's place, where it is the thread's."""
         return renew_cg(immediate_compute, check_validity)
 
@@ -532,7 +532,7 @@ class ComputationGraph(Nodes):
         return made + len(parameters)
 
 
-def note_lines(on: bool) -> None:
+def note_lines(on: object) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
     _noting_lines = bool(on)
@@ -550,24 +550,23 @@ _with_true_dims: Callable
 _undecided = Rule(SIGNATURES[intern(Op("undecided"), ((), 0), (1,))], ())
 
 
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.graph = ComputationGraph()
-        self.given_up: Any = None  # nodes of the last graph
-
-
-_thread = _Thread()
+# Its graph, and `given_up`, nodes of the last one. No class of ours: compiled, its
+# attributes would be those of all threads.
+_thread: Any = threading.local()
 
 
 def current_graph() -> ComputationGraph:
     """The graph that operations of this thread add to."""
-    return _thread.graph
+    graph: ComputationGraph | None = getattr(_thread, "graph", None)
+    if graph is None:
+        graph = _thread.graph = ComputationGraph()
+    return graph
 
 
 def renew_cg(
-    immediate_compute: bool = False,
-    check_validity: bool = False,
-    autobatching: bool | None = None,
+    immediate_compute: object = False,
+    check_validity: object = False,
+    autobatching: object = None,
 ) -> ComputationGraph:
     """Start a new graph.
 
@@ -577,15 +576,16 @@ def renew_cg(
         autobatching: accepted as DyNet's; nodes always run together here.
     """
     del autobatching
-    old = _thread.graph
+    old = current_graph()
     wait_for(len(old.nodes))
     _thread.given_up = old.close()
     if old.given > MOST_GIVEN:
         free_last_graph()
-    _thread.graph = ComputationGraph(
+    graph = ComputationGraph(
         old.version + 1, bool(immediate_compute), bool(check_validity)
     )
-    return _thread.graph
+    _thread.graph = graph
+    return graph
 
 
 def free_last_graph() -> None:
@@ -603,4 +603,4 @@ def cg_version() -> int:
         >>> print(dy.cg_version() - before)
         2
     """
-    return _thread.graph.version
+    return current_graph().version

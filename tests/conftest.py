@@ -1,22 +1,36 @@
-"""How the suite compiles, of which it does more than most programs.
+"""Which build the suite tests, and how it has XLA compile.
+
+Processes that tests start import the package that the tests do, and not what lies where
+they start.
 
 Programs are compiled as quickly as can be: they run only a few times. What runs in a
 process of its own (examples, notebooks, programs) is compiled as for everybody.
 
 What fails on the way to a program, and would be done another way, is raised here.
 Memory is not given back after each compilation: to look through a heap of gigabytes
-takes longer than most of these.
+takes longer than most of these. Programs make way between modules, where no test
+counts compilations.
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 
 import jax
+import pytest
 
+from dynetjax import graph
 from dynetjax.engine import compiling, hosted, internals, stored
+from dynetjax.engine.live import live, maps
 from dynetjax.engine.stats import falling_back
 
+TESTED = pathlib.Path(graph.__file__)
+BUILD = "interpreted" if TESTED.suffix == ".py" else "compiled"
+_folders = str(TESTED.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])
+os.environ |= {"PYTHONPATH": os.pathsep.join(_folders), "PYTHONSAFEPATH": "1"}
+
+MANY = 6000  # maps of memory
 QUICKLY = [  # those that may go first come first
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
@@ -49,3 +63,23 @@ compiling.LONG = float("inf")
 hosted.TENTATIVE = 0, 0  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
 falling_back.raises = True
+
+
+def pytest_runtest_teardown(item, nextitem):
+    if (nextitem is None or nextitem.path != item.path) and maps() > MANY:
+        live.make_room()
+
+
+def pytest_addoption(parser):
+    builds = "compiled", "interpreted"
+    parser.addoption("--build", choices=builds, help="fail where it is not this one")
+
+
+def pytest_configure(config):
+    asked = config.getoption("build")
+    if asked not in (None, BUILD):
+        raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(f"dynetjax is {BUILD}: {TESTED.parent}")

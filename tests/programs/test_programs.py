@@ -4,7 +4,6 @@ The expected losses are DyNet 2.1.2's, by ``benchmarks/record_programs.py``.
 """
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -42,7 +41,6 @@ def run(name):
     """The losses of a program, and how many programs were compiled for it."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, HERE / f"{name}.py", "--dynet-seed", "1"],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent.parent)},
         capture_output=True,
         text=True,
     )
