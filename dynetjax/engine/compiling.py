@@ -36,6 +36,7 @@ HOT = 300  # runs
 OLD = 60.0  # seconds
 PATIENCE = 2.0  # seconds until somebody who watches is told
 LONG = 0.1  # seconds that compiling takes, at least, and loading does not
+SHAPES = 4  # sets of shapes, for each of which a function has a program
 NICE = 10  # how far the thread stands behind the others, where threads can
 Key: TypeAlias = tuple[Any, ...]
 
@@ -99,6 +100,8 @@ def _knows(options: dict[str, Any]) -> bool:
 class Compiled:
     """A compiled function of arrays; what is compiled is for one set of shapes.
 
+    It has programs for the latest few sets of shapes that it was called with.
+
     Args:
         run: pure.
         donated: names of its arguments that are donated.
@@ -117,7 +120,7 @@ class Compiled:
         "_always",
         "_born",
         "_donated",
-        "_files",
+        "_file",
         "_left",
         "_lock",
         "_lowered",
@@ -142,7 +145,7 @@ class Compiled:
         self._run, self._donated, self._about = run, donated, about
         self._always = options_for(platform())
         self._options = quickly | self._always
-        self._files: dict[Key, Path] = {}
+        self._file: tuple[Key, Path] | None = None  # of the latest shapes
         self._programs: dict[Key, Any] = {}
         self._program: Any = None  # the one that ran last
         self._lowered: tuple[Key, jax.stages.Lowered] | None = None
@@ -208,6 +211,7 @@ class Compiled:
         """What runs such arguments, from now on."""
         self.wait()
         found = self._program = self._make(jax.tree.map(shape_of, args))
+        live.look()
         return found
 
     def _make(self, shapes: Any) -> Any:
@@ -219,6 +223,8 @@ class Compiled:
                 found = self._load(key, shapes)
                 if found is None:
                     found = self._compile(key, shapes, well=not self._left)
+                while len(self._programs) >= SHAPES:
+                    del self._programs[next(iter(self._programs))]
                 self._programs[key] = found
         live.add(self)
         return found
@@ -244,7 +250,7 @@ class Compiled:
         file = stored.find(self._about, shapes, self._options)
         if file is None:
             return None
-        self._files[key] = file
+        self._file = key, file
         ahead.note(file)
         return file if file.exists() else None
 
@@ -257,8 +263,8 @@ class Compiled:
             lowered = known[1]
         before = internals.misses.count
         program = lowered.compile()
-        file = self._files.get(key)
-        if file is not None and internals.misses.count > before:
+        known, file = self._file or (None, None)
+        if known == key and file is not None and internals.misses.count > before:
             stored.keep(file, program, well)
         return program
 

@@ -38,6 +38,13 @@ def test_the_one_used_longest_ago_makes_way_and_comes_back(live):
     assert [program.is_new for program in programs] == [False, False, True, False]
 
 
+def test_a_function_has_programs_for_the_latest_shapes_only(live):
+    program = made(3)
+    for size in [*range(1, 7), 6, 1]:
+        check(program, 3, size)
+    assert len(program._programs) == compiling.SHAPES
+
+
 def test_one_that_was_forgotten_takes_no_room(live):
     for k in range(5):
         check(made(k), k)
