@@ -26,6 +26,19 @@ test: check native
 	PYTHONPATH=$(CURDIR)/$(NATIVE) $(BIN)/pytest -n 2 -q --build $$(cat $(NATIVE)/made)
 	$(BIN)/python -m pytest -n 2 -q --build interpreted $(SMOKE)
 
+# The smoke tests, and those of what JAX does not document, with another JAX, the oldest
+# and the newest that pyproject.toml allows:
+#   make test-jax JAX=0.10.0
+#   make test-jax JAX=0.11.0 PYTHON=python3.12
+INTERNALS := $(addprefix tests/engine/test_,internals.py stored.py compiling.py live.py)
+.PHONY: test-jax
+test-jax:
+	$(PYTHON) -m venv $(VENV)-jax-$(JAX)
+	$(VENV)-jax-$(JAX)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e . jax==$(JAX) jaxlib==$(JAX) pytest pytest-xdist hypothesis
+	$(VENV)-jax-$(JAX)/bin/python -m pytest -n 2 -q $(INTERNALS)
+	$(VENV)-jax-$(JAX)/bin/python -m pytest -n 2 -q $(SMOKE)
+
 check: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,4 +72,4 @@ $(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py')
 	ls $(NATIVE)/dynetjax/graph.*.so >/dev/null 2>&1 && echo compiled >$@ || echo interpreted >$@
 
 clean:
-	rm -rf $(VENV) .jax_cache build *.egg-info
+	rm -rf $(VENV) $(VENV)-jax-* .jax_cache build *.egg-info
