@@ -1,6 +1,7 @@
 """Many models of different shapes in one process: what of them stays in memory.
 
-Each model is made, trained on two graphs, read once without training, and dropped.
+Each model is made, trained on two graphs, read once without training, and dropped; with
+`--values` it is only read, as a program of its own.
 Every hundred a line tells of the process: resident megabytes, memory maps, compiled
 programs that are held, objects, and the entries of the engine's tables.
 
@@ -21,7 +22,7 @@ from dynetjax.ops.rules import CHANGED
 FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
 
 
-def one(draw, number):
+def one(draw, number, trains):
     """Make, train and drop a model that no other is like."""
     model = dy.ParameterCollection()
     inside, hidden = 2 + number % 61, 2 + number // 61
@@ -29,13 +30,14 @@ def one(draw, number):
     W = model.add_parameters((hidden, inside))
     V = model.add_parameters((3, hidden))
     first, second = draw.choice(FUNCTIONS), draw.choice(FUNCTIONS)
-    trainer = draw.choice([dy.AdamTrainer, dy.SimpleSGDTrainer])(model)
+    trains = trains and draw.choice([dy.AdamTrainer, dy.SimpleSGDTrainer])
+    trainer = trains and trains(model)
 
     def scores(word):
         h = first(W * table[word])
         return V * second(h * 0.1)
 
-    for _ in range(2):
+    for _ in range(2 if trainer else 0):
         dy.renew_cg()
         words = range(draw.randrange(1, 4))
         losses = [dy.pickneglogsoftmax(scores(w), w % 3) for w in words]
@@ -61,12 +63,13 @@ def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--models", type=int, default=2000)
     parser.add_argument("--every", type=int, default=100)
+    parser.add_argument("--values", action="store_true", help="read, do not train")
     args = parser.parse_args()
     draw, start = random.Random(1), time.monotonic()
     print("models  seconds    MB   maps  programs  objects  macros kinds", end=" ")
     print("signatures rules")
     for number in range(args.models):
-        one(draw, number)
+        one(draw, number, not args.values)
         if (number + 1) % args.every == 0:
             gc.collect()
             spent = time.monotonic() - start
