@@ -12,7 +12,7 @@ import sys
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
 from dynetjax.errors import explain
-from dynetjax.python2 import convert_imports, run_converted
+from dynetjax.python2 import NAMES, convert_imports, run_converted
 
 
 def main(words: list[str]) -> None:
@@ -37,7 +37,8 @@ def main(words: list[str]) -> None:
     if old:
         convert_imports(folder)
     if as_module:
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        names = NAMES if old else None
+        runpy.run_module(name, names, run_name="__main__", alter_sys=True)
     elif old:
         run_converted(name)
     else:

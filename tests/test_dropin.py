@@ -226,6 +226,111 @@ raise ValueError, "here"
     assert 'raise ValueError, "here"' in err
 
 
+FILES = """# -*- coding: utf-8 -*-
+import codecs, cPickle, csv, gzip, json, pickle
+from cPickle import load
+import dynet as dy
+import helper
+
+class Vocabulary:
+    def __init__(self):
+        self.words = {"a": [1]}
+
+for dump in pickle.dump, cPickle.dump:
+    with open("file", "w") as f:
+        f.write("first\\n")
+        dump(Vocabulary(), f)
+        dump(2, f, -1)
+        f.write("last\\n")
+    with open("file", "r") as f:
+        print f.readline().strip()
+for mode in "w", "wb":
+    pickle.dump(Vocabulary(), file("file", mode), 2)
+    print load(open("file")).words, pickle.load(open("file", "rb")).words
+with open("file", "w") as f:
+    pickle.dump(1, f)
+    cPickle.dump(2, f)
+with open("file") as f:
+    print pickle.load(f), cPickle.load(f)
+pickle.dump([3], codecs.open("file", "w", "utf-8"))
+print pickle.load(codecs.open("file", "r", "utf-8"))
+pickle.dump([4], gzip.open("file", "wb"))
+print pickle.load(gzip.open("file", "rb"))
+print pickle.loads(pickle.dumps(5))
+json.dump({"a": 1}, open("file", "wb"))
+print json.load(open("file"))
+csv.writer(open("file", "wb")).writerow(["a", "b"])
+with open("file", "ab") as f:
+    print >>f, "line"
+with open("file", "w", 1) as f:
+    print >>f, u"\\xe9".encode("utf-8")
+    print >>f, "next"
+    print open("file", "rb").read() == b"\\xc3\\xa9\\nnext\\n", f.mode
+with open("file", "wb") as f:
+    f.write(b"a\\r\\n\\xff\\n")
+print [len(line) for line in open("file")], [len(line) for line in open("file", "rU")]
+open("copy", "w").write(open("file").read())
+print open("copy", "rb").read() == open("file", "rb").read()
+print len(open("file", encoding="latin1").read())
+print helper.words(), u"b".encode("utf-8"), b"c"
+"""
+HELPER = """import pickle
+def words():
+    pickle.dump({"b": 2}, open("file", "w"))
+    return pickle.load(open("file"))
+"""
+
+
+@pytest.mark.parametrize("words", [["program.py"], ["-m", "program"]], ids=len)
+def test_files_of_a_program_in_python_2(tmp_path, words):
+    """They take and give bytes and text, as in Python 2."""
+    (tmp_path / "helper.py").write_text(HELPER)
+    out, _ = run(tmp_path, "-m", "dynetjax", "--py2", *words, program=FILES)
+    expected = """first
+first
+{'a': [1]} {'a': [1]}
+{'a': [1]} {'a': [1]}
+1 2
+[3]
+[4]
+5
+{'a': 1}
+True w
+[3, 2] [2, 2]
+True
+4
+{'b': 2} b c
+"""
+    assert out == expected
+
+
+# pickle.dumps([s.encode("utf-8") for s in ("é", "ab")] + [numpy.array([1.5, -2])]) of
+# Python 2: its text is bytes; those of an array are no UTF-8.
+WORDS = b"(lp0\nS'\\xc3\\xa9'\np1\naS'ab'\np2\na."
+ARRAY = (
+    b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+    b"(I1\n(I2\ntcnumpy\ndtype\n(S'f8'\nI0\nI1\ntR(I3\nS'<'\nNNNI-1\nI-1\nI0\n"
+    b"tbI00\nS'\\x00\\x00\\x00\\x00\\x00\\x00\\xf8\\x3f"
+    b"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\xc0'\ntb."
+)
+
+
+def test_pickles_of_python_2(tmp_path):
+    (tmp_path / "words").write_bytes(WORDS)
+    (tmp_path / "array").write_bytes(ARRAY)
+    program = """
+import pickle, warnings
+import dynet as dy
+warnings.simplefilter("ignore")
+words = pickle.load(open("words"))
+print [len(w) for w in words], words[1], words[0] == u"\\xe9"
+print pickle.load(open("array", "rb")).tolist()
+print pickle.loads(open("words").read())[1]
+"""
+    out, _ = run(tmp_path, "-m", "dynetjax", "--py2", "program.py", program=program)
+    assert out.splitlines() == ["[1, 2] ab True", "[1.5, -2.0]", "ab"]
+
+
 def test_what_is_no_python(tmp_path):
     words = "-m", "dynetjax", "--py2", "program.py"
     _, err = run(tmp_path, *words, program="print (((", check=False)

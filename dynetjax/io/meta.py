@@ -1,17 +1,26 @@
-"""Pickles of plain data and of the names of classes, written and read safely.
+"""Pickles of plain data, names of classes and objects, written and read safely.
 
 Plain data is None, bool, int, float, str, bytes, and tuples, lists, dicts and sets of
-it. What is written any unpickler reads. What is read is not given to one: opcodes that
-make plain data are carried out here, and all others refused, so that a file runs no
-code and names no class but those that its reader knows.
+it. Any unpickler reads what is written here. No unpickler reads a file here: opcodes
+that make plain data are carried out, and all others refused, so that a file names no
+class but those that its reader knows.
+
+A reader may allow objects of some classes. Such an object is made by the ``__new__`` of
+the container that it is, or of `object`, and its attributes are set. Of the methods of
+its class, only ``__setstate__`` is called, and what Python calls for keys.
 """
 
+import copyreg
+import inspect
 import io
 import pickle
 import pickletools
 import reprlib
 import struct
-from collections.abc import Callable
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable
+from types import MemberDescriptorType, NoneType, UnionType
 from typing import Any
 
 import numpy as np
@@ -20,48 +29,100 @@ from dynetjax.errors import explain
 
 FindClass = Callable[[str, str], type]
 NameOf = Callable[[type], tuple[str, str]]
+MayMake = Callable[[type], bool]
 
 _DEEPEST = 100  # tuples in tuples: their hash recurses in C
+_PROTOCOL = 4
 
 
 def dumps(value: Any, name_of: NameOf) -> bytes:
     """A pickle of protocol 4.
 
     Args:
-        value: plain data, in which classes and NumPy scalars may stand; these become
-            Python's numbers.
+        value: plain data, in which classes, objects and NumPy scalars may stand; the
+            scalars become Python's numbers.
         name_of: module and qualified name that a class goes by.
     Raises:
         pickle.PicklingError: there is something else in it.
     """
-    return b"\x80\x04" + _encode(value, name_of, 0) + b"."
+    return b"\x80\x04" + _Writer(name_of).encode(value, 0) + b"."
 
 
-def _encode(value: Any, name_of: NameOf, depth: int) -> bytes:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None:
-        return b"N"
-    kind = type(value)
-    if kind in _SIMPLE:
-        return _SIMPLE[kind](value)
-    if isinstance(value, type):
-        module, name = name_of(value)
-        return _text(module) + _text(name) + b"\x93"
-    if kind not in _CONTAINERS or depth == _DEEPEST:
-        raise pickle.PicklingError(
-            explain(
-                "save: spec is not plain data",
-                got=f"{reprlib.repr(value)} ({kind.__name__}), {depth} levels deep",
-                expected="None, bool, int, float, str, bytes; tuples, lists, dicts and"
-                f" sets of them, at most {_DEEPEST} deep; classes",
-                fix="put what describes it into spec, and make it in from_spec",
-            )
+class _Writer:
+    """Encodes one pickle."""
+
+    def __init__(self, name_of: NameOf):
+        self._name_of = name_of
+        # By id; the values are kept, for else another one could get their id.
+        self._memo: dict[int, tuple[int, Any]] = {}
+
+    def encode(self, value: Any, depth: int) -> bytes:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None:
+            return b"N"
+        kind = type(value)
+        if kind in _SIMPLE:
+            return _SIMPLE[kind](value)
+        if isinstance(value, type):
+            module, name = self._name_of(value)
+            return _text(module) + _text(name) + b"\x93"
+        if id(value) in self._memo:
+            return b"j" + struct.pack("<I", self._memo[id(value)][0])
+        if depth == _DEEPEST:
+            raise _not_plain(value, depth)
+        if kind is tuple:
+            return b"(" + self._encode_all(value, depth) + b"t"
+        if kind in _CONTAINERS:
+            empty, last = _CONTAINERS[kind]
+            items = _flat(value.items()) if kind is dict else value
+            start = empty + self._memoize(value)
+            return start + b"(" + self._encode_all(items, depth) + last
+        return self._encode_object(value, depth)
+
+    def _encode_object(self, value: Any, depth: int) -> bytes:
+        try:
+            make, args, *rest = value.__reduce_ex__(_PROTOCOL)
+        except (TypeError, ValueError) as error:  # a lock, say; a str
+            raise _not_plain(value, depth) from error
+        call = b"R"
+        if make is copyreg.__newobj__:  # type: ignore[attr-defined]
+            (make, *args), call = args, b"\x81"
+        if make is not type(value) or make.__module__ == "builtins" or len(rest) > 3:
+            raise _not_plain(value, depth)
+        state, items, pairs = (*rest, None, None, None)[:3]
+        parts = [self.encode(make, depth), self.encode(tuple(args), depth + 1), call]
+        parts.append(self._memoize(value))
+        if items is not None:
+            parts += [b"(", self._encode_all(items, depth), b"e"]
+        if pairs is not None:
+            parts += [b"(", self._encode_all(_flat(pairs), depth), b"u"]
+        if state is not None:
+            parts += [self.encode(state, depth + 1), b"b"]
+        return b"".join(parts)
+
+    def _encode_all(self, values: Iterable[Any], depth: int) -> bytes:
+        return b"".join([self.encode(value, depth + 1) for value in values])
+
+    def _memoize(self, value: Any) -> bytes:
+        self._memo[id(value)] = len(self._memo), value
+        return b"\x94"
+
+
+def _flat(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    return [x for pair in pairs for x in pair]
+
+
+def _not_plain(value: Any, depth: int) -> pickle.PicklingError:
+    return pickle.PicklingError(
+        explain(
+            "save: spec is not plain data",
+            got=f"{reprlib.repr(value)} ({type(value).__name__}), {depth} levels deep",
+            expected="None, bool, int, float, str, bytes; tuples, lists, dicts and"
+            f" sets of them, at most {_DEEPEST} deep; classes, objects of classes",
+            fix="put what describes it into spec, and make it in from_spec",
         )
-    first, last = _CONTAINERS[kind]
-    items = [x for pair in value.items() for x in pair] if kind is dict else value
-    parts = [_encode(item, name_of, depth + 1) for item in items]
-    return b"".join([first, *parts, last])
+    )
 
 
 def _number(value: int) -> bytes:
@@ -84,37 +145,50 @@ _SIMPLE: dict[type, Callable[[Any], bytes]] = {
     bytes: lambda value: b"B" + struct.pack("<I", len(value)) + value,
 }
 _CONTAINERS: dict[type, tuple[bytes, bytes]] = {
-    tuple: (b"(", b"t"),
-    list: (b"](", b"e"),
-    dict: (b"}(", b"u"),
-    set: (b"\x8f(", b"\x90"),
+    list: (b"]", b"e"),
+    dict: (b"}", b"u"),
+    set: (b"\x8f", b"\x90"),
 }
 
 
-def loads_all(data: bytes, find_class: FindClass) -> list[Any]:
+def _no_objects(kind: type) -> bool:
+    return False
+
+
+def loads_all(
+    data: bytes, find_class: FindClass, may_make: MayMake = _no_objects
+) -> list[Any]:
     """The values of pickles that stand one after the other.
 
     Args:
         data: all of them.
-        find_class: the class of a module and a qualified name, or an error; nothing
-            else is ever called.
+        find_class: the class of a module and a qualified name, or an error.
+        may_make: whether objects of a class may be made; its ``__setstate__`` is
+            called, if it has one.
     Raises:
-        pickle.UnpicklingError: they are damaged, or have more than plain data.
+        pickle.UnpicklingError: they are damaged, or have more than plain data and such
+            objects.
     """
     stream, values = io.BytesIO(data), []
     while stream.tell() < len(data):
-        values.append(_load(stream, find_class))
+        values.append(_load(stream, _Machine(find_class, may_make)))
     return values
 
 
-def _load(stream: io.BytesIO, find_class: FindClass) -> Any:
-    machine = _Machine(find_class)
+def _load(stream: io.BytesIO, machine: "_Machine") -> Any:
     try:
         for opcode, argument, _ in pickletools.genops(stream):
             machine.run(opcode.name, argument)
         return machine.result()
-    except (ValueError, KeyError, IndexError, TypeError, struct.error) as error:
-        raise _refusal(f"{type(error).__name__}: {error}") from None
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        struct.error,
+    ) as error:
+        raise _refusal(f"{type(error).__name__}: {error}") from error
 
 
 def _refusal(got: str) -> pickle.UnpicklingError:
@@ -122,9 +196,9 @@ def _refusal(got: str) -> pickle.UnpicklingError:
         explain(
             "load: the pickle is damaged, or has more than classes and plain data",
             got=got,
-            expected="what save writes",
-            fix="save the model again, with plain data as spec; if it is not yours, do"
-            " not load it with other tools",
+            expected="plain data, classes, and objects of the program's own classes",
+            fix="save the model again, with plain data as spec; trusted=True, if it is"
+            " from you",
         )
     )
 
@@ -149,11 +223,58 @@ _SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 _IGNORED = frozenset(["PROTO", "FRAME", "STOP"])
 
 
+# How a container is made from the arguments that its ``__reduce__`` gives. None of them
+# calls a method of a subclass.
+_FILLS: dict[type, Callable[..., None]] = {
+    Counter: dict.__init__,
+    OrderedDict: lambda made: None,
+    defaultdict: defaultdict.__init__,
+    deque: deque.__init__,
+    set: set.__init__,
+}
+_BASES = (*_FILLS, dict, list, object)
+# What objects may be made of besides those that the reader allows, and what a
+# defaultdict may call.
+CONTAINERS: tuple[type, ...] = tuple(_FILLS)
+FACTORIES: tuple[type, ...] = (
+    *CONTAINERS,
+    *(bool, bytes, dict, float, int, list, str, tuple),
+)
+_ARGUMENTS = frozenset([NoneType, dict, int, list, tuple])
+
+
+def _is_one_of(value: object, kinds: tuple[type, ...]) -> bool:
+    """As `in`, and calls no ``__eq__``."""
+    return any(value is kind for kind in kinds)
+
+
+def _base(kind: type) -> Any:
+    """The container that objects of a class are, or `object`."""
+    return next(k for k in kind.__mro__ if _is_one_of(k, _BASES))
+
+
+def _require_no_hooks(kind: type, base: type) -> None:
+    """Refuse classes whose objects are not made of attributes and items alone."""
+    for name in ("__new__", "__del__", "__reduce__", "__reduce_ex__"):
+        if _static(kind, name) is not _static(base, name):
+            raise ValueError(f"an object of {_full_name(kind)}, which has a {name}")
+
+
+def _static(kind: type, name: str) -> Any:
+    """An attribute or None; nothing runs to find it."""
+    return inspect.getattr_static(kind, name, None)
+
+
+def _full_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 class _Machine:
     """Carries out the opcodes of one pickle."""
 
-    def __init__(self, find_class: FindClass):
+    def __init__(self, find_class: FindClass, may_make: MayMake):
         self._find_class = find_class
+        self._may_make = may_make
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
         self._depths: dict[int, int] = {}  # of tuples, by id
@@ -188,8 +309,62 @@ class _Machine:
         elif name == "STACK_GLOBAL":
             qualified, module = self._pop(str), self._pop(str)
             push(self._find_class(module, qualified))
+        elif name in ("NEWOBJ", "REDUCE"):
+            args, kind = self._pop(tuple), self._pop(type)
+            push(self._make(kind, args, is_call=name == "REDUCE"))
+        elif name == "BUILD":
+            state = self._pop()
+            self._set_state(self._top(object), state)
         elif name not in _IGNORED:
             self._collect(name)
+
+    def _make(self, kind: type, args: tuple, *, is_call: bool) -> Any:
+        """An object without attributes; a call has the arguments of a container."""
+        self._require_allowed(kind)
+        base = _base(kind)
+        _require_no_hooks(kind, base)
+        if args if not is_call else base not in _FILLS:
+            raise ValueError(f"an object of {_full_name(kind)} made from arguments")
+        for value in args:
+            if type(value) not in _ARGUMENTS and not _is_one_of(value, FACTORIES):
+                raise ValueError(f"a {_full_name(kind)} of {reprlib.repr(value)}")
+        made = base.__new__(kind)
+        if is_call:
+            _FILLS[base](made, *args)
+        return made
+
+    def _require_allowed(self, kind: type) -> None:
+        if not _is_one_of(kind, CONTAINERS):
+            self._require_own(kind)
+
+    def _require_own(self, kind: type) -> None:
+        if not self._may_make(kind):
+            raise ValueError(f"an object of {_full_name(kind)}")
+
+    def _set_state(self, thing: Any, state: Any) -> None:
+        """Set the attributes of an object, or let its class do so."""
+        kind = type(thing)
+        if isinstance(thing, type):
+            raise ValueError(f"attributes of the class {_full_name(thing)}")
+        self._require_allowed(kind)
+        owners = [k for k in kind.__mro__ if _static(k, "__setstate__") is not None]
+        if owners:
+            for owner in owners:
+                self._require_own(owner)
+            thing.__setstate__(state)
+            return
+        attributes, slots = state if type(state) is tuple else (state, None)
+        if {type(attributes), type(slots)} - {dict, NoneType}:
+            raise ValueError(f"attributes {reprlib.repr(state)}")
+        if attributes:
+            own = object.__getattribute__(thing, "__dict__")
+            own.update({sys.intern(name): x for name, x in attributes.items()})
+        for name, value in (slots or {}).items():
+            member = inspect.getattr_static(kind, name)
+            if type(member) is not MemberDescriptorType:
+                raise ValueError(f"{name}, which is no slot of {_full_name(kind)}")
+            self._require_own(member.__objclass__)
+            member.__set__(thing, value)
 
     def _collect(self, name: str) -> None:
         """The opcodes that put items into containers."""
@@ -198,34 +373,48 @@ class _Machine:
         elif name == "LIST":
             self._stack.append(self._since_mark())
         elif name == "DICT":
-            self._stack.append(_pairs(self._since_mark()))
+            items = self._since_mark()
+            self._stack.append(dict(zip(items[::2], items[1::2], strict=True)))
         elif name == "APPEND":
             item = self._pop()
-            self._top(list).append(item)
+            thing, base = self._container(list | deque)
+            base.append(thing, item)
         elif name == "APPENDS":
             items = self._since_mark()
-            self._top(list).extend(items)
+            thing, base = self._container(list | deque)
+            base.extend(thing, items)
         elif name == "SETITEM":
             item, key = self._pop(), self._pop()
-            self._top(dict)[key] = item
+            thing, base = self._container(dict)
+            base.__setitem__(thing, key, item)
         elif name == "SETITEMS":
             items = self._since_mark()
-            self._top(dict).update(_pairs(items))
+            thing, base = self._container(dict)
+            for key, item in zip(items[::2], items[1::2], strict=True):
+                base.__setitem__(thing, key, item)
         elif name == "ADDITEMS":
             items = self._since_mark()
-            self._top(set).update(items)
+            thing, base = self._container(set)
+            base.update(thing, items)
         else:
             raise ValueError(f"the opcode {name}")
+
+    def _container(self, kind: type | UnionType) -> tuple[Any, Any]:
+        """The top, and the class whose methods put items into it."""
+        thing = self._top(kind)
+        return thing, _base(type(thing))
 
     def _pop(self, kind: type = object) -> Any:
         value = self._top(kind)
         self._stack.pop()
         return value
 
-    def _top(self, kind: type) -> Any:
+    def _top(self, kind: type | UnionType) -> Any:
         value = self._stack[-1]
         if value is _MARK or not isinstance(value, kind):
-            raise ValueError(f"no {kind.__name__} where one is needed")
+            raise ValueError(
+                f"no {getattr(kind, '__name__', kind)} where one is needed"
+            )
         return value
 
     def _since_mark(self) -> list[Any]:
@@ -247,7 +436,3 @@ class _Machine:
         made = tuple(items)
         self._depths[id(made)] = depth
         self._stack.append(made)
-
-
-def _pairs(items: list[Any]) -> dict[Any, Any]:
-    return dict(zip(items[::2], items[1::2], strict=True))

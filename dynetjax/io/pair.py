@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 from dynetjax.builders.base import RNNBuilder
 from dynetjax.errors import explain
 from dynetjax.io.atomic import Draft, sync_folder
-from dynetjax.io.classes import find_class, name_of
+from dynetjax.io.classes import (
+    can_be_saved,
+    find_part,
+    is_own,
+    name_of,
+    unpickle_all,
+)
 from dynetjax.io.meta import dumps, loads_all
 from dynetjax.io.text import Header, TextFile, as_path
 from dynetjax.model.collection import (
@@ -46,13 +52,15 @@ def save(basename: str, objects: Iterable[Any]) -> None:
         basename: name of the files, without the suffix.
         objects: Parameters, LookupParameters, builders, and objects of classes that
             have what builders have for it: a method `param_collection`; an attribute
-            `spec` of plain data (None, bool, int, float, str, bytes, and tuples, lists,
-            dicts and sets of it); and a class method ``from_spec(spec, collection)``.
+            `spec`; and a class method ``from_spec(spec, collection)``. A spec is plain
+            data (None, bool, int, float, str, bytes, and tuples, lists, dicts and sets
+            of it), in which classes and objects of classes may stand, a vocabulary for
+            instance. What these hold is pickled.
     Raises:
         AttributeError: an object has not got these.
         OSError: the files cannot be written.
-        pickle.PicklingError: a `spec` is not plain data, or a class is not to be found
-            under its name.
+        pickle.PicklingError: a `spec` has what is not written (arrays, functions,
+            parameters), or a class is not to be found under its name.
         RuntimeError: an update was refused.
     Warns:
         RuntimeWarning: a value is not finite.
@@ -164,19 +172,30 @@ class _Entry(NamedTuple):
     key: str
 
 
-def load(basename: str, params: ParameterCollection) -> list[Any]:
+def load(
+    basename: str, params: ParameterCollection, *, trusted: bool = False
+) -> list[Any]:
     """The objects that `save` has written, made again in the collection `params`.
 
     Parameters keep the full names they had; what builders and users' classes make is
     named anew. A class must be imported under the name it had when it was saved.
 
+    A spec may have objects of the program's own classes: those of ``__main__`` and of
+    imported modules that lie beneath the folder of the program or the current one. They
+    are made without ``__init__``, and get the attributes that they had. If their class
+    has a ``__setstate__``, it is called. Of other classes, only what `collections` has
+    is made.
+
     Args:
         basename: name of the files, without the suffix.
         params: gets the objects.
+        trusted: read ``.meta`` as `pickle` does: what stands in the file is imported
+            and called. Only for files whose writer you know.
     Raises:
         FileNotFoundError: there is no ``.meta``.
-        pickle.UnpicklingError: it is damaged, or names what is not known; no code of a
-            file ever runs.
+        pickle.UnpicklingError: it is damaged, or names what is not known. Unless it is
+            trusted, a file makes nothing run but ``from_spec`` and ``__setstate__``,
+            and the methods by which keys of a dict are compared.
         RuntimeError: ``.data`` cannot be read, is damaged or does not fit. In all these
             cases, and if a ``from_spec`` raises, nothing stays in `params`.
         TypeError: `params` is no collection.
@@ -196,10 +215,12 @@ def load(basename: str, params: ParameterCollection) -> list[Any]:
     """
     _require_collection(params)
     with all_or_nothing(params):
-        return list(_load(basename, params))
+        return list(_load(basename, params, trusted))
 
 
-def load_generator(basename: str, params: ParameterCollection) -> Iterator[Any]:
+def load_generator(
+    basename: str, params: ParameterCollection, *, trusted: bool = False
+) -> Iterator[Any]:
     """As `load`, one object after the other, each when it is asked for.
 
     Errors come with the object they are about, those of the files with the first one.
@@ -213,13 +234,15 @@ def load_generator(basename: str, params: ParameterCollection) -> Iterator[Any]:
         /_1 (2,)
     """
     _require_collection(params)
-    yield from _load(basename, params)
+    yield from _load(basename, params, trusted)
 
 
-def _load(basename: str, params: ParameterCollection) -> Iterator[Any]:
+def _load(basename: str, params: ParameterCollection, trusted: bool) -> Iterator[Any]:
     base = as_path("load", basename)
     with open(base + ".meta", "rb") as meta:
-        entries = [_entry(value) for value in loads_all(meta.read(), find_class)]
+        data = meta.read()
+    values = unpickle_all(data) if trusted else loads_all(data, find_part, is_own)
+    entries = [_entry(value) for value in values]
     if not entries:
         return
     with TextFile(base + ".data") as file:
@@ -234,7 +257,7 @@ def _load(basename: str, params: ParameterCollection) -> Iterator[Any]:
 def _entry(value: Any) -> _Entry:
     if type(value) is tuple and len(value) in (2, 3):
         kind, key = value[0], value[-1]
-        known = kind in _KINDS.values() if len(value) == 2 else isinstance(kind, type)
+        known = kind in _KINDS.values() if len(value) == 2 else can_be_saved(kind)
         if known and isinstance(key, str):
             return _Entry(kind, value[1], key)
     raise pickle.UnpicklingError(
