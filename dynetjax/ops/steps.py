@@ -186,10 +186,10 @@ def _carefully(
     usual = usual and x.lanes == h.lanes == c.lanes  # none of them is stretched
     usual = usual and total.view is None  # it is a part of the gates
     if usual and products and all(_has_rows(node) for node in (gates, cell, output)):
-        product, (_, recurrent_is_stored) = products
+        (product, stored), (_, recurrent_is_stored) = products
         if not recurrent_is_stored:
-            rules = total.rule, gates.rule, cell.rule, output.rule
-            _known[key] = _Rules(*product, *rules, changes)
+            made = total.rule, gates.rule, cell.rule, output.rule
+            _known[key] = _Rules(product, stored, *made, changes)
     return cell, output
 
 
