@@ -14,7 +14,7 @@ import sysconfig
 import time
 from collections import Counter
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 
@@ -127,7 +127,9 @@ def main():
     trainer = dy.AdamTrainer(model)
     for epoch in range(1, 2 if args.quick else args.epochs + 1):
         total, start = 0.0, time.perf_counter()
-        for tree in tqdm(random.sample(train, len(train)), f"epoch {epoch}"):
+        for tree in tqdm(
+            random.sample(train, len(train)), f"epoch {epoch}", leave=False
+        ):
             dy.renew_cg()
             *_, seen = network.encode(tree)
             loss = dy.esum([dy.pickneglogsoftmax(scores, y) for scores, y in seen])
@@ -137,7 +139,7 @@ def main():
         speed = len(train) / (time.perf_counter() - start)
         print(f"epoch {epoch}: loss {total / len(train):.3f}, {speed:.0f} trees/s")
     right = 0
-    for tree in tqdm(dev, "dev"):
+    for tree in tqdm(dev, "dev", leave=False):
         dy.renew_cg()
         *_, seen = network.encode(tree)
         right += seen[-1][0].npvalue().argmax() == tree[0]

@@ -18,7 +18,7 @@ import sysconfig
 import time
 import tokenize
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 
@@ -125,7 +125,8 @@ def main():
     count = sum(map(len, train))
     for epoch in range(1, args.epochs + 1):
         total, start = 0.0, time.perf_counter()
-        for sentence in tqdm(random.sample(train, len(train)), f"epoch {epoch}"):
+        shuffled = random.sample(train, len(train))
+        for sentence in tqdm(shuffled, f"epoch {epoch}", leave=False):
             dy.renew_cg()
             loss = tagger.loss(sentence)
             total += loss.value()
@@ -134,7 +135,7 @@ def main():
         speed = count / (time.perf_counter() - start)
         print(f"epoch {epoch}: loss {total / count:.3f} a word, {speed:.0f} words/s")
     right = 0
-    for sentence in tqdm(dev, "dev"):
+    for sentence in tqdm(dev, "dev", leave=False):
         dy.renew_cg()
         best = [int(s.argmax()) for s in dy.npvalues(tagger.scores(sentence))]
         pairs = zip(best, sentence, strict=True)

@@ -20,7 +20,7 @@ import sysconfig
 import tempfile
 import time
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

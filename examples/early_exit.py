@@ -16,7 +16,7 @@ import random
 import re
 import sysconfig
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

@@ -16,7 +16,7 @@ import random
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import trange
+from progress import trange
 
 import dynetjax as dy
 

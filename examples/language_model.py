@@ -16,7 +16,7 @@ import pydoc_data.topics
 import random
 import re
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

@@ -15,7 +15,7 @@ import random
 import tempfile
 from typing import Any
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

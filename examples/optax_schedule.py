@@ -12,7 +12,7 @@ import pathlib
 import random
 
 import optax
-from tqdm import trange
+from progress import trange
 
 import dynetjax as dy
 

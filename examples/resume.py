@@ -17,7 +17,7 @@ import tempfile
 from typing import Any
 
 import numpy as np
-from tqdm import trange
+from progress import trange
 
 import dynetjax as dy
 

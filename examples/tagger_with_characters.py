@@ -19,7 +19,7 @@ import random
 import sysconfig
 import tokenize
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

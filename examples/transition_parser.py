@@ -18,7 +18,7 @@ import sysconfig
 import tokenize
 import warnings
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

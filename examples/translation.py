@@ -11,7 +11,7 @@ import argparse
 import datetime
 import random
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

@@ -13,7 +13,7 @@ import pathlib
 import random
 
 import numpy as np
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 
@@ -83,7 +83,7 @@ def train_epoch(network, trainer, data, title):
     """One pass over the pictures, in another order each time."""
     order = np.array(random.sample(range(data.shape[1]), data.shape[1]))
     batches = np.array_split(order, max(1, len(order) // BATCH))
-    for chosen in tqdm(batches, desc=title, unit="batch", mininterval=0.5, leave=False):
+    for chosen in tqdm(batches, desc=title, unit="batch", mininterval=0.5):
         dy.renew_cg()
         loss = -network.bound(data[:, chosen])
         loss.backward()

@@ -3,7 +3,7 @@
 import argparse
 import random
 
-from tqdm import tqdm
+from progress import tqdm
 
 import dynetjax as dy
 

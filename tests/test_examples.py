@@ -1,5 +1,6 @@
 """Every example runs from start to end in its quick form."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -7,7 +8,8 @@ import sys
 
 import pytest
 
-EXAMPLES = sorted((pathlib.Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = pathlib.Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "progress.py"})
 SHARE = r"\d+\.\d%"
 RESULTS = {  # what each of them prints
     "ast_treelstm": rf"{SHARE} \(m",
@@ -31,14 +33,20 @@ WIKINER = ["Ada|I-PER lives|O in|O Rome|I-LOC", "It|O rains|O"]
 
 
 def run(*command):
+    return run_both(*command)[0]
+
+
+def run_both(*command, **options):
+    """What a command prints to stdout and to stderr."""
     result = subprocess.run(
         [sys.executable, *map(str, command)],
         capture_output=True,
         text=True,
         check=False,
+        **options,
     )
     assert result.returncode == 0, result.stderr
-    return result.stdout
+    return result.stdout, result.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda f: f.stem)
@@ -51,7 +59,7 @@ def test_quick(example):
 @pytest.mark.parametrize("example", PLOTS)
 def test_plot(example, tmp_path):
     picture = tmp_path / "picture.png"
-    run(EXAMPLES[0].parent / f"{example}.py", "--quick", "--plot", picture)
+    run(FOLDER / f"{example}.py", "--quick", "--plot", picture)
     assert picture.stat().st_size > 1000
 
 
@@ -67,5 +75,52 @@ def test_help(example):
 def test_real_data(example, flag, lines, tmp_path):
     for name in ("train.txt", "dev.txt"):
         (tmp_path / name).write_text("\n".join(lines * 6) + "\n", encoding="utf-8")
-    file = EXAMPLES[0].parent / f"{example}.py"
+    file = FOLDER / f"{example}.py"
     assert "XLA compilations" in run(file, "--quick", flag, tmp_path)
+
+
+EPOCH = re.compile(r"epoch (\d+): .*\n")
+
+
+@pytest.mark.parametrize("example", ["translation", "bilstm_tagger"])
+def test_log(example, tmp_path):
+    """Without tqdm, and where nobody looks, a line an epoch."""
+    (tmp_path / "tqdm.py").write_text("raise ImportError")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    out, err = run_both(FOLDER / f"{example}.py", "--quick", env=env)
+    epochs = EPOCH.findall(out + err)
+    assert epochs == [str(n + 1) for n in range(len(epochs))] != []
+    assert not EPOCH.sub("", err)
+
+
+BARS = """
+import sys
+sys.path.insert(0, {folder!r})
+sys.stderr.isatty = lambda: {terminal}
+from progress import tqdm, trange
+print(tqdm.__module__.split(".")[0])
+bar = tqdm("abc", "letters", unit="letter", mininterval=0.5)
+for n, letter in enumerate(bar):
+    bar.set_postfix(loss=n, refresh=False)
+    tqdm.write(letter)
+print(list(trange(2, 4, desc="numbers", leave=False)), list(trange(2)))
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_bars(terminal):
+    """The same calls, whether there is a bar or a line."""
+    out, err = run_both("-c", BARS.format(folder=str(FOLDER), terminal=terminal))
+    module = "tqdm" if terminal else "progress"
+    assert out.split() == [module, "a", "b", "c", "[2,", "3]", "[0,", "1]"]
+    if terminal:
+        assert "letters: 100%" in err
+    else:
+        assert re.fullmatch(r"letters: 3 x letter, \d+\.\d s, loss 2\n", err)
+
+
+def test_terminal_without_tqdm(tmp_path):
+    (tmp_path / "tqdm.py").write_text("raise ImportError")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+    code += BARS.format(folder=str(FOLDER), terminal=True)
+    assert run("-c", code).startswith("progress\na\n")
