@@ -32,6 +32,10 @@ SST = ["(3 (2 It) (4 (4 works) (2 .)))", "(1 (2 dull) (0 mess))"]
 WIKINER = ["Ada|I-PER lives|O in|O Rome|I-LOC", "It|O rains|O"]
 
 
+# Or none finds progress.py.
+HERE = os.environ | {"PYTHONSAFEPATH": ""}
+
+
 def run(*command):
     return run_both(*command)[0]
 
@@ -43,7 +47,7 @@ def run_both(*command, **options):
         capture_output=True,
         text=True,
         check=False,
-        **options,
+        **{"env": HERE, **options},
     )
     assert result.returncode == 0, result.stderr
     return result.stdout, result.stderr
@@ -86,7 +90,7 @@ EPOCH = re.compile(r"epoch (\d+): .*\n")
 def test_log(example, tmp_path):
     """Without tqdm, and where nobody looks, a line an epoch."""
     (tmp_path / "tqdm.py").write_text("raise ImportError")
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    env = {**HERE, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
     out, err = run_both(FOLDER / f"{example}.py", "--quick", env=env)
     epochs = EPOCH.findall(out + err)
     assert epochs == [str(n + 1) for n in range(len(epochs))] != []

@@ -20,7 +20,9 @@ def example():
     path = ROOT / "examples" / "ast_treelstm.py"
     spec = importlib.util.spec_from_file_location("ast_treelstm", path)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(path.parent)  # as for a program that is started
+        spec.loader.exec_module(module)
     return module
 
 
