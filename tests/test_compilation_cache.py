@@ -21,6 +21,7 @@ dy.tanh(dy.inputVector([0.5, 1.5])).value()
 TRAINING = """\
 import dynetjax as dy
 
+dy.init(deterministic=True)  # else the host computes while programs are made
 dy.reset_random_seed(3)
 model = dy.ParameterCollection()
 table = model.add_lookup_parameters((20, 8))

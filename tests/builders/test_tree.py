@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.habits import NEW
 
 from .golden import COPIES
 from .trees import BINARY, CHILDREN, everything, fill_tree, nodes, numbers, outputs
@@ -293,7 +292,7 @@ def test_shapes_compile_nothing(make):
             loss.backward()
             trainer.update()
 
-    train(2 * NEW)  # and the program that plans them is made
+    train(128)
     before = dy.stats()
     train(50)
     after = dy.stats()

@@ -7,6 +7,7 @@ import dynetjax as dy
 from dynetjax.engine import backward_pass, run
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.habits import DOUBT, SURE, Habit
+from dynetjax.engine.stats import falling_back
 
 WORDS = [3, 1, 4, 1, 5]
 
@@ -164,7 +165,8 @@ def test_all_is_as_if_nothing_was_expected(program, where, monkeypatch, request)
         read = [value for _ in range(3) for value in program(net)]
         found[expecting] = [*read, *net.numbers()]
     for a, b in zip(found[True], found[False], strict=True):
-        np.testing.assert_array_equal(a, b)
+        # Sums that XLA divides among threads differ in the last bits.
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8)
 
 
 def test_it_is_sent_once(monkeypatch):
@@ -220,8 +222,10 @@ def test_what_goes_wrong_is_told_when_it_is_asked_for(monkeypatch):
             raise MemoryError
 
         patch.setattr(backward_pass, "Backward", full)
+        patch.setattr(falling_back, "raises", False)
         loss = net.loss(WORDS)
         assert loss.value() > 0
+        assert dy.stats().fallbacks["early backward"] >= 1
         with pytest.raises(MemoryError, match="memory ran out"):
             loss.backward()
     for a, b in zip(net.numbers(), before, strict=True):

@@ -76,6 +76,16 @@ def programs(trainer):
     return sum(len(update.programs) for update in updates)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def single_operations():
+    """What JAX compiles for these is there, whatever tests came before."""
+    model = Model(2)
+    trainer = next(iter(trainers()))(model.pc)
+    model.loss().backward()
+    trainer.update()
+    trainer.check()
+
+
 @pytest.mark.parametrize("kind", [*trainers()], ids=lambda kind: kind.__name__)
 def test_the_update_compiles_nothing(kind):
     model = Model()
