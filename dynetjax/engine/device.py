@@ -4,7 +4,6 @@ from functools import cache
 from typing import Any
 
 import jax
-from jax.sharding import SingleDeviceSharding
 
 
 def platform() -> str:
@@ -25,17 +24,3 @@ def copy_soon(array: Any) -> None:
     """Have an array copied to the host once it is computed, before it is asked for."""
     if not host_sees_device():
         array.copy_to_host_async()
-
-
-@cache
-def host() -> Any:
-    """The host as a device of JAX; None if JAX was told to leave it out."""
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:
-        return None
-
-
-def on_host() -> SingleDeviceSharding | None:
-    """Where programs on the host have their arrays; None if all programs run there."""
-    return None if host_sees_device() else SingleDeviceSharding(host())

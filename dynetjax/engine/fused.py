@@ -93,7 +93,6 @@ class Fusion:
         pool_bytes: of the rows of all pools.
         kept: a run was to keep what backward needs.
         turned: parameters among the uniforms that are better turned over.
-        is_given: rows of a part are given from outside.
     """
 
     parts: tuple[Part, ...]
@@ -107,10 +106,8 @@ class Fusion:
     number: int = field(init=False)
     number_forth: int = field(init=False)
     turned: tuple[int, ...] = field(init=False)
-    is_given: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.is_given = any(part.given for part in self.parts)
         self.number = _number(self.parts)
         self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
         turned = {

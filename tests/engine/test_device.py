@@ -23,14 +23,3 @@ def test_what_the_host_does_not_see_is_copied_soon(monkeypatch, sees):
     monkeypatch.setattr(device, "host_sees_device", lambda: sees)
     device.copy_soon(array)
     assert copied == ([] if sees else [True])
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_the_host_may_be_left_out(monkeypatch, there):
-    def devices(backend):
-        if not there:
-            raise RuntimeError("Unknown backend cpu")
-        return [backend]
-
-    monkeypatch.setattr(jax, "local_devices", devices)
-    assert device.host.__wrapped__() == ("cpu" if there else None)
