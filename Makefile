@@ -66,7 +66,7 @@ bench: native
 
 native: $(NATIVE)/made
 
-$(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py')
+$(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py' -o -name '*.cpp' -o -name '*.h' -o -name '*.inc')
 	rm -rf $(NATIVE) build/lib*
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(NATIVE) .
 	ls $(NATIVE)/dynetjax/graph.*.so >/dev/null 2>&1 && echo compiled >$@ || echo interpreted >$@

@@ -1,8 +1,9 @@
-"""Compiles the modules that every node passes through with mypyc, where that works.
+"""Compiles the executor in C++, and with mypyc the modules that every node passes through.
 
-Without a C compiler, they stay Python. DYNETJAX_NATIVE=0 leaves them so in any case, 1
-fails where they cannot be compiled. An editable install compiles only if it is 1, for
-what is compiled does not follow its source.
+Without a C compiler there is no executor, and these modules stay Python.
+DYNETJAX_NATIVE=0 leaves it so in any case, 1 fails where they cannot be compiled. An
+editable install compiles only if it is 1, for what is compiled does not follow its
+source.
 """
 
 import ast
@@ -13,7 +14,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 MODULES = [
@@ -27,6 +28,12 @@ MODULES = [
     "dynetjax/ops/operators.py",
     "dynetjax/engine/tiling.py",
 ]
+NATIVE = Path("dynetjax/engine/native")
+FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-fno-strict-aliasing", "-fvisibility=hidden"]
+if os.name == "nt":
+    FLAGS = ["/std:c++17", "/O2", "/EHsc"]
+FLAGS += os.environ.get("DYNETJAX_CXXFLAGS", "").split()
 BUILDS = {"bdist_wheel", "build", "build_ext", "install"}  # and not an sdist, say
 ASKED = os.environ.get("DYNETJAX_NATIVE", "")
 
@@ -47,11 +54,23 @@ def extensions():
             group_name="dynetjax.native",
         )
         document(found)
-        return found
+        return [*found, executor()]
     except (Exception, SystemExit):
         if ASKED == "1":
             raise
         return []
+
+
+def executor():
+    """The C++ that runs byte code."""
+    return Extension(
+        "dynetjax.engine.native.core",
+        sorted(map(str, NATIVE.glob("*.cpp"))),
+        depends=sorted(map(str, [*NATIVE.glob("*.h"), *NATIVE.glob("*.inc")])),
+        extra_compile_args=FLAGS,
+        extra_link_args=os.environ.get("DYNETJAX_LDFLAGS", "").split(),
+        language="c++",
+    )
 
 
 def document(found):

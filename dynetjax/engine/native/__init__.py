@@ -1,0 +1,5 @@
+"""Tier 0: fused operations as byte code, run at once by a C++ interpreter.
+
+In come fused operations (`engine.macros`) and the stored nodes of a graph; out go the
+rows of these nodes, and the gradients of what they read. Nothing is compiled.
+"""

@@ -1,0 +1,454 @@
+"""Byte code: instructions over arrays, and where in memory these are.
+
+An `Array` is a view: a buffer, an offset and how far apart its numbers are along each
+axis. So slices, transposes, reshapes and broadcasts cost nothing until an instruction
+asks for numbers side by side. `Pieces` is an array of zeros but for some blocks: a
+concatenation, or the gradient of a slice, each of whose blocks may go its own way.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeAlias, Union
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.native import core
+
+OP = core.OPCODES
+CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, FIRST = range(6)
+DYNAMIC = -1  # the stride of an operand's rows, which the run knows
+ACCUMULATE, REVERSED, INTS = 1, 2, 4
+MOST_AXES = 8
+WORDS = 26  # of an instruction
+
+ELEMENTWISE = range(OP["COPY"], OP["SELECT"] + 1)
+
+
+class NotCoveredError(Exception):
+    """There is no byte code for a primitive."""
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """Words that each lane has in a slot.
+
+    Attributes:
+        size: how many.
+        stride: from one lane to the next; `size`, 0 where all lanes have the same, or
+            `DYNAMIC`.
+        start: where it begins, if others share the slot.
+    """
+
+    slot: int
+    size: int
+    stride: int
+    start: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Array:
+    """A view of a buffer.
+
+    Attributes:
+        kind: "f", "i", "u" or "b": float, int, unsigned or bool, all of 32 bits; "k"
+            for a random key of two words, which is no axis.
+        strides: how far apart numbers are along each axis.
+    """
+
+    buffer: Buffer
+    offset: int
+    shape: Shape
+    strides: tuple[int, ...]
+    kind: str
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its numbers lie side by side, in order."""
+        apart = 1
+        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if n != 1 and stride != apart:
+                return False
+            apart *= n
+        return True
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one word stands for all."""
+        pairs = zip(self.shape, self.strides, strict=True)
+        return all(n == 1 or not stride for n, stride in pairs)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its buffer, in order."""
+        return (
+            self.offset == 0
+            and self.size == self.buffer.size
+            and (self.is_contiguous or self.size == 1)
+        )
+
+    def broadcast(self, shape: Shape, axes: Sequence[int]) -> "Array":
+        """As `shape`, whose `axes` are its own."""
+        strides = [0] * len(shape)
+        for axis, n, stride in zip(axes, self.shape, self.strides, strict=True):
+            strides[axis] = stride if n != 1 else 0
+        return replace(self, shape=tuple(shape), strides=tuple(strides))
+
+    def transposed(self, axes: Sequence[int]) -> "Array":
+        shape = tuple([self.shape[k] for k in axes])
+        return replace(self, shape=shape, strides=tuple([self.strides[k] for k in axes]))
+
+    def part(self, starts: Sequence[int], shape: Shape, steps=None) -> "Array":
+        """The block that begins at `starts`; with `steps`, some of its numbers."""
+        steps = steps or [1] * len(starts)
+        offset = self.offset
+        for start, stride in zip(starts, self.strides, strict=True):
+            offset += start * stride
+        strides = [s * by for s, by in zip(self.strides, steps, strict=True)]
+        return replace(self, offset=offset, shape=shape, strides=tuple(strides))
+
+    def reshaped(self, shape: Shape) -> "Array | None":
+        """In another shape; None if its numbers would have to move."""
+        if self.is_contiguous:
+            return replace(self, shape=shape, strides=side_by_side(shape))
+        if self.is_one:
+            return replace(self, shape=shape, strides=(0,) * len(shape))
+        pairs = zip(self.shape, self.strides, strict=True)
+        mine = [(n, s) for n, s in pairs if n != 1]
+        rest, strides = iter(mine), []
+        for n in shape:  # the same axes, with others of size 1 among them
+            if n == 1:
+                strides.append(0)
+                continue
+            size, stride = next(rest, (0, 0))
+            if size != n:
+                return None
+            strides.append(stride)
+        return replace(self, shape=shape, strides=tuple(strides))
+
+
+@dataclass(eq=False, slots=True)
+class Pieces:
+    """Zeros, but for blocks that do not overlap; each has its start."""
+
+    shape: Shape
+    kind: str
+    blocks: list[tuple[tuple[int, ...], Array]]
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+
+Value: TypeAlias = Union[Array, Pieces]  # noqa: UP007  (mypyc asks for it)
+
+
+def side_by_side(shape: Shape) -> tuple[int, ...]:
+    """How far apart numbers of a contiguous array are along each axis."""
+    strides, apart = [], 1
+    for n in reversed(shape):
+        strides.append(apart)
+        apart *= n
+    return tuple(reversed(strides))
+
+
+@dataclass(eq=False, slots=True)
+class Instruction:
+    """See `core.MEANINGS`; operands that it has not are its result."""
+
+    op: int
+    n: int
+    m: int
+    k: int
+    d: Array
+    operands: tuple[Array, ...]
+    flags: int = 0
+    extra: int = 0
+
+
+@dataclass(eq=False)
+class Pool:
+    """What the instructions of one fused operation share: numbers beside them.
+
+    Attributes:
+        asides: sizes of the outer products that are put aside.
+    """
+
+    constants: list[np.ndarray] = field(default_factory=list)
+    count: int = 0
+    extra: list[int] = field(default_factory=list)
+    asides: list[int] = field(default_factory=list)
+    _known: dict[bytes, Array] = field(default_factory=dict)
+
+    def constant(self, value: np.ndarray) -> Array:
+        """An array that is the same in every run."""
+        value = np.asarray(value)
+        kind = {"f": "f", "i": "i", "u": "u", "b": "b"}.get(value.dtype.kind)
+        if kind is None or value.dtype.itemsize > 4:
+            raise NotCoveredError(f"numbers of type {value.dtype}")
+        stored = value.astype({"f": "f4", "i": "i4", "u": "u4", "b": "i4"}[kind])
+        words = np.ascontiguousarray(stored).reshape(-1).view(np.int32)
+        if not len(words):
+            raise NotCoveredError("an array without numbers")
+        one = bool((words == words[0]).all())
+        words = words[:1] if one else words
+        key = words.tobytes()
+        buffer = Buffer(CONSTANT, len(words), 0)
+        at = self._known.get(key)
+        if at is None:
+            at = self._known[key] = Array(buffer, self.count, (), (), kind)
+            self.constants.append(words)
+            self.count += len(words)
+        strides = (0,) * value.ndim if one else side_by_side(value.shape)
+        return Array(buffer, at.offset, value.shape, strides, kind)
+
+    def number(self, array: Array) -> float | int | None:
+        """What a constant of one number is; None if it is no such."""
+        if array.buffer.slot != CONSTANT or not array.is_one:
+            return None
+        word = np.concatenate(self.constants)[array.offset : array.offset + 1]
+        return word.view(np.float32 if array.kind == "f" else np.int32)[0]
+
+    def value(self, array: Array) -> np.ndarray:
+        """A constant's numbers."""
+        words = np.concatenate(self.constants)
+        dtype = {"f": np.float32, "u": np.uint32}.get(array.kind, np.int32)
+        strides = [4 * s for s in array.strides]
+        found = np.lib.stride_tricks.as_strided(
+            words[array.offset :].view(dtype), array.shape, strides
+        )
+        return found.astype(bool) if array.kind == "b" else found
+
+    def note(self, *numbers: int) -> int:
+        """Put integers beside the byte code; where they are."""
+        at = len(self.extra)
+        self.extra += map(int, numbers)
+        return at
+
+
+class Code:
+    """Instructions in the making."""
+
+    def __init__(self, pool: Pool):
+        self.pool = pool
+        self.code: list[Instruction] = []
+        self.made: dict[Buffer, Instruction] = {}  # by results of one instruction
+        self.results: Counter[Buffer] = Counter()  # how often each is a result
+
+    def temporary(self, shape: Shape, kind: str) -> Array:
+        """A new array."""
+        size = prod(shape)
+        if not size:
+            raise NotCoveredError("an array without numbers")
+        buffer = Buffer(TEMPORARY, size, size)
+        return Array(buffer, 0, tuple(shape), side_by_side(shape), kind)
+
+    def emit(
+        self,
+        op: str,
+        d: Array,
+        *operands: Array,
+        n: int,
+        m: int = 0,
+        k: int = 0,
+        flags: int = 0,
+        extra: int = 0,
+    ) -> Array:
+        """One more instruction, and its result."""
+        ins = Instruction(OP[op], n, m, k, d, operands, flags, extra)
+        self.code.append(ins)
+        self.made[d.buffer] = ins
+        return d
+
+    def map(self, op: str, kind: str, shape: Shape, *operands: Array) -> Array:
+        """An operation on each number of arrays of `shape`."""
+        if all(x.is_one for x in operands) and prod(shape) > 1:
+            d = self.temporary((), kind)
+            self.emit(op, d, *operands, n=1)
+            return replace(d, shape=shape, strides=(0,) * len(shape))
+        ready = [x if x.is_one else self.contiguous(x) for x in operands]
+        return self.emit(op, self.temporary(shape, kind), *ready, n=prod(shape))
+
+    def contiguous(self, x: Value) -> Array:
+        """The same numbers side by side."""
+        if isinstance(x, Pieces):
+            return self._filled(x)
+        if x.is_contiguous:
+            return x
+        return self.copy(self.temporary(x.shape, x.kind), x)
+
+    def array(self, x: Value) -> Array:
+        """The same as one array, wherever its numbers are."""
+        return self._filled(x) if isinstance(x, Pieces) else x
+
+    def copy(self, d: Array, a: Array) -> Array:
+        """Write numbers into an array, or a block of one."""
+        if d.is_contiguous and (a.is_contiguous or a.is_one):
+            return self.emit("COPY", d, a, n=d.size)
+        axes = [x for x in zip(d.shape, d.strides, a.strides, strict=True) if x[0] > 1]
+        merged: list[tuple[int, int, int]] = []
+        for n, to, at in axes:
+            if merged and merged[-1][1:] == (to * n, at * n):
+                merged[-1] = merged[-1][0] * n, to, at
+            else:
+                merged.append((n, to, at))
+        if len(merged) > MOST_AXES:
+            raise NotCoveredError("more than eight axes")
+        extra = self.pool.note(len(merged), *[x for axis in merged for x in axis])
+        return self.emit("MOVE", d, a, n=d.size, extra=extra)
+
+    def _filled(self, x: Pieces) -> Array:
+        d = self.temporary(x.shape, x.kind)
+        if sum(block.size for _, block in x.blocks) < x.size:
+            self.copy(d, self.pool.constant(np.zeros(x.shape, np.int32)))
+        for start, block in x.blocks:
+            self.copy(d.part(start, block.shape), block)
+        self.made.pop(d.buffer, None)  # several instructions make it
+        return d
+
+    # What the results are
+
+    def put(self, x: Value, buffer: Buffer) -> None:
+        """Have a result in a buffer: it is made there if that can be."""
+        array = self.array(x)
+        made = self.made.get(array.buffer)
+        if made and array.buffer.slot == TEMPORARY and array.is_whole:
+            mine = array.buffer
+            mine.slot, mine.stride, mine.start = buffer.slot, buffer.stride, 0
+            return
+        to = Array(buffer, 0, array.shape, side_by_side(array.shape), array.kind)
+        self.copy(to, array)
+
+    def add_to_operand(self, x: Value, number: int, shape: Shape) -> None:
+        """Add to the gradient of an operand's row, block by block."""
+        blocks = x.blocks if isinstance(x, Pieces) else [((0,) * len(shape), x)]
+        strides = side_by_side(shape)
+        for start, block in blocks:
+            if self.pool.number(block) == 0:
+                continue
+            to = Array(Buffer(VALUE, 0, 0), 0, shape, strides, "f").part(start, block.shape)
+            if not to.is_contiguous:
+                whole = Pieces(shape, block.kind, [(start, block)])
+                block, to = self._filled(whole), replace(to, offset=0, shape=shape)
+            ready = block if block.is_one else self.contiguous(block)
+            self.code.append(
+                Instruction(
+                    OP["ADD_TO_OPERAND"], ready.size, number, to.offset, ready, (ready,)
+                )
+            )
+
+    def add_to_uniform(self, x: Value, gradient: Buffer, shape: Shape) -> None:
+        """Add to the gradient of a uniform; outer products are put aside."""
+        array = self.array(x)
+        if self.pool.number(array) == 0:
+            return
+        made = self.made.get(array.buffer)
+        to = Array(gradient, 0, shape, side_by_side(shape), "f")
+        if made and made.op == OP["MATMUL"] and array.buffer.slot == TEMPORARY:
+            turned = len(shape) == 2 and array.strides == (1, shape[0])
+            straight = array.is_contiguous
+            alone = array.offset == 0 and array.size == array.buffer.size
+            batch, ab, ai, ak, bb, bk, bj = self.pool.extra[made.extra : made.extra + 7]
+            single = batch == 1 and self._is_read_once(array.buffer)
+            if alone and single and (straight or turned):
+                a, b = made.operands
+                self.code.remove(made)
+                rows, count, columns = made.n, made.m, made.k
+                if turned and not straight:
+                    a, b, rows, columns = b, a, columns, rows
+                    ai, ak, bk, bj = bj, bk, ak, ai
+                if count == 1:
+                    self._put_aside(a, b, rows, columns, ai, bj, to)
+                    return
+                extra = self.pool.note(1, 0, ai, ak, 0, bk, bj)
+                about = {"n": rows, "m": count, "k": columns, "extra": extra}
+                self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **about)
+                return
+        ready = array if array.is_one else self.contiguous(array)
+        self.emit("ADD_TO_UNIFORM", to, ready, n=prod(shape))
+
+    def _put_aside(
+        self, a: Array, b: Array, rows: int, columns: int, ai: int, bj: int, to: Array
+    ) -> None:
+        def vector(x: Array, size: int, stride: int) -> Array:
+            return self.contiguous(replace(x, shape=(size,), strides=(stride,)))
+
+        number = len(self.pool.asides) // 2
+        self.pool.asides += [rows, columns]
+        a, b = vector(a, rows, ai), vector(b, columns, bj)
+        self.emit("PUT_ASIDE", to, a, b, n=rows, m=columns, extra=number)
+
+    def _is_read_once(self, buffer: Buffer) -> bool:
+        """Whether it is one result, and no instruction reads it."""
+        read = any(x.buffer is buffer for i in self.code for x in i.operands)
+        return not read and self.results[buffer] == 1
+
+    # From instructions to words
+
+    def prune(self, kept: Sequence[Buffer] = ()) -> None:
+        """Leave out what nobody reads."""
+        needed, code = set(kept), []
+        for i in reversed(self.code):
+            goes_out = i.op == OP["ADD_TO_OPERAND"] or i.d.buffer.slot != TEMPORARY
+            if goes_out or i.d.buffer in needed:
+                code.append(i)
+                needed.update(x.buffer for x in i.operands)
+        self.code = code[::-1]
+
+    def save(self, residuals: Sequence[Array], room: int) -> int:
+        """Have temporaries that backward reads where they stay; words of these."""
+        for x in residuals:
+            if x.buffer.slot == TEMPORARY:
+                x.buffer.slot, x.buffer.start = SAVED, room
+                room += x.buffer.size
+        return room
+
+    def encode(self) -> tuple[np.ndarray, int]:
+        """The words, and how many words of temporaries a lane needs.
+
+        Temporaries take the places of those that nobody reads any more; a result that
+        is made number by number that of an operand, too.
+        """
+        last: dict[Buffer, int] = {}
+        for number, i in enumerate(self.code):
+            for x in (*i.operands, i.d):
+                if x.buffer.slot == TEMPORARY:
+                    last[x.buffer] = number
+        free: dict[int, list[int]] = {}
+        given: set[Buffer] = set()
+        top, rows = 0, []
+        for number, i in enumerate(self.code):
+            dying = {x.buffer for x in i.operands if last.get(x.buffer) == number}
+            mine = i.d.buffer
+            is_new = mine.slot == TEMPORARY and mine not in given
+            if is_new:
+                given.add(mine)
+                for x in i.operands:
+                    fits = x.buffer.size == mine.size and x.is_whole and i.d.is_whole
+                    if i.op in ELEMENTWISE and x.buffer in dying and fits:
+                        mine.start = x.buffer.start
+                        dying.remove(x.buffer)
+                        break
+                else:
+                    places = free.get(mine.size)
+                    mine.start = places.pop() if places else top
+                    if mine.start == top:
+                        top += mine.size
+            if last.get(mine) == number:
+                dying.add(mine)
+            for buffer in dying:
+                free.setdefault(buffer.size, []).append(buffer.start)
+            row = [i.op, i.flags, i.n, i.m, i.k, i.extra]
+            several = (i.d, *i.operands, i.d, i.d)[:4]
+            for x in several:
+                one = int(x.is_one and x is not i.d)
+                buffer = x.buffer
+                row += [buffer.slot, buffer.start, x.offset, buffer.stride, one]
+            rows.append(row)
+        return np.array(rows, np.int32).reshape(-1, WORDS), top

@@ -1,0 +1,361 @@
+#include "graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "kernels.h"
+
+float* Arena::take(size_t words) {
+    words = (words + 15) / 16 * 16;  // lines of the cache
+    while (chunk_ < chunks_.size() && at_ + words > chunks_[chunk_].room) chunk_++, at_ = 0;
+    if (chunk_ == chunks_.size()) {
+        const size_t room = std::max(words, (size_t)1 << (chunks_.empty() ? 14 : 18));
+        float* p = (float*)std::aligned_alloc(64, room * sizeof(float));
+        if (!p) throw std::bad_alloc();
+        chunks_.push_back({std::unique_ptr<float, Free>(p), room});
+        at_ = 0;
+    }
+    float* found = chunks_[chunk_].words.get() + at_;
+    at_ += words;
+    return found;
+}
+void Arena::reset() { chunk_ = at_ = 0; }
+
+float* Graph::zeros(size_t count) {
+    if (zeros_.size() < count) {
+        // rows that were handed out are read only while one group is computed
+        zeros_.assign(count, 0.f);
+    }
+    return zeros_.data();
+}
+
+void Graph::external(int32_t number, const float* rows) {
+    Cell& c = cells[number];
+    const size_t size = (size_t)c.lanes * uses[c.use].program->size;
+    c.value = values_.take(size);
+    memcpy(c.value, rows, 4 * size);
+    c.external = true;
+}
+
+void Graph::arrange(int32_t start) {
+    const int32_t stop = (int32_t)cells.size(), count = stop - start;
+    level_.resize(stop);
+    int32_t levels = 0;
+    for (int32_t n = start; n < stop; n++) {
+        const Cell& c = cells[n];
+        int32_t at = 0;
+        for (int32_t k = 0; k < c.count; k++) {
+            const int32_t r = refs[c.reads + k];
+            if (r >= start) at = std::max(at, level_[r] + 1);
+        }
+        level_[n] = at;
+        levels = std::max(levels, at + 1);
+    }
+    // by level, and there by fused op
+    const int64_t kinds = (int64_t)uses.size();
+    const size_t first = order.size();
+    order.resize(first + count);
+    int32_t* sorted = order.data() + first;
+    auto key = [&](int32_t n) { return level_[n] * kinds + cells[n].use; };
+    if (levels * kinds <= 8 * (int64_t)count + 1024) {
+        std::vector<int32_t> starts((size_t)(levels * kinds) + 1, 0);
+        for (int32_t n = start; n < stop; n++) starts[key(n) + 1]++;
+        for (size_t k = 1; k < starts.size(); k++) starts[k] += starts[k - 1];
+        for (int32_t n = start; n < stop; n++) sorted[starts[key(n)]++] = n;
+    } else {
+        for (int32_t n = 0; n < count; n++) sorted[n] = start + n;
+        std::stable_sort(sorted, sorted + count, [&](int32_t a, int32_t b) { return key(a) < key(b); });
+    }
+    fresh_ = groups.size();
+    for (int32_t k = 0; k < count;) {
+        const int64_t here = key(sorted[k]);
+        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0};
+        for (; k < count && key(sorted[k]) == here; k++, g.count++) {
+            Cell& c = cells[sorted[k]];
+            c.group = (int32_t)groups.size(), c.lane = g.lanes;
+            g.lanes += c.lanes;
+        }
+        const Program& p = *uses[g.use].program;
+        g.value = values_.take((size_t)g.lanes * p.size);
+        for (int32_t i = 0; i < g.count; i++) {
+            Cell& c = cells[order[g.first + i]];
+            c.value = g.value + (size_t)c.lane * p.size;
+        }
+        groups.push_back(g);
+    }
+}
+
+void Graph::compute() {
+    for (size_t k = fresh_; k < groups.size(); k++) forward(groups[k]);
+}
+
+void Graph::forward(Group& g) {
+    Use& u = uses[g.use];
+    const Program& p = *u.program;
+    const size_t size = p.size;
+    switch (p.form) {
+        case Form::MAP: return map(g, u);
+        case Form::INPUT:
+        case Form::LOOKUP: return;  // their rows came with them
+        case Form::REDUCE:
+            for (int32_t i = 0; i < g.count; i++) {
+                const Cell& c = cells[order[g.first + i]];
+                for (int32_t l = 0; l < c.lanes; l++) {
+                    float* to = c.value + l * size;
+                    bool first = true;
+                    for (int32_t k = 0; k < c.count; k++) {
+                        const int32_t r = refs[c.reads + k];
+                        if (r == NOTHING) continue;
+                        const float* from = row(r, c.data >= 0 ? words[c.data + k] : l);
+                        if (first) memcpy(to, from, 4 * size);
+                        else kernels().add(to, from, (long)size);
+                        first = false;
+                    }
+                    if (first) std::fill(to, to + size, 0.f);
+                }
+            }
+            return;
+        case Form::GATHER:
+            for (int32_t i = 0; i < g.count; i++) {
+                const Cell& c = cells[order[g.first + i]];
+                float* to = c.value;
+                if (c.data >= 0) {  // chosen elements of one node
+                    for (int32_t l = 0; l < c.lanes; l++, to += size) memcpy(to, row(refs[c.reads], words[c.data + l]), 4 * size);
+                } else {  // all elements of several
+                    for (int32_t k = 0; k < c.count; k++) {
+                        const Cell& x = cells[refs[c.reads + k]];
+                        memcpy(to, x.value, 4 * size * x.lanes);
+                        to += size * x.lanes;
+                    }
+                }
+            }
+            return;
+        case Form::JOIN: {  // blocks of a row go to every `pieces`th place
+            const size_t part = size / p.pieces, block = part / p.outer;
+            for (int32_t i = 0; i < g.count; i++) {
+                const Cell& c = cells[order[g.first + i]];
+                for (int32_t l = 0; l < c.lanes; l++) {
+                    float* to = c.value + l * size;
+                    for (int32_t k = 0; k < p.pieces; k++) {
+                        const int32_t r = k < c.count ? refs[c.reads + k] : NOTHING;
+                        const float* from = r == NOTHING ? zeros(part) : row(r, l);
+                        for (int32_t o = 0; o < p.outer; o++) memcpy(to + (o * p.pieces + k) * block, from + o * block, 4 * block);
+                    }
+                }
+            }
+            return;
+        }
+    }
+}
+
+void Graph::frame(Frame& f, const Group& g, long lanes) {
+    const Use& u = uses[g.use];
+    const Program& p = *u.program;
+    const size_t need = (size_t)lanes * p.temporary + 16;
+    if (temporaries_.size() < need) temporaries_.resize(need);
+    f.base.resize(p.slots()), f.strides.resize(p.places.size());
+    f.base[CONSTANT] = const_cast<float*>(p.constants.data());
+    f.base[TEMPORARY] = temporaries_.data();
+    f.base[SAVED] = g.saved, f.base[VALUE] = g.value, f.base[COTANGENT] = g.gradient;
+    for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
+    f.lanes = lanes, f.room = g.lanes;
+}
+
+void Graph::map(Group& g, Use& u) {
+    const Program& p = *u.program;
+    g.operands = (int32_t)operands_.size(), g.data = (int32_t)data_.size();
+    for (size_t j = 0; j < p.places.size(); j++) {
+        const long size = p.sizes[j];
+        rows_.clear();
+        for (int32_t i = 0; i < g.count; i++) {
+            const Cell& c = cells[order[g.first + i]];
+            const int32_t r = refs[c.reads + j];
+            for (int32_t l = 0; l < c.lanes; l++) rows_.push_back(r == NOTHING ? nullptr : row(r, l));
+        }
+        const bool blank = std::find(rows_.begin(), rows_.end(), nullptr) != rows_.end();
+        if (blank) {
+            float* none = values_.take(size);  // backward reads it, too
+            std::fill(none, none + size, 0.f);
+            std::replace(rows_.begin(), rows_.end(), (float*)nullptr, none);
+        }
+        float* base = rows_[0];
+        long stride = rows_.size() > 1 ? rows_[1] - base : 0;
+        bool even = stride == 0 || stride >= size;
+        for (size_t l = 2; even && l < rows_.size(); l++) even = rows_[l] == base + (long)l * stride;
+        if (!even) {
+            base = values_.take(rows_.size() * size), stride = size;
+            for (size_t l = 0; l < rows_.size(); l++) memcpy(base + l * size, rows_[l], 4 * size);
+        }
+        operands_.push_back({base, stride});
+    }
+    int32_t at = 0;
+    for (const Datum& d : p.data) {
+        const int32_t width = d.type == 'k' ? 2 : 1;
+        float* to = values_.take((size_t)g.lanes * width);
+        data_.push_back(to);
+        for (int32_t i = 0; i < g.count; i++) {
+            const Cell& c = cells[order[g.first + i]];
+            memcpy(to, words.data() + c.data + (size_t)at * c.lanes, 4 * (size_t)width * c.lanes);
+            to += width * c.lanes;
+        }
+        at += width;
+    }
+    g.saved = values_.take((size_t)g.lanes * p.saved);
+    Frame f;
+    frame(f, g, g.lanes);
+    for (size_t j = 0; j < p.places.size(); j++) f.base[p.first_operand() + j] = operands_[g.operands + j].base, f.strides[j] = operands_[g.operands + j].stride;
+    for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
+    run(p.forward, p, f);
+}
+
+float* Graph::reach(int32_t number) {
+    Cell& c = cells[number];
+    if (c.external) return nullptr;
+    Group& g = groups[c.group];
+    const size_t size = uses[c.use].program->size;
+    if (!g.gradient) {
+        g.gradient = gradients_.take((size_t)g.lanes * size);
+        std::fill(g.gradient, g.gradient + g.lanes * size, 0.f);
+    }
+    c.reached = true;
+    return g.gradient + (size_t)c.lane * size;
+}
+
+float* Graph::gradient_of(int32_t number) {
+    const Cell& c = cells[number];
+    if (c.external || !c.reached) return nullptr;
+    return groups[c.group].gradient + (size_t)c.lane * uses[c.use].program->size;
+}
+
+void Graph::backward(int32_t root, bool full, const std::vector<std::vector<float*>>& gradients) {
+    gradients_.reset();
+    for (Group& g : groups) g.gradient = nullptr;
+    for (Cell& c : cells) c.reached = false;
+    for (Use& u : uses) {
+        u.asides.resize(u.program->asides.size());
+        for (Aside& a : u.asides) a.rows = 0;
+    }
+    // what a gradient is asked of: all that something learned is part of
+    for (size_t n = 0; n < cells.size(); n++) {
+        Cell& c = cells[n];
+        c.needed = full || uses[c.use].program->weighted;
+        for (int32_t k = 0; !c.needed && k < c.count; k++) {
+            const int32_t r = refs[c.reads + k];
+            c.needed = r != NOTHING && cells[r].needed;
+        }
+    }
+    *reach(root) = 1;
+    for (size_t k = (size_t)cells[root].group + 1; k--;) {
+        const Group& g = groups[k];
+        if (g.gradient) backward(g, gradients[g.use]);
+    }
+    for (size_t n = 0; n < uses.size(); n++) {
+        const Program& p = *uses[n].program;
+        for (const Instruction& q : p.backward) {
+            if (q.op != PUT_ASIDE) continue;
+            const Aside& a = uses[n].asides[q.extra];
+            float* to = gradients[n][q.d.slot - p.first_gradient()];
+            if (a.rows) kernels().product(to, q.m, a.a.data(), 1, q.n, a.b.data(), q.m, q.n, a.rows, q.m, true);
+        }
+    }
+}
+
+void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
+    const Program& p = *uses[g.use].program;
+    const size_t size = p.size;
+    if (p.form == Form::INPUT || p.form == Form::LOOKUP) return;
+    if (p.form == Form::MAP) {  // the lanes that were reached, as far as they lie side by side
+        for (int32_t i = 0; i < g.count;) {
+            const int32_t n = order[g.first + i];
+            if (n == DEAD || !cells[n].reached || !cells[n].needed) {
+                i++;
+                continue;
+            }
+            int32_t end = i;
+            long lanes = 0;
+            for (; end < g.count; end++) {
+                const int32_t m = order[g.first + end];
+                if (m == DEAD || !cells[m].reached || !cells[m].needed) break;
+                lanes += cells[m].lanes;
+            }
+            run_back(g, gradients, i, end, cells[n].lane, lanes);
+            i = end;
+        }
+        return;
+    }
+    for (int32_t i = 0; i < g.count; i++) {
+        const int32_t n = order[g.first + i];
+        if (n == DEAD || !cells[n].reached || !cells[n].needed) continue;
+        const Cell& c = cells[n];
+        const float* from = g.gradient + (size_t)c.lane * size;
+        auto to = [&](int32_t r, int32_t lane) -> float* {
+            if (r == NOTHING || !cells[r].needed) return nullptr;
+            float* found = reach(r);
+            return found ? found + (size_t)(cells[r].lanes == 1 ? 0 : lane) * uses[cells[r].use].program->size : nullptr;
+        };
+        if (p.form == Form::REDUCE) {
+            for (int32_t l = 0; l < c.lanes; l++)
+                for (int32_t k = 0; k < c.count; k++)
+                    if (float* t = to(refs[c.reads + k], c.data >= 0 ? words[c.data + k] : l)) kernels().add(t, from + l * size, (long)size);
+        } else if (p.form == Form::GATHER) {
+            if (c.data >= 0) {
+                for (int32_t l = 0; l < c.lanes; l++)
+                    if (float* t = to(refs[c.reads], words[c.data + l])) kernels().add(t, from + l * size, (long)size);
+            } else {
+                for (int32_t k = 0; k < c.count; k++) {
+                    const int32_t r = refs[c.reads + k], lanes = cells[r].lanes;
+                    if (float* t = to(r, 0)) kernels().add(t, from, (long)size * lanes);
+                    from += size * lanes;
+                }
+            }
+        } else {  // JOIN
+            const size_t part = size / p.pieces, block = part / p.outer;
+            for (int32_t l = 0; l < c.lanes; l++)
+                for (int32_t k = 0; k < c.count; k++)
+                    if (float* t = to(refs[c.reads + k], l))
+                        for (int32_t o = 0; o < p.outer; o++) kernels().add(t + o * block, from + l * size + (o * p.pieces + k) * block, (long)block);
+        }
+    }
+}
+
+void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes) {
+    Use& u = uses[g.use];
+    const Program& p = *u.program;
+    Frame f;
+    frame(f, g, lanes);
+    f.first = first;
+    const size_t count = p.places.size();
+    if (targets_.size() < count) targets_.resize(count);
+    f.targets.assign(count, nullptr);
+    for (size_t j = 0; j < count; j++) {
+        auto& several = targets_[j];
+        several.clear();
+        bool any = false;
+        for (int32_t i = from; i < to; i++) {
+            const Cell& c = cells[order[g.first + i]];
+            const int32_t r = refs[c.reads + j];
+            float* found = r == NOTHING || !cells[r].needed ? nullptr : reach(r);
+            const size_t step = r == NOTHING || cells[r].lanes == 1 ? 0 : p.sizes[j];
+            for (int32_t l = 0; l < c.lanes; l++) several.push_back(found ? found + l * step : nullptr);
+            any = any || found;
+        }
+        if (any) f.targets[j] = several.data();
+        const Operands& x = operands_[g.operands + j];
+        f.base[p.first_operand() + j] = x.base + first * x.stride, f.strides[j] = x.stride;
+    }
+    for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j].type == 'k' ? 2 : 1);
+    for (size_t j = 0; j < gradients.size(); j++) f.base[p.first_gradient() + j] = gradients[j];
+    f.asides = u.asides.data();
+    run(p.backward, p, f);
+}
+
+void Graph::cut(int32_t count) {
+    for (int32_t n = count; n < (int32_t)cells.size(); n++)
+        if (!cells[n].external) {
+            const Group& g = groups[cells[n].group];
+            for (int32_t i = 0; i < g.count; i++)
+                if (order[g.first + i] == n) order[g.first + i] = DEAD;
+        }
+    if ((int32_t)cells.size() > count) cells.resize(count);
+}

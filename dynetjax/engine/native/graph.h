@@ -1,0 +1,108 @@
+// What one computation graph has computed: rows of its nodes, and their gradients.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "program.h"
+
+// Memory that is handed out piece by piece, and taken back as a whole.
+class Arena {
+public:
+    float* take(size_t words);
+    void reset();
+
+private:
+    struct Free {
+        void operator()(float* p) const { std::free(p); }
+    };
+    struct Chunk {
+        std::unique_ptr<float, Free> words;
+        size_t room;
+    };
+    std::vector<Chunk> chunks_;
+    size_t chunk_ = 0, at_ = 0;
+};
+
+constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
+constexpr int32_t DEAD = -1;     // a node that was cut
+
+// A fused op as this graph meets it.
+struct Use {
+    std::shared_ptr<const Program> program;
+    int32_t number;                        // of the fused op
+    std::vector<const float*> uniforms;    // as they were when first read
+    std::vector<Aside> asides;
+    long first_index = -1;                 // of the first of its nodes, among the user's
+};
+
+struct Cell {
+    int32_t use, lanes;
+    int32_t reads, count;    // where `refs` has what it reads, and how many
+    int32_t data;            // where `words` has its runtime data
+    int32_t group, lane;     // where its rows are
+    int32_t index;           // among the user's nodes; 0 where that does not matter
+    float* value;
+    float* gradient;
+    bool needed, reached, external;
+};
+
+// Nodes of one fused op that are computed together, side by side.
+struct Group {
+    int32_t use, first, count, lanes;  // its nodes are order[first : first + count]
+    float *value, *saved, *gradient;
+    int32_t operands;                  // where `operands` has where these begin
+    int32_t data;                      // where `data` has where runtime data begins
+};
+
+class Graph {
+public:
+    std::vector<Use> uses;
+    std::vector<Cell> cells;
+    std::vector<int32_t> refs, words;
+
+    // Have a place for the rows of a node that something else has computed.
+    void external(int32_t number, const float* rows);
+    // Arrange the nodes from `start` on in groups, with memory for their rows.
+    void arrange(int32_t start);
+    // Compute the groups that were arranged last.
+    void compute();
+    // The last groups, those that get their rows from outside first.
+    size_t fresh() const { return fresh_; }
+    std::vector<Group> groups;
+    std::vector<int32_t> order;
+
+    void cut(int32_t count);
+    // Go back from a node of one number. `gradients` are those of uniforms, by use and by
+    // number there; null where there is none.
+    void backward(int32_t root, bool full, const std::vector<std::vector<float*>>& gradients);
+    float* gradient_of(int32_t number);
+
+private:
+    struct Operands {
+        float* base;
+        long stride;
+    };
+    std::vector<Operands> operands_;
+    std::vector<float*> data_;
+    Arena values_, gradients_;
+    std::vector<float> temporaries_, zeros_;
+    size_t fresh_ = 0;
+    std::vector<int32_t> level_;
+    std::vector<float*> rows_;
+    std::vector<std::vector<float*>> targets_;
+
+    float* zeros(size_t count);
+    void forward(Group& g);
+    void map(Group& g, Use& u);
+    void backward(const Group& g, const std::vector<float*>& gradients);
+    void run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes);
+    void frame(Frame& f, const Group& g, long lanes);
+    float* reach(int32_t number);
+    float* row(int32_t number, int32_t lane) const {
+        const Cell& c = cells[number];
+        return c.value + (size_t)(c.lanes == 1 ? 0 : lane) * uses[c.use].program->size;
+    }
+};

@@ -1,0 +1,82 @@
+// The kernels for each level of processors, and which level this one has.
+#include "kernels.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+double log_gamma_of_positive(double x) {
+    // Lanczos' approximation, g = 7, n = 9: 1e-15 relative.
+    static const double terms[] = {0.99999999999980993, 676.5203681218851, -1259.1392167224028,
+                                   771.32342877765313, -176.61502916214059, 12.507343278686905,
+                                   -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
+    x -= 1;
+    double sum = terms[0];
+    for (int i = 1; i < 9; i++) sum += terms[i] / (x + i);
+    const double t = x + 7.5;
+    return 0.91893853320467274178 + (x + 0.5) * std::log(t) - t + std::log(sum);
+}
+// lgamma of the C library writes a global sign, so it is not for several threads.
+float log_gamma(float a) {
+    if (std::isnan(a)) return a;
+    if (std::isinf(a)) return INFINITY;
+    if (a == 1 || a == 2) return 0;
+    if (a >= 0.5f) return (float)log_gamma_of_positive(a);
+    if (a == std::floor(a)) return INFINITY;
+    const double pi = 3.14159265358979323846, x = a;
+    return (float)(std::log(pi / std::fabs(std::sin(pi * x))) - log_gamma_of_positive(1 - x));
+}
+float digamma(float a) {
+    if (std::isnan(a) || a == -INFINITY) return NAN;
+    if (a == INFINITY) return a;
+    if (a <= 0 && a == std::floor(a)) return NAN;
+    const double pi = 3.14159265358979323846;
+    double x = a, found = 0;
+    if (x < 0.5) {
+        found = -pi / std::tan(pi * x);
+        x = 1 - x;
+    }
+    for (; x < 8; x += 1) found -= 1 / x;
+    const double y = 1 / (x * x);
+    return (float)(found + std::log(x) - 0.5 / x -
+                   y * (1. / 12 - y * (1. / 120 - y * (1. / 252 - y * (1. / 240 - y * (1. / 132))))));
+}
+
+namespace plain {
+#define WIDTH 4
+#define LEVEL "plain"
+#include "kernels.inc"
+#undef WIDTH
+#undef LEVEL
+}  // namespace plain
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DYNETJAX_LEVELS
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi,bmi2,lzcnt,popcnt")
+namespace v3 {
+#define WIDTH 8
+#define LEVEL "x86-64-v3"
+#include "kernels.inc"
+#undef WIDTH
+#undef LEVEL
+}  // namespace v3
+#pragma GCC pop_options
+#endif
+
+const Kernels& chosen() {
+#ifdef DYNETJAX_LEVELS
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return v3::table;
+#endif
+    return plain::table;
+}
+
+}  // namespace
+
+const Kernels& kernels() {
+    static const Kernels& found = chosen();
+    return found;
+}

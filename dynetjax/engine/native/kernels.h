@@ -1,0 +1,29 @@
+// What the interpreter spends its time in, compiled for several levels of processors.
+#pragma once
+
+#include "opcodes.h"
+
+// Word by word: d[i] = f(a[i], b[i], c[i]); bit 0, 1, 2 of `scalars` is set where a, b, c
+// is one word for all. d may be where an operand is.
+using Elementwise = void (*)(float* d, const float* a, const float* b, const float* c, long n, int scalars);
+
+// C[i, j] = or += sum over k of A(i, k) B(k, j), where rows of C are `ldc` apart and their
+// numbers side by side.
+struct Kernels {
+    const char* level;
+    Elementwise elementwise[SELECT + 1];
+    // d[i] += a[i]
+    void (*add)(float* d, const float* a, long n);
+    // A(i, k) is A[i * ai + k * ak], B(k, j) is B[k * ldb + j].
+    void (*product)(float* C, long ldc, const float* A, long ai, long ak, const float* B, long ldb,
+                    long rows, long count, long columns, bool add);
+    // A(i, k) is A[i * lda + k], B(k, j) is B[j * ldb + k]: products of rows with rows.
+    void (*dots)(float* C, long ldc, const float* A, long lda, const float* B, long ldb,
+                 long rows, long count, long columns, bool add);
+    // The sum of n numbers, and of their squares.
+    float (*sum)(const float* a, long n);
+    double (*squares)(const float* a, long n);
+};
+
+// The best for this processor.
+const Kernels& kernels();

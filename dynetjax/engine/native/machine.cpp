@@ -1,0 +1,491 @@
+// The interpreter: runs byte code on lanes.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "kernels.h"
+#include "program.h"
+
+namespace {
+
+using Index = const int32_t*;
+
+struct Words {  // an operand, found: of lane l from at + l * stride on
+    float* at;
+    long stride;
+    float* of(long lane) const { return at + lane * stride; }
+};
+
+Words find(const Operand& x, const Frame& f, const Program& p) {
+    float* base = f.base[x.slot];
+    if (x.slot == TEMPORARY) return {base + f.lanes * x.start + x.inner, x.stride};
+    if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT)
+        return {base + f.room * x.start + f.first * x.stride + x.inner, x.stride};
+    if (x.slot >= p.first_operand() && x.slot < p.first_datum())
+        return {base + x.inner, f.strides[x.slot - p.first_operand()]};
+    return {base + x.inner, x.stride};
+}
+
+// Whether the words of all lanes are side by side: `one` for all, or n of each.
+bool is_flat(const Operand& x, const Words& w, long n, bool& scalar) {
+    if (n == 1) {
+        scalar = w.stride == 0;
+        return w.stride == 0 || w.stride == 1;
+    }
+    scalar = x.one;
+    return x.one ? w.stride == 0 : w.stride == n;
+}
+
+void elementwise(const Instruction& q, const Frame& f, const Program& p) {
+    const auto kernel = kernels().elementwise[q.op];
+    const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p), c = find(q.c, f, p);
+    const int count = is_unary(q.op) ? 1 : is_binary(q.op) ? 2 : 3;
+    bool one[3] = {};
+    bool flat = f.lanes == 1 || d.stride == q.n;
+    if (f.lanes == 1) {
+        one[0] = q.a.one, one[1] = q.b.one, one[2] = q.c.one;
+    } else {
+        flat = flat && is_flat(q.a, a, q.n, one[0]);
+        if (count > 1) flat = flat && is_flat(q.b, b, q.n, one[1]);
+        if (count > 2) flat = flat && is_flat(q.c, c, q.n, one[2]);
+    }
+    if (flat) return kernel(d.at, a.at, b.at, c.at, q.n * f.lanes, one[0] | one[1] << 1 | one[2] << 2);
+    const int scalars = q.a.one | q.b.one << 1 | q.c.one << 2;
+    for (long l = 0; l < f.lanes; l++) kernel(d.of(l), a.of(l), b.of(l), c.of(l), q.n, scalars);
+}
+
+// A block of up to 8 axes; `at` has of each its size, and how far apart its numbers are.
+void move(float* d, const float* a, Index at, int axes) {
+    if (axes == 0) {
+        *d = *a;
+        return;
+    }
+    const long n = at[0], sd = at[1], sa = at[2];
+    if (axes == 1) {
+        if (sd == 1 && sa == 1) memmove(d, a, 4 * n);
+        else for (long i = 0; i < n; i++) d[i * sd] = a[i * sa];
+        return;
+    }
+    for (long i = 0; i < n; i++) move(d + i * sd, a + i * sa, at + 3, axes - 1);
+}
+
+// d[rows, columns] (+)= a[rows, count] b[count, columns], numbers any distance apart.
+void product(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
+             long rows, long count, long columns, bool more) {
+    const Kernels& k = kernels();
+    if (columns == 1) bj = 1;
+    if (rows == 1) ai = 1;
+    if (count == 1) ak = bk = 1;
+    if (columns == 1 && rows > 1 && ldd == 1) {  // a matrix and a vector: as a vector and a matrix
+        if (ak == 1 && bk == 1) return k.dots(d, rows, b, count, a, ai, 1, count, rows, more);
+        if (ai == 1) return k.product(d, rows, b, 1, bk, a, ak, 1, count, rows, more);
+    }
+    if (ak == 1 && bk == 1 && (bj != 1 || columns == 1)) return k.dots(d, ldd, a, ai, b, bj, rows, count, columns, more);
+    if (bj == 1) return k.product(d, ldd, a, ai, ak, b, bk, rows, count, columns, more);
+    std::vector<float> copy(count * columns);
+    for (long i = 0; i < count; i++)
+        for (long j = 0; j < columns; j++) copy[i * columns + j] = b[i * bk + j * bj];
+    k.product(d, ldd, a, ai, ak, copy.data(), columns, rows, count, columns, more);
+}
+
+void matmul(const Instruction& q, const Frame& f, const Program& p) {
+    const long rows = q.n, count = q.m, columns = q.k;
+    Index e = p.extra.data() + q.extra;
+    const long batch = e[0], ab = e[1], ai = e[2], ak = e[3], bb = e[4], bk = e[5], bj = e[6];
+    const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p);
+    const bool more = q.flags & ACCUMULATE;
+    if (batch == 1) {
+        if (columns == 1 && a.stride == 0 && (bk == 1 || count == 1))  // one matrix for the vectors of all lanes
+            return product(d.at, d.stride, b.at, b.stride, 1, a.at, ak, ai, f.lanes, count, rows, more);
+        if (rows == 1 && b.stride == 0 && (ak == 1 || count == 1))
+            return product(d.at, d.stride, a.at, a.stride, 1, b.at, bk, bj, f.lanes, count, columns, more);
+        if (b.stride == 0 && d.stride == rows * columns && a.stride == rows * ai)  // one matrix for matrices
+            return product(d.at, columns, a.at, ai, ak, b.at, bk, bj, f.lanes * rows, count, columns, more);
+        if (d.stride == 0 && count == 1 && more)  // a sum of outer products
+            return product(d.at, columns, a.at, ai, a.stride, b.at, b.stride, bj, rows, f.lanes, columns, true);
+    }
+    for (long l = 0; l < f.lanes; l++)
+        for (long i = 0; i < batch; i++)
+            product(d.of(l) + i * rows * columns, columns, a.of(l) + i * ab, ai, ak, b.of(l) + i * bb, bk, bj, rows, count, columns, more);
+}
+
+template <class T, class F>
+void reduce_by(float* d_, const float* a_, long outer, long count, long inner, T start, F f) {
+    T* d = (T*)d_;
+    const T* a = (const T*)a_;
+    for (long o = 0; o < outer; o++, d += inner, a += count * inner)
+        for (long i = 0; i < inner; i++) {
+            T found = start;
+            for (long c = 0; c < count; c++) found = f(found, a[c * inner + i]);
+            d[i] = found;
+        }
+}
+float larger(float a, float b) { return (a > b || a != a) ? a : b; }
+float lesser(float a, float b) { return (a < b || a != a) ? a : b; }
+
+// Where the first of the largest is, or of the least; NaN comes before all.
+void place_of_most(float* d, const float* a, long outer, long count, long inner, float sign) {
+    int32_t* to = (int32_t*)d;
+    for (long o = 0; o < outer; o++, to += inner, a += count * inner)
+        for (long i = 0; i < inner; i++) {
+            long best = 0;
+            for (long c = 1; c < count; c++) {
+                const float x = sign * a[c * inner + i], y = sign * a[best * inner + i];
+                if (x > y || (x != x && y == y)) best = c;
+            }
+            to[i] = (int32_t)best;
+        }
+}
+
+void reduce(int op, float* d, const float* a, long outer, long count, long inner) {
+    const float infinity = std::numeric_limits<float>::infinity();
+    switch (op) {
+        case SUM:
+            if (inner == 1) {
+                for (long o = 0; o < outer; o++) d[o] = kernels().sum(a + o * count, count);
+                return;
+            }
+            for (long o = 0; o < outer; o++, d += inner, a += count * inner) {
+                std::fill(d, d + inner, 0.f);
+                for (long c = 0; c < count; c++) kernels().add(d, a + c * inner, inner);
+            }
+            return;
+        case PRODUCT: return reduce_by<float>(d, a, outer, count, inner, 1.f, [](float x, float y) { return x * y; });
+        case LARGEST: return reduce_by<float>(d, a, outer, count, inner, -infinity, larger);
+        case LEAST: return reduce_by<float>(d, a, outer, count, inner, infinity, lesser);
+        case SUM_I: return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); });
+        case LARGEST_I: return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MIN, [](int32_t x, int32_t y) { return std::max(x, y); });
+        case LEAST_I: return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MAX, [](int32_t x, int32_t y) { return std::min(x, y); });
+        case ALL: return reduce_by<int32_t>(d, a, outer, count, inner, 1, [](int32_t x, int32_t y) { return x & y; });
+        case ANY: return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) { return x | y; });
+        case ARGMAX: return place_of_most(d, a, outer, count, inner, 1);
+        case ARGMIN: return place_of_most(d, a, outer, count, inner, -1);
+    }
+}
+
+template <class T, class F>
+void scan_by(float* d_, const float* a_, long outer, long count, long inner, bool reversed, F f) {
+    T* d = (T*)d_;
+    const T* a = (const T*)a_;
+    for (long o = 0; o < outer; o++, d += count * inner, a += count * inner)
+        for (long i = 0; i < inner; i++) {
+            T found{};
+            for (long c = 0; c < count; c++) {
+                const long at = (reversed ? count - 1 - c : c) * inner + i;
+                d[at] = found = c ? f(found, a[at]) : a[at];
+            }
+        }
+}
+float log_add(float a, float b) {
+    const float most = larger(a, b), least = a < b ? a : b;
+    if (std::isinf(most) || most != most) return most;
+    return most + std::log1p(std::exp(least - most));
+}
+void scan(int op, float* d, const float* a, long outer, long count, long inner, bool reversed) {
+    switch (op) {
+        case CUMSUM: return scan_by<float>(d, a, outer, count, inner, reversed, [](float x, float y) { return x + y; });
+        case CUMPROD: return scan_by<float>(d, a, outer, count, inner, reversed, [](float x, float y) { return x * y; });
+        case CUMMAX: return scan_by<float>(d, a, outer, count, inner, reversed, larger);
+        case CUMMIN: return scan_by<float>(d, a, outer, count, inner, reversed, lesser);
+        case CUMLOGSUMEXP: return scan_by<float>(d, a, outer, count, inner, reversed, log_add);
+        case CUMSUM_I: return scan_by<int32_t>(d, a, outer, count, inner, reversed, [](int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); });
+    }
+}
+
+// The order of JAX: -NaN and -inf first, -0 and 0 alike, NaN last.
+void sort_order(float* d, const float* a, long outer, long count, bool ints) {
+    for (long o = 0; o < outer; o++, d += count, a += count) {
+        int32_t* order = (int32_t*)d;
+        std::iota(order, order + count, 0);
+        if (ints) {
+            const int32_t* x = (const int32_t*)a;
+            std::stable_sort(order, order + count, [x](int32_t i, int32_t j) { return x[i] < x[j]; });
+        } else {
+            std::stable_sort(order, order + count, [a](int32_t i, int32_t j) { return a[i] == a[i] && (a[j] != a[j] || a[i] < a[j]); });
+        }
+    }
+}
+
+void take(float* d, const float* a, const float* b, long outer, long count, long room) {
+    for (long o = 0; o < outer; o++, d += count, a += room, b += count)
+        for (long c = 0; c < count; c++) {
+            const long at = ((const int32_t*)b)[c];
+            d[c] = at >= 0 && at < room ? a[at] : std::numeric_limits<float>::quiet_NaN();
+        }
+}
+void add_at(float* d, const float* a, const float* b, long outer, long count, long room) {
+    for (long o = 0; o < outer; o++, d += room, a += count, b += count)
+        for (long c = 0; c < count; c++) {
+            const long at = ((const int32_t*)a)[c];
+            if (at >= 0 && at < room) d[at] += b[c];
+        }
+}
+
+// A block of `a` that begins at the places `starts`, or as near as it can.
+const float* block_of(const float* a, const float* starts, Index at, int axes, int32_t* sizes) {
+    for (int k = 0; k < axes; k++, at += 3) {
+        const int32_t start = ((const int32_t*)starts)[k];
+        a += (long)std::min(std::max(start, 0), at[1] - at[0]) * at[2];
+        sizes[k] = at[0];
+    }
+    return a;
+}
+void slice_at(float* d, float* a, const float* starts, Index extra, bool put) {
+    const int axes = extra[0];
+    Index at = extra + 1;
+    int32_t sizes[8], block[24];
+    float* from = const_cast<float*>(block_of(a, starts, at, axes, sizes));
+    long apart = 1;
+    for (int k = axes; k--;) {
+        block[3 * k] = sizes[k];
+        block[3 * k + 1] = put ? at[3 * k + 2] : (int32_t)apart;
+        block[3 * k + 2] = put ? (int32_t)apart : at[3 * k + 2];
+        apart *= sizes[k];
+    }
+    if (put) move(from, d, block, axes);
+    else move(d, from, block, axes);
+}
+
+// Threefry 2x32, 20 rounds (Salmon et al., 2011).
+void random_bits(float* d, const float* key, long n) {
+    static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    const uint32_t* k = (const uint32_t*)key;
+    const uint32_t keys[3] = {k[0], k[1], k[0] ^ k[1] ^ 0x1BD11BDAu};
+    for (long i = 0; i < n; i++) {
+        uint32_t x = (uint32_t)((uint64_t)i >> 32) + keys[0], y = (uint32_t)i + keys[1];
+        for (int round = 0; round < 5; round++) {
+            for (int t : turns[round & 1]) {
+                x += y;
+                y = (y << t | y >> (32 - t)) ^ x;
+            }
+            x += keys[(round + 1) % 3], y += keys[(round + 2) % 3] + (uint32_t)(round + 1);
+        }
+        ((uint32_t*)d)[i] = x ^ y;
+    }
+}
+
+void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
+    float** targets = f.targets[q.m];
+    if (!targets) return;
+    const Words a = find(q.a, f, p);
+    for (long l = 0; l < f.lanes; l++)
+        if (float* to = targets[l]) {
+            if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) to[q.k + i] += *a.of(l);
+            else kernels().add(to + q.k, a.of(l), q.n);
+        }
+}
+
+void put_aside(const Instruction& q, const Frame& f, const Program& p) {
+    Aside& to = f.asides[q.extra];
+    const Words a = find(q.a, f, p), b = find(q.b, f, p);
+    const long rows = to.rows + f.lanes;
+    to.a.resize(rows * q.n), to.b.resize(rows * q.m);
+    for (long l = 0; l < f.lanes; l++) {
+        memcpy(to.a.data() + (to.rows + l) * q.n, a.of(l), 4 * q.n);
+        memcpy(to.b.data() + (to.rows + l) * q.m, b.of(l), 4 * q.m);
+    }
+    to.rows = rows;
+}
+
+}  // namespace
+
+void run(const std::vector<Instruction>& code, const Program& p, Frame& f) {
+    for (const Instruction& q : code) {
+        if (is_elementwise(q.op)) {
+            elementwise(q, f, p);
+            continue;
+        }
+        if (q.op == MATMUL) {
+            matmul(q, f, p);
+            continue;
+        }
+        if (q.op == ADD_TO_OPERAND) {
+            add_to_operand(q, f, p);
+            continue;
+        }
+        if (q.op == PUT_ASIDE) {
+            put_aside(q, f, p);
+            continue;
+        }
+        const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p);
+        Index extra = p.extra.data() + q.extra;
+        if (q.op == ADD_TO_UNIFORM) {
+            for (long l = 0; l < f.lanes; l++) {
+                if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) d.at[i] += *a.of(l);
+                else kernels().add(d.at, a.of(l), q.n);
+            }
+            continue;
+        }
+        if (is_reduction(q.op) && d.stride == (long)q.n * q.k && a.stride == (long)q.n * q.m * q.k) {
+            reduce(q.op, d.at, a.at, f.lanes * q.n, q.m, q.k);
+            continue;
+        }
+        for (long l = 0; l < f.lanes; l++) {
+            float *to = d.of(l), *from = a.of(l);
+            if (is_reduction(q.op)) reduce(q.op, to, from, q.n, q.m, q.k);
+            else if (is_scan(q.op)) scan(q.op, to, from, q.n, q.m, q.k, q.flags & REVERSED);
+            else switch (q.op) {
+                case MOVE: move(to, from, extra + 1, extra[0]); break;
+                case SLICE_AT: slice_at(to, from, b.of(l), extra, false); break;
+                case PUT_AT: slice_at(from, to, b.of(l), extra, true); break;
+                case SORT_ORDER: sort_order(to, from, q.n, q.m, q.flags & INTS); break;
+                case TAKE: take(to, from, b.of(l), q.n, q.m, q.k); break;
+                case ADD_AT: add_at(to, from, b.of(l), q.n, q.m, q.k); break;
+                case RANDOM_BITS: random_bits(to, from, q.n); break;
+            }
+        }
+    }
+}
+
+// Checks -------------------------------------------------------------------------------
+
+namespace {
+
+struct Checker {
+    const Program& p;
+    bool back;
+    std::string wrong;
+
+    bool need(bool right, const char* what) {
+        if (!right && wrong.empty()) wrong = what;
+        return right;
+    }
+    // Words that a lane has in a slot, beginning where the operand does; -1: none.
+    long room(const Operand& x) {
+        if (x.slot < 0 || x.slot >= p.slots()) return -1;
+        if (x.slot == CONSTANT) return (long)p.constants.size();
+        if (x.slot == TEMPORARY) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
+        if (x.slot == SAVED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
+        if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
+        if (x.slot == COTANGENT) return back && x.stride == p.size && !x.start ? p.size : -1;
+        if (x.slot < p.first_operand()) return x.stride ? -1 : p.uniform_sizes[x.slot - FIRST];
+        if (x.slot < p.first_datum()) return x.stride == DYNAMIC ? p.sizes[x.slot - p.first_operand()] : -1;
+        if (x.slot < p.first_gradient()) {
+            const long words = p.data[x.slot - p.first_datum()].type == 'k' ? 2 : 1;
+            return x.stride == words ? words : -1;
+        }
+        return back && !x.stride ? p.uniform_sizes[x.slot - p.first_gradient()] : -1;
+    }
+    // That words from `inner` on, up to the one that is `last` after it, are there.
+    void reads(const Operand& x, long last) {
+        const long words = room(x);
+        need(words >= 0 && x.inner >= 0 && last >= 0 && x.inner + last < words, "an operand is not where it may be");
+    }
+    void writes(const Operand& x, long last) {
+        reads(x, last);
+        const bool gradient = x.slot >= p.first_gradient();
+        need(x.slot == TEMPORARY || gradient || (!back && (x.slot == SAVED || x.slot == VALUE)), "a result is where none may be");
+    }
+    bool has_extra(const Instruction& q, long count) {
+        return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
+    }
+    void instruction(const Instruction& q);
+};
+
+void Checker::instruction(const Instruction& q) {
+    const long n = q.n, m = q.m, k = q.k, most = 1L << 30;
+    if (!need(q.op >= 0 && q.op < OPCODES && n >= 0 && m >= 0 && k >= 0, "an opcode or a size is none")) return;
+    if (!need(n <= most && m <= most && k <= most && (!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k), "a size is too large")) return;
+    if (is_elementwise(q.op)) {
+        if (!need(n > 0, "nothing to compute")) return;
+        writes(q.d, n - 1);
+        reads(q.a, q.a.one ? 0 : n - 1);
+        if (!is_unary(q.op)) reads(q.b, q.b.one ? 0 : n - 1);
+        if (q.op == SELECT) reads(q.c, q.c.one ? 0 : n - 1);
+        return;
+    }
+    if (is_reduction(q.op) || is_scan(q.op)) {
+        if (!need(n > 0 && m > 0 && k > 0, "nothing to reduce")) return;
+        writes(q.d, (is_scan(q.op) ? n * m * k : n * k) - 1), reads(q.a, n * m * k - 1);
+        return;
+    }
+    switch (q.op) {
+        case MOVE: {
+            if (!has_extra(q, 1)) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            if (!need(e[0] >= 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            long d = 0, a = 0, before = 0;
+            for (int i = 0; i < e[0]; i++) {
+                const int32_t* x = e + 1 + 3 * i;
+                if (!need(x[0] > 0 && x[1] >= 0, "an axis is none")) return;
+                d += (x[0] - 1L) * x[1];
+                (x[2] < 0 ? before : a) += (x[0] - 1L) * x[2];
+            }
+            need(q.a.inner + before >= 0, "a block begins before its operand");
+            writes(q.d, d), reads(q.a, a);
+            return;
+        }
+        case MATMUL: {
+            if (!has_extra(q, 7) || !need(n > 0 && m > 0 && k > 0, "an empty product")) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            for (int i = 0; i < 7; i++) if (!need(e[i] >= 0, "a distance is negative")) return;
+            if (!need(e[0] > 0 && n * k <= most / e[0], "no batch")) return;
+            const bool gradient = q.d.slot >= p.first_gradient();
+            if (!need(!gradient || (q.flags & ACCUMULATE), "a gradient is set instead of added to")) return;
+            writes(q.d, (long)e[0] * n * k - 1);
+            reads(q.a, (e[0] - 1L) * e[1] + (n - 1) * e[2] + (m - 1) * e[3]);
+            reads(q.b, (e[0] - 1L) * e[4] + (m - 1) * e[5] + (k - 1) * e[6]);
+            return;
+        }
+        case PUT_ASIDE:
+            if (!need(q.extra >= 0 && q.extra < (int)p.asides.size() && p.asides[q.extra] == std::make_pair(q.n, q.m), "no such product")) return;
+            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.slot < p.slots() && q.d.inner == 0 && room(q.d) == n * m, "a product for no gradient");
+            reads(q.a, n - 1), reads(q.b, m - 1);
+            return;
+        case ADD_TO_UNIFORM:
+            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a uniform")) return;
+            writes(q.d, n - 1), reads(q.a, q.a.one ? 0 : n - 1);
+            return;
+        case ADD_TO_OPERAND:
+            if (!need(back && n > 0 && m < (long)p.sizes.size() && k + n <= p.sizes[m], "no gradient of an operand")) return;
+            reads(q.a, q.a.one ? 0 : n - 1);
+            return;
+        case SLICE_AT:
+        case PUT_AT: {
+            if (!has_extra(q, 1)) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            if (!need(e[0] > 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            long whole = 0, block = 1;
+            for (int i = 0; i < e[0]; i++) {
+                const int32_t* x = e + 1 + 3 * i;
+                if (!need(x[0] > 0 && x[1] >= x[0] && x[2] >= 0, "a block is larger than what it is of")) return;
+                whole += (x[1] - 1L) * x[2], block *= x[0];
+            }
+            reads(q.b, e[0] - 1);
+            if (q.op == SLICE_AT) writes(q.d, block - 1), reads(q.a, whole);
+            else writes(q.d, whole), reads(q.a, block - 1);
+            return;
+        }
+        case SORT_ORDER:
+            if (!need(n > 0 && m > 0, "nothing to sort")) return;
+            writes(q.d, n * m - 1), reads(q.a, n * m - 1);
+            return;
+        case TAKE:
+            if (!need(n > 0 && m > 0 && k > 0, "nothing to take")) return;
+            writes(q.d, n * m - 1), reads(q.a, n * k - 1), reads(q.b, n * m - 1);
+            return;
+        case ADD_AT:
+            if (!need(n > 0 && m > 0 && k > 0, "nothing to add")) return;
+            writes(q.d, n * k - 1), reads(q.a, n * m - 1), reads(q.b, n * m - 1);
+            return;
+        case RANDOM_BITS:
+            if (!need(n > 0, "no bits")) return;
+            writes(q.d, n - 1), reads(q.a, 1);
+            return;
+    }
+}
+
+}  // namespace
+
+std::string Program::check() const {
+    Checker forth{*this, false, {}}, back{*this, true, {}};
+    for (const auto& x : uniform_sizes) if (x < 0) return "a uniform has no size";
+    for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
+    if (size <= 0 || temporary < 0 || saved < 0) return "a row has no size";
+    if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
+    for (const auto& q : forward) forth.instruction(q);
+    for (const auto& q : backward) back.instruction(q);
+    return forth.wrong.empty() ? back.wrong : forth.wrong;
+}

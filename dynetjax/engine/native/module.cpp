@@ -1,0 +1,598 @@
+// The executor for Python: `Program`, `Graph`, `OPCODES`.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <unordered_map>
+
+#include "graph.h"
+#include "kernels.h"
+
+namespace {
+
+// Python's objects --------------------------------------------------------------------
+
+struct Failed {};  // Python has an exception set
+
+class Ref {  // owns a reference
+public:
+    explicit Ref(PyObject* p = nullptr) : p_(p) {}
+    Ref(Ref&& other) noexcept : p_(other.p_) { other.p_ = nullptr; }
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(p_, other.p_);
+        return *this;
+    }
+    Ref(const Ref&) = delete;
+    Ref& operator=(const Ref&) = delete;
+    ~Ref() { Py_XDECREF(p_); }
+    PyObject* get() const { return p_; }
+    PyObject* release() {
+        PyObject* p = p_;
+        p_ = nullptr;
+        return p;
+    }
+
+private:
+    PyObject* p_;
+};
+
+Ref owned(PyObject* p) {
+    if (!p) throw Failed();
+    return Ref(p);
+}
+[[noreturn]] void fail(PyObject* kind, const char* what) {
+    PyErr_SetString(kind, what);
+    throw Failed();
+}
+
+class View {  // words of a contiguous buffer, as long as this lives
+public:
+    explicit View(PyObject* p, bool writable = false) {
+        if (PyObject_GetBuffer(p, &b_, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO)) throw Failed();
+    }
+    View(View&& other) noexcept : b_(other.b_) { other.b_.obj = nullptr; }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    ~View() {
+        if (b_.obj) PyBuffer_Release(&b_);
+    }
+    template <class T> T* as() const { return (T*)b_.buf; }
+    size_t words() const { return (size_t)b_.len / 4; }
+    size_t bytes() const { return (size_t)b_.len; }
+    const Py_buffer& raw() const { return b_; }
+
+private:
+    Py_buffer b_;
+};
+template <class T> std::vector<T> copied(PyObject* p) {
+    const View v(p);
+    if (v.bytes() % sizeof(T)) fail(PyExc_ValueError, "a buffer has part of an element");
+    std::vector<T> found(v.bytes() / sizeof(T));
+    if (!found.empty()) memcpy(found.data(), v.as<void>(), v.bytes());
+    return found;
+}
+
+long integer(PyObject* p) {
+    const long found = PyLong_AsLong(p);
+    if (found == -1 && PyErr_Occurred()) throw Failed();
+    return found;
+}
+double number(PyObject* p) {
+    const double found = PyFloat_AsDouble(p);
+    if (found == -1 && PyErr_Occurred()) throw Failed();
+    return found;
+}
+
+// Runs `f`; what goes wrong becomes Python's exception.
+template <class F> PyObject* guarded(F f) {
+    try {
+        return f();
+    } catch (const Failed&) {
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::exception& e) {
+        PyErr_SetString(PyExc_RuntimeError, e.what());
+    }
+    return nullptr;
+}
+
+struct Names {
+    PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows;
+};
+Names names;
+
+// Program ------------------------------------------------------------------------------
+
+struct ProgramObject {
+    PyObject_HEAD
+    std::shared_ptr<const Program>* program;
+};
+PyTypeObject* program_type;
+
+PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        int form, size, work, weighted, temporary, saved, table, pieces, outer;
+        const char* types;
+        PyObject *places, *sizes, *data, *uniforms, *uniform_sizes, *forward, *backward, *extra, *constants, *asides;
+        if (!PyArg_ParseTuple(args, "iiipOOOsOOOOOOiiOiii", &form, &size, &work, &weighted, &places, &sizes, &data, &types,
+                              &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved,
+                              &asides, &table, &pieces, &outer))
+            throw Failed();
+        auto p = std::make_shared<Program>();
+        if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
+        p->form = (Form)form, p->size = size, p->work = work, p->weighted = weighted;
+        p->places = copied<int32_t>(places), p->sizes = copied<int32_t>(sizes);
+        const auto at = copied<int32_t>(data);
+        if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
+        for (size_t k = 0; k < at.size(); k++) p->data.push_back({at[k], types[k]});
+        p->uniforms = copied<int32_t>(uniforms), p->uniform_sizes = copied<int32_t>(uniform_sizes);
+        p->forward = copied<Instruction>(forward);
+        p->differentiable = backward != Py_None;
+        if (p->differentiable) p->backward = copied<Instruction>(backward);
+        p->extra = copied<int32_t>(extra), p->constants = copied<float>(constants);
+        p->temporary = temporary, p->saved = saved, p->table = table, p->pieces = pieces, p->outer = outer;
+        const auto pairs = copied<int32_t>(asides);
+        for (size_t k = 0; k + 1 < pairs.size(); k += 2) p->asides.push_back({pairs[k], pairs[k + 1]});
+        if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer)) fail(PyExc_ValueError, "pieces that are no part of a row");
+        const std::string wrong = p->check();
+        if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
+        Ref self = owned(type->tp_alloc(type, 0));
+        ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(p);
+        return self.release();
+    });
+}
+void free_program(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    delete ((ProgramObject*)self)->program;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+// Graph --------------------------------------------------------------------------------
+
+struct GraphState {
+    Graph graph;
+    Ref tables;                             // Python's side: programs, uniforms, rows of tables
+    std::unordered_map<long, int32_t> use;  // by number of the fused op
+    std::vector<View> views;                // of uniforms, which must not go
+    explicit GraphState(PyObject* t) : tables(Py_NewRef(t)) {}
+
+    int32_t use_of(long macro);
+    int32_t use_of_rows(int32_t size);
+    bool encode(PyObject* list, Py_ssize_t start);
+    void map(Cell& c, const Program& p, PyObject* args);
+    void picked(Cell& c, PyObject* args, PyObject* data);
+    void fetch(int32_t number);
+    void look_up();
+    std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
+    std::vector<int32_t> random_lanes, random_at;
+    void draw();
+};
+struct GraphObject {
+    PyObject_HEAD
+    GraphState* state;
+};
+
+Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
+
+// -1: there is no program for it.
+int32_t GraphState::use_of(long macro) {
+    const auto known = use.find(macro);
+    if (known != use.end()) return known->second;
+    Ref number = owned(PyLong_FromLong(macro));
+    Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.program, number.get()));
+    if (found.get() == Py_None) return -1;
+    if (!PyObject_TypeCheck(found.get(), program_type)) fail(PyExc_TypeError, "no Program");
+    Use u;
+    u.program = *((ProgramObject*)found.get())->program;
+    u.number = (int32_t)macro;
+    for (size_t k = 0; k < u.program->uniforms.size(); k++) {
+        Ref kind = owned(PyLong_FromLong(u.program->uniforms[k]));
+        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.uniform, kind.get()));
+        views.emplace_back(array.get());
+        if ((int64_t)views.back().words() < u.program->uniform_sizes[k]) fail(PyExc_ValueError, "a uniform is too small");
+        u.uniforms.push_back(views.back().as<float>());
+    }
+    graph.uses.push_back(std::move(u));
+    return use[macro] = (int32_t)graph.uses.size() - 1;
+}
+
+// A use for rows of a size that come from outside.
+int32_t GraphState::use_of_rows(int32_t size) {
+    const long key = -1 - (long)size;
+    const auto known = use.find(key);
+    if (known != use.end()) return known->second;
+    auto p = std::make_shared<Program>();
+    p->form = Form::INPUT, p->size = size, p->work = 0, p->weighted = false;
+    Use u;
+    u.program = p, u.number = -1;
+    graph.uses.push_back(std::move(u));
+    return use[key] = (int32_t)graph.uses.size() - 1;
+}
+
+// Have the rows of a node that something else has computed.
+void GraphState::fetch(int32_t n) {
+    Ref which = owned(PyLong_FromLong(n));
+    Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.rows, which.get()));
+    const View v(found.get());
+    const Py_buffer& b = v.raw();
+    if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1) fail(PyExc_ValueError, "rows are not [batch, *shape] of float32");
+    Cell& c = graph.cells[n];
+    c.lanes = (int32_t)b.shape[0];
+    c.use = use_of_rows((int32_t)(v.words() / b.shape[0]));
+    graph.external(n, v.as<float>());
+}
+
+void GraphState::map(Cell& c, const Program& p, PyObject* args) {
+    const Py_ssize_t given = PyTuple_GET_SIZE(args);
+    for (int32_t place : p.places) {
+        if (place >= given) fail(PyExc_ValueError, "an operand is missing");
+        graph.refs.push_back((int32_t)integer(PyTuple_GET_ITEM(args, place)));
+    }
+    c.count = (int32_t)p.places.size();
+    if (p.data.empty()) return;
+    c.data = (int32_t)graph.words.size();
+    for (const Datum& d : p.data) {
+        if (d.place >= given) fail(PyExc_ValueError, "runtime data is missing");
+        PyObject* x = PyTuple_GET_ITEM(args, d.place);
+        if (d.type == 'k') {
+            random_nodes.push_back(integer(x)), random_lanes.push_back(c.lanes), random_at.push_back((int32_t)graph.words.size());
+            graph.words.resize(graph.words.size() + 2 * (size_t)c.lanes);
+            continue;
+        }
+        const bool several = PyList_Check(x);
+        if (several && PyList_GET_SIZE(x) != c.lanes) fail(PyExc_ValueError, "runtime data for another batch");
+        for (int32_t l = 0; l < c.lanes; l++) {
+            PyObject* one = several ? PyList_GET_ITEM(x, l) : x;
+            int32_t word;
+            if (d.type == 'i') {
+                word = (int32_t)integer(one);
+            } else {
+                const float value = (float)number(one);
+                memcpy(&word, &value, 4);
+            }
+            graph.words.push_back(word);
+        }
+    }
+}
+
+// Rows of any number of nodes, or certain elements of them.
+void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
+    c.count = (int32_t)PyTuple_GET_SIZE(args);
+    for (int32_t k = 0; k < c.count; k++) graph.refs.push_back((int32_t)integer(PyTuple_GET_ITEM(args, k)));
+    if (data == Py_None) return;
+    c.data = (int32_t)graph.words.size();
+    Ref several = owned(PySequence_Fast(data, "elements are no list"));
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(several.get()); k++)
+        graph.words.push_back((int32_t)integer(PySequence_Fast_GET_ITEM(several.get(), k)));
+}
+
+// Take in the nodes from `start` on; false if there is no program for one.
+bool GraphState::encode(PyObject* list, Py_ssize_t start) {
+    const Py_ssize_t stop = PyList_GET_SIZE(list);
+    const Cell blank{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
+    if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, blank);  // others computed these
+    if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
+    random_nodes.clear(), random_lanes.clear(), random_at.clear();
+    graph.cells.reserve(stop);
+    for (Py_ssize_t n = start; n < stop; n++) {
+        Ref cell(Py_NewRef(PyList_GET_ITEM(list, n)));
+        Ref rule = attribute(cell.get(), names.rule), macro = attribute(rule.get(), names.macro);
+        const int32_t u = use_of(integer(macro.get()));
+        if (u < 0) return false;
+        const Program& p = *graph.uses[u].program;
+        Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, nullptr, false, false, false};
+        c.lanes = (int32_t)integer(attribute(cell.get(), names.lanes).get());
+        if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
+        if (p.weighted) {
+            c.index = (int32_t)integer(attribute(cell.get(), names.index).get());
+            long& first = graph.uses[u].first_index;
+            if (first < 0 || c.index < first) first = c.index;
+        }
+        if (p.form == Form::LOOKUP) {
+            Ref data = attribute(cell.get(), names.data);
+            c.data = (int32_t)graph.words.size();
+            const bool several = PyList_Check(data.get());
+            if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
+            for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back((int32_t)integer(several ? PyList_GET_ITEM(data.get(), l) : data.get()));
+        } else if (p.form != Form::INPUT) {
+            Ref args = attribute(cell.get(), names.inner);
+            if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
+            if (p.form == Form::MAP) map(c, p, args.get());
+            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : attribute(cell.get(), names.data).get());
+        }
+        for (int32_t k = 0; k < c.count; k++) {
+            const int32_t r = graph.refs[c.reads + k];
+            if (r < NOTHING || r >= n) fail(PyExc_ValueError, "a node reads a later one");
+            if (r == NOTHING) continue;
+            if (graph.cells[r].external && !graph.cells[r].value) fetch(r);
+            const Cell& x = graph.cells[r];
+            const int32_t wanted = p.form == Form::MAP ? p.sizes[k] : p.form == Form::JOIN ? p.size / p.pieces : p.size;
+            if (graph.uses[x.use].program->size != wanted) fail(PyExc_ValueError, "a node reads a row of another size");
+            const bool fits = c.data >= 0 && p.form != Form::MAP ? true : p.form == Form::GATHER || x.lanes == 1 || x.lanes == c.lanes;
+            if (!fits) fail(PyExc_ValueError, "a node reads another batch");
+        }
+        if (p.form == Form::REDUCE || p.form == Form::GATHER) {
+            if (c.data >= 0) {  // elements
+                const int32_t count = p.form == Form::REDUCE ? c.count : c.lanes;
+                if ((int32_t)graph.words.size() - c.data != count || (p.form == Form::GATHER && c.count < 1)) fail(PyExc_ValueError, "elements for another batch");
+                for (int32_t k = 0; k < count; k++) {
+                    const int32_t r = graph.refs[c.reads + (p.form == Form::REDUCE ? k : 0)];
+                    const int32_t e = graph.words[c.data + k];
+                    if (r == NOTHING || e < 0 || e >= graph.cells[r].lanes) fail(PyExc_ValueError, "no such batch element");
+                }
+            } else if (p.form == Form::GATHER) {
+                long lanes = 0;
+                for (int32_t k = 0; k < c.count; k++) {
+                    if (graph.refs[c.reads + k] == NOTHING) fail(PyExc_ValueError, "a batch of nothing");
+                    lanes += graph.cells[graph.refs[c.reads + k]].lanes;
+                }
+                if (lanes != c.lanes) fail(PyExc_ValueError, "elements for another batch");
+            }
+        }
+        if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
+        graph.cells.push_back(c);
+    }
+    return true;
+}
+
+void GraphState::draw() {
+    if (random_nodes.empty()) return;
+    Ref nodes = owned(PyBytes_FromStringAndSize((const char*)random_nodes.data(), 8 * random_nodes.size()));
+    Ref lanes = owned(PyBytes_FromStringAndSize((const char*)random_lanes.data(), 4 * random_lanes.size()));
+    Ref found = owned(PyObject_CallMethodObjArgs(tables.get(), names.keys, nodes.get(), lanes.get(), nullptr));
+    const View v(found.get());
+    const int32_t* key = v.as<int32_t>();
+    size_t at = 0;
+    for (size_t k = 0; k < random_at.size(); k++) {
+        const size_t words = 2 * (size_t)random_lanes[k];
+        if (at + words > v.words()) fail(PyExc_ValueError, "too few keys");
+        memcpy(graph.words.data() + random_at[k], key + at, 4 * words);
+        at += words;
+    }
+}
+
+// The rows of tables, and what the user gave.
+void GraphState::look_up() {
+    std::vector<int32_t> ids;
+    for (size_t k = graph.fresh(); k < graph.groups.size(); k++) {
+        const Group& g = graph.groups[k];
+        const Program& p = *graph.uses[g.use].program;
+        if (p.form != Form::LOOKUP) continue;
+        ids.clear();
+        for (int32_t i = 0; i < g.count; i++) {
+            const Cell& c = graph.cells[graph.order[g.first + i]];
+            ids.insert(ids.end(), graph.words.begin() + c.data, graph.words.begin() + c.data + c.lanes);
+        }
+        Ref kind = owned(PyLong_FromLong(p.table));
+        Ref which = owned(PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()));
+        Ref found = owned(PyObject_CallMethodObjArgs(tables.get(), names.lookup, kind.get(), which.get(), nullptr));
+        const View v(found.get());
+        if (v.words() != ids.size() * p.size) fail(PyExc_ValueError, "rows of a table have another size");
+        memcpy(g.value, v.as<float>(), 4 * v.words());
+    }
+}
+
+PyObject* new_graph(PyTypeObject* type, PyObject* args, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        PyObject* tables;
+        if (!PyArg_ParseTuple(args, "O", &tables)) throw Failed();
+        Ref self = owned(type->tp_alloc(type, 0));
+        ((GraphObject*)self.get())->state = new GraphState(tables);
+        return self.release();
+    });
+}
+int traverse_graph(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    GraphState* s = ((GraphObject*)self)->state;
+    if (s) Py_VISIT(s->tables.get());
+    return 0;
+}
+int clear_graph(PyObject* self) {
+    GraphState* s = ((GraphObject*)self)->state;
+    if (s) s->tables = Ref();
+    return 0;
+}
+void free_graph(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    delete ((GraphObject*)self)->state;
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
+
+// (cells, start): compute the nodes from `start` on; False if there is no program for one.
+PyObject* extend(PyObject* self, PyObject* args) {
+    GraphState& s = state_of(self);
+    const size_t cells = s.graph.cells.size(), refs = s.graph.refs.size(), words = s.graph.words.size();
+    const size_t groups = s.graph.groups.size(), order = s.graph.order.size();
+    PyObject* found = guarded([&]() -> PyObject* {
+        PyObject* list;
+        Py_ssize_t start;
+        if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &list, &start)) throw Failed();
+        if (!s.encode(list, start)) return Py_NewRef(Py_False);
+        s.draw();
+        s.graph.arrange((int32_t)start);
+        for (Py_ssize_t n = start; n < PyList_GET_SIZE(list); n++) {
+            const Cell& c = s.graph.cells[n];
+            const Program& p = *s.graph.uses[c.use].program;
+            if (p.form != Form::INPUT) continue;
+            Ref data = attribute(PyList_GET_ITEM(list, n), names.data);
+            const View v(data.get());
+            if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4) fail(PyExc_ValueError, "an input of another size");
+            memcpy(c.value, v.as<float>(), v.bytes());
+        }
+        s.look_up();
+        bool full = false;
+        Py_BEGIN_ALLOW_THREADS
+        try {
+            s.graph.compute();
+        } catch (const std::bad_alloc&) {
+            full = true;
+        }
+        Py_END_ALLOW_THREADS
+        if (full) throw std::bad_alloc();
+        return Py_NewRef(Py_True);
+    });
+    if (found != Py_True) {  // as it was before
+        s.graph.cells.resize(std::min(cells, s.graph.cells.size()));
+        s.graph.refs.resize(refs), s.graph.words.resize(words);
+        s.graph.groups.resize(groups), s.graph.order.resize(order);
+    }
+    return found;
+}
+
+const Cell& cell_of(GraphState& s, PyObject* which) {
+    const long n = integer(which);
+    if (n < 0 || n >= (long)s.graph.cells.size() || !s.graph.cells[n].value) fail(PyExc_IndexError, "no such node");
+    return s.graph.cells[n];
+}
+// The rows of a node, as bytes.
+PyObject* rows(PyObject* self, PyObject* which) {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Cell& c = cell_of(s, which);
+        return PyBytes_FromStringAndSize((const char*)c.value, 4L * c.lanes * s.graph.uses[c.use].program->size);
+    });
+}
+// Those of its gradient in the last backward; None if that did not reach it.
+PyObject* gradient(PyObject* self, PyObject* which) {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Cell& c = cell_of(s, which);
+        const float* found = s.graph.gradient_of((int32_t)integer(which));
+        if (!found) Py_RETURN_NONE;
+        return PyBytes_FromStringAndSize((const char*)found, 4L * c.lanes * s.graph.uses[c.use].program->size);
+    });
+}
+PyObject* cut(PyObject* self, PyObject* count) {
+    return guarded([&]() -> PyObject* {
+        const long n = integer(count);
+        if (n < 0) fail(PyExc_ValueError, "less than no nodes");
+        state_of(self).graph.cut((int32_t)n);
+        Py_RETURN_NONE;
+    });
+}
+
+// (root, index of its node, full, new) -> (fused ops up to it, [(table, ids, gradients)]).
+// `new(kind)` gives an array of zeros to which the gradient of a uniform is added.
+PyObject* backward(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        Py_ssize_t root;
+        long index;
+        int full;
+        PyObject* make;
+        if (!PyArg_ParseTuple(args, "nlpO", &root, &index, &full, &make)) throw Failed();
+        Graph& g = s.graph;
+        if (root < 0 || root >= (Py_ssize_t)g.cells.size() || g.cells[root].external) fail(PyExc_IndexError, "no such node");
+        if (g.cells[root].lanes != 1 || g.uses[g.cells[root].use].program->size != 1) fail(PyExc_ValueError, "the root is not one number");
+        std::unordered_map<int32_t, float*> by_kind;
+        std::vector<View> kept;
+        std::vector<std::vector<float*>> gradients(g.uses.size());
+        for (size_t n = 0; n < g.uses.size(); n++) {
+            const Program& p = *g.uses[n].program;
+            if (p.form != Form::MAP) continue;
+            if (!p.differentiable) fail(PyExc_RuntimeError, "a fused op has no derivative");
+            for (size_t k = 0; k < p.uniforms.size(); k++) {
+                auto at = by_kind.find(p.uniforms[k]);
+                if (at == by_kind.end()) {
+                    Ref kind = owned(PyLong_FromLong(p.uniforms[k]));
+                    Ref array = owned(PyObject_CallOneArg(make, kind.get()));
+                    kept.emplace_back(array.get(), true);
+                    if ((int64_t)kept.back().words() < p.uniform_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
+                    at = by_kind.emplace(p.uniforms[k], kept.back().as<float>()).first;
+                }
+                gradients[n].push_back(at->second);
+            }
+        }
+        bool no_memory = false;
+        Py_BEGIN_ALLOW_THREADS
+        try {
+            g.backward((int32_t)root, full, gradients);
+        } catch (const std::bad_alloc&) {
+            no_memory = true;
+        }
+        Py_END_ALLOW_THREADS
+        if (no_memory) throw std::bad_alloc();
+        Ref ops = owned(PyList_New(0)), tables = owned(PyList_New(0));
+        for (size_t n = 0; n < g.uses.size(); n++) {
+            const Use& u = g.uses[n];
+            if (u.first_index < 0 || u.first_index > index) continue;
+            Ref which = owned(PyLong_FromLong(u.number));
+            if (PyList_Append(ops.get(), which.get())) throw Failed();
+            if (u.program->form != Form::LOOKUP) continue;
+            std::vector<int32_t> ids;
+            std::vector<float> values;
+            const size_t size = u.program->size;
+            for (const Cell& c : g.cells) {
+                if (c.use != (int32_t)n || c.index > index) continue;
+                ids.insert(ids.end(), g.words.begin() + c.data, g.words.begin() + c.data + c.lanes);
+                const float* found = g.gradient_of((int32_t)(&c - g.cells.data()));
+                if (found) values.insert(values.end(), found, found + c.lanes * size);
+                else values.resize(values.size() + c.lanes * size, 0.f);
+            }
+            Ref entry = owned(Py_BuildValue("(iNN)", u.program->table,
+                                            PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()),
+                                            PyBytes_FromStringAndSize((const char*)values.data(), 4 * values.size())));
+            if (PyList_Append(tables.get(), entry.get())) throw Failed();
+        }
+        return Py_BuildValue("(OO)", ops.get(), tables.get());
+    });
+}
+
+PyMethodDef graph_methods[] = {
+    {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on; False if there is no program for one."},
+    {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
+    {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
+    {"cut", cut, METH_O, "Keep so many nodes."},
+    {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
+PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT, program_slots};
+PyType_Slot graph_slots[] = {{Py_tp_new, (void*)new_graph}, {Py_tp_dealloc, (void*)free_graph}, {Py_tp_traverse, (void*)traverse_graph},
+                             {Py_tp_clear, (void*)clear_graph}, {Py_tp_methods, graph_methods}, {Py_tp_doc, (void*)"What one graph has computed."}, {0, nullptr}};
+PyType_Spec graph_spec = {"dynetjax.engine.native.core.Graph", sizeof(GraphObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, graph_slots};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "core", "Tier 0: byte code, run at once.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+PyObject* make_module() {
+    Ref m = owned(PyModule_Create(&module));
+    struct {
+        PyObject** to;
+        const char* text;
+    } interned[] = {{&names.rule, "rule"}, {&names.macro, "macro"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
+                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.uniform, "uniform"},
+                    {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}};
+    for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
+    Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
+    program_type = (PyTypeObject*)program.get();
+    if (PyModule_AddObjectRef(m.get(), "Program", program.get()) || PyModule_AddObjectRef(m.get(), "Graph", graph.get())) throw Failed();
+    program.release();  // the module has it for good
+    static const struct {
+        const char *name, *meaning;
+    } table[] = {
+#define X(name, meaning) {#name, meaning},
+        DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X)
+#undef X
+    };
+    Ref opcodes = owned(PyDict_New()), meanings = owned(PyDict_New());
+    for (int k = 0; k < OPCODES; k++) {
+        Ref n = owned(PyLong_FromLong(k)), text = owned(PyUnicode_FromString(table[k].meaning));
+        if (PyDict_SetItemString(opcodes.get(), table[k].name, n.get()) || PyDict_SetItemString(meanings.get(), table[k].name, text.get())) throw Failed();
+    }
+    if (PyModule_AddObjectRef(m.get(), "OPCODES", opcodes.get()) || PyModule_AddObjectRef(m.get(), "MEANINGS", meanings.get())) throw Failed();
+    if (PyModule_AddStringConstant(m.get(), "LEVEL", kernels().level)) throw Failed();
+    return m.release();
+}
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_core() {
+    return guarded([] { return make_module(); });
+}

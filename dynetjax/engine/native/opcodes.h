@@ -1,0 +1,172 @@
+// The instructions of tier 0, each with its operands and what it computes.
+//
+// An instruction runs on L lanes: nodes of one fused op, or elements of a batch, whose
+// rows lie side by side. What is said here is said of one lane. All numbers are words of
+// 32 bits: float, int, unsigned, or bool (0 or 1). `d` is the result, `a`, `b` and `c`
+// are operands. Python reads this table (`core.OPCODES`), and the page docs/bytecode.md
+// is made from it.
+#pragma once
+
+// Of n numbers, one by one: d[i] = f(a[i]).
+#define DYNETJAX_UNARY(X)                                              \
+    X(COPY, "d = a, any kind of number")                               \
+    X(NEG, "d = -a")                                                   \
+    X(ABS, "d = |a|")                                                  \
+    X(SIGN, "d = the sign of a; 0 and NaN stay")                       \
+    X(EXP, "d = exp(a)")                                               \
+    X(EXP2, "d = 2^a")                                                 \
+    X(EXPM1, "d = exp(a) - 1")                                         \
+    X(LOG, "d = log(a)")                                               \
+    X(LOG1P, "d = log(1 + a)")                                         \
+    X(TANH, "d = tanh(a)")                                             \
+    X(LOGISTIC, "d = 1 / (1 + exp(-a))")                               \
+    X(SQRT, "d = sqrt(a)")                                             \
+    X(RSQRT, "d = 1 / sqrt(a)")                                        \
+    X(CBRT, "d = the cube root of a")                                  \
+    X(SQUARE, "d = a a")                                               \
+    X(FLOOR, "d = the largest integer up to a")                        \
+    X(CEIL, "d = the least integer from a on")                         \
+    X(ROUND, "d = the nearest integer, halves away from 0")            \
+    X(ROUND_EVEN, "d = the nearest integer, halves to the even one")   \
+    X(SIN, "d = sin(a)")                                               \
+    X(COS, "d = cos(a)")                                               \
+    X(TAN, "d = tan(a)")                                               \
+    X(ASIN, "d = asin(a)")                                             \
+    X(ACOS, "d = acos(a)")                                             \
+    X(ATAN, "d = atan(a)")                                             \
+    X(SINH, "d = sinh(a)")                                             \
+    X(COSH, "d = cosh(a)")                                             \
+    X(ASINH, "d = asinh(a)")                                           \
+    X(ACOSH, "d = acosh(a)")                                           \
+    X(ATANH, "d = atanh(a)")                                           \
+    X(ERF, "d = erf(a)")                                               \
+    X(ERF_INV, "d = the inverse of erf at a (Giles, 2010)")            \
+    X(LGAMMA, "d = log |gamma(a)|")                                    \
+    X(DIGAMMA, "d = the derivative of log gamma at a")                 \
+    X(IS_FINITE, "d = whether a is neither infinite nor NaN")          \
+    X(NEG_I, "d = -a, of ints")                                        \
+    X(ABS_I, "d = |a|, of ints")                                       \
+    X(SIGN_I, "d = the sign of a, of ints")                            \
+    X(NOT_I, "d = a with every bit turned over")                       \
+    X(NOT_B, "d = 1 - a, of bools")                                    \
+    X(F_FROM_I, "d = a as a float, of ints or bools")                  \
+    X(F_FROM_U, "d = a as a float, of unsigned ints")                  \
+    X(I_FROM_F, "d = a as an int, cut off towards 0")                  \
+    X(U_FROM_F, "d = a as an unsigned int, cut off towards 0")         \
+    X(B_FROM_F, "d = whether a is not 0")                              \
+    X(B_FROM_I, "d = whether a is not 0, of ints")
+
+// Of n numbers, one by one: d[i] = f(a[i], b[i]).
+#define DYNETJAX_BINARY(X)                                             \
+    X(ADD, "d = a + b")                                                \
+    X(SUB, "d = a - b")                                                \
+    X(MUL, "d = a b")                                                  \
+    X(DIV, "d = a / b")                                                \
+    X(REM, "d = the rest of a / b, with the sign of a")                \
+    X(MAX, "d = the larger one; NaN if one is")                        \
+    X(MIN, "d = the lesser one; NaN if one is")                        \
+    X(POW, "d = a^b")                                                  \
+    X(ATAN2, "d = the angle of the point (b, a)")                      \
+    X(NEXTAFTER, "d = the float next to a on the way to b")            \
+    X(EQ, "d = whether a = b")                                         \
+    X(NE, "d = whether a is not b")                                    \
+    X(LT, "d = whether a < b")                                         \
+    X(LE, "d = whether a <= b")                                        \
+    X(GT, "d = whether a > b")                                         \
+    X(GE, "d = whether a >= b")                                        \
+    X(ADD_I, "d = a + b, of ints, modulo 2^32")                        \
+    X(SUB_I, "d = a - b, of ints, modulo 2^32")                        \
+    X(MUL_I, "d = a b, of ints, modulo 2^32")                          \
+    X(DIV_I, "d = a / b, of ints, towards 0; -1 if b is 0")            \
+    X(REM_I, "d = the rest of a / b, of ints; a if b is 0")            \
+    X(MAX_I, "d = the larger one, of ints")                            \
+    X(MIN_I, "d = the lesser one, of ints")                            \
+    X(EQ_I, "d = whether a = b, of ints")                              \
+    X(NE_I, "d = whether a is not b, of ints")                         \
+    X(LT_I, "d = whether a < b, of ints")                              \
+    X(LE_I, "d = whether a <= b, of ints")                             \
+    X(GT_I, "d = whether a > b, of ints")                              \
+    X(GE_I, "d = whether a >= b, of ints")                             \
+    X(DIV_U, "d = a / b, of unsigned ints; all bits if b is 0")        \
+    X(REM_U, "d = the rest of a / b, of unsigned ints; a if b is 0")   \
+    X(MAX_U, "d = the larger one, of unsigned ints")                   \
+    X(MIN_U, "d = the lesser one, of unsigned ints")                   \
+    X(LT_U, "d = whether a < b, of unsigned ints")                     \
+    X(LE_U, "d = whether a <= b, of unsigned ints")                    \
+    X(GT_U, "d = whether a > b, of unsigned ints")                     \
+    X(GE_U, "d = whether a >= b, of unsigned ints")                    \
+    X(AND, "d = the bits that both have")                              \
+    X(OR, "d = the bits that one has")                                 \
+    X(XOR, "d = the bits in which they differ")                        \
+    X(SHL, "d = a 2^b, of bits; 0 if b is 32 or more")                 \
+    X(SHR, "d = a / 2^b, of bits; 0 if b is 32 or more")               \
+    X(SHR_I, "d = a / 2^b, of ints, the sign kept")
+
+// Of n numbers, one by one: d[i] = f(a[i], b[i], c[i]).
+#define DYNETJAX_TERNARY(X)                                            \
+    X(SELECT, "d = b where a is not 0, else c, any kind of number")
+
+// Of numbers a[outer, count, inner] along the middle: d[outer, inner]. n is outer, m is
+// count, k is inner.
+#define DYNETJAX_REDUCTION(X)                                          \
+    X(SUM, "the sum")                                                  \
+    X(PRODUCT, "the product")                                          \
+    X(LARGEST, "the largest; NaN if one is")                           \
+    X(LEAST, "the least; NaN if one is")                               \
+    X(SUM_I, "the sum, of ints")                                       \
+    X(LARGEST_I, "the largest, of ints")                               \
+    X(LEAST_I, "the least, of ints")                                   \
+    X(ALL, "whether all are not 0, of bools")                          \
+    X(ANY, "whether one is not 0, of bools")                           \
+    X(ARGMAX, "where the first of the largest is; of the first NaN")   \
+    X(ARGMIN, "where the first of the least is; of the first NaN")
+
+// Of numbers a[outer, count, inner] along the middle, as many results: n, m, k as above.
+// Flag REVERSED: from the last one on.
+#define DYNETJAX_SCAN(X)                                               \
+    X(CUMSUM, "the sum so far")                                        \
+    X(CUMPROD, "the product so far")                                   \
+    X(CUMMAX, "the largest so far")                                    \
+    X(CUMMIN, "the least so far")                                      \
+    X(CUMLOGSUMEXP, "log of the sum of exp so far")                    \
+    X(CUMSUM_I, "the sum so far, of ints")
+
+// All others. `extra` are integers that stand beside the byte code.
+#define DYNETJAX_OTHER(X)                                              \
+    X(MOVE, "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its numbers are in d and in a") \
+    X(MATMUL, "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each axis of a and b") \
+    X(PUT_ASIDE, "a[n] and b[m], whose outer product is added to gradient d of a uniform after the pass; extra: which of such products of the fused op") \
+    X(ADD_TO_UNIFORM, "gradient d of a uniform += the sum of a[n] over lanes") \
+    X(ADD_TO_OPERAND, "gradient of operand number m, from its number k on, += a[n]") \
+    X(SLICE_AT, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
+    X(PUT_AT, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
+    X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS") \
+    X(TAKE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
+    X(ADD_AT, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
+    X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored")
+
+enum Opcode : int {
+#define X(name, meaning) name,
+    DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X)
+#undef X
+    OPCODES
+};
+
+inline bool is_unary(int op) { return op >= COPY && op <= B_FROM_I; }
+inline bool is_binary(int op) { return op >= ADD && op <= SHR_I; }
+inline bool is_elementwise(int op) { return op >= COPY && op <= SELECT; }
+inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
+inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
+
+enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4 };
+
+// Where an operand's words are. The number of a uniform, operand, datum or gradient is
+// added to the first of its kind.
+enum Slot : int {
+    CONSTANT,   // the same for all lanes
+    TEMPORARY,  // of one instruction, until it is last read
+    SAVED,      // of forward, for backward
+    VALUE,      // of the node: what forward computes
+    COTANGENT,  // of the node: its gradient
+    FIRST       // uniforms, then operands, then runtime data, then gradients of uniforms
+};

@@ -1,0 +1,77 @@
+// A fused op as byte code: what its nodes compute, and how their gradients go back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "opcodes.h"
+
+// Words of an instruction's operand, of lane l: slot's base + lanes * start + l * stride +
+// inner. `one` is set where the same word stands for all n.
+struct Operand {
+    int32_t slot, start, inner, stride, one;
+};
+constexpr int32_t DYNAMIC = -1;  // stride of a node's operand: the frame has it
+
+struct Instruction {
+    int32_t op, flags, n, m, k, extra;
+    Operand d, a, b, c;
+};
+constexpr int INSTRUCTION_WORDS = sizeof(Instruction) / 4;
+
+// How nodes of a fused op get their rows.
+enum class Form : int { MAP, INPUT, LOOKUP, REDUCE, GATHER, JOIN };
+
+struct Datum {
+    int32_t place;  // in a node's args
+    char type;      // i: int, f: float, k: a random key of two words
+};
+
+struct Program {
+    Form form;
+    int32_t size;                    // numbers in a row of the result
+    int32_t work;                    // multiplications, and numbers computed, of a lane
+    bool weighted;                   // reads parameters, or rows of a table, that are trained
+    std::vector<int32_t> places;     // of its operands, in a node's args
+    std::vector<int32_t> sizes;      // of its operands' rows
+    std::vector<Datum> data;
+    std::vector<int32_t> uniforms;   // kinds of what it reads that has no rows
+    std::vector<int32_t> uniform_sizes;
+    std::vector<Instruction> forward, backward;
+    bool differentiable = false;     // it has `backward`
+    std::vector<int32_t> extra;
+    std::vector<float> constants;
+    int32_t temporary = 0, saved = 0;  // words a lane
+    std::vector<std::pair<int32_t, int32_t>> asides;  // sizes of products put aside
+    int32_t table = -1;              // kind of a LOOKUP's table
+    int32_t pieces = 0, outer = 1;   // of a JOIN: how many rows it has room for, and how a row is cut
+
+    int first_operand() const { return FIRST + (int)uniforms.size(); }
+    int first_datum() const { return first_operand() + (int)places.size(); }
+    int first_gradient() const { return first_datum() + (int)data.size(); }
+    int slots() const { return first_gradient() + (int)uniforms.size(); }
+
+    // What is wrong with it; empty if nothing is. Every place that an instruction names is
+    // checked here, so that nothing need be when it runs.
+    std::string check() const;
+};
+
+// What a program runs on: where slots begin, for some lanes of a group.
+struct Frame {
+    long lanes;                 // to run
+    long first = 0;             // of them, in SAVED, VALUE and COTANGENT
+    long room = 0;              // lanes that these have
+    std::vector<float*> base;
+    std::vector<long> strides;  // of operands
+    std::vector<float**> targets;  // by operand, where the gradient of each lane goes; null: nowhere
+    struct Aside* asides = nullptr;
+};
+
+// Rows whose outer products are to be added to a gradient.
+struct Aside {
+    std::vector<float> a, b;
+    long rows = 0;
+};
+
+void run(const std::vector<Instruction>& code, const Program& program, Frame& frame);
