@@ -21,7 +21,7 @@ import jax
 import pytest
 
 from dynetjax import graph
-from dynetjax.engine import compiling, hosted, internals, stored
+from dynetjax.engine import compiling, internals, policy, stored
 from dynetjax.engine.live import live, maps
 from dynetjax.engine.stats import falling_back
 
@@ -60,7 +60,7 @@ if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 internals.OPTIONS["quick"]["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
-hosted.TENTATIVE = 0, 0  # which graphs are would depend on the tests before
+policy.LARGE = policy.SMALL  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
 falling_back.raises = True
 
@@ -73,9 +73,11 @@ def pytest_runtest_teardown(item, nextitem):
 def pytest_addoption(parser):
     builds = "compiled", "interpreted"
     parser.addoption("--build", choices=builds, help="fail where it is not this one")
+    parser.addoption("--tier", choices=policy.TIERS, default="auto", help="that computes")
 
 
 def pytest_configure(config):
+    policy.tier = config.getoption("tier")
     asked = config.getoption("build")
     if asked not in (None, BUILD):
         raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")

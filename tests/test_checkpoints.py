@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import hosted
+from dynetjax.engine import policy
 
 from .backends import on_cpu
 
@@ -169,7 +169,7 @@ def test_renew_cg_drops_marks(w):
 
 def test_many_trials_take_no_more_room(w, monkeypatch):
     """Rows of what was cut are used again."""
-    monkeypatch.setattr(hosted, "MOST_NODES", 0)
+    monkeypatch.setattr(policy, "tier", "xla")
     x = grown(w, dy.inputVector(START), 1)
     x.value()
     used = []

@@ -1,16 +1,15 @@
-"""Backward through a graph: by the run that computed it, on from it, or on the host."""
+"""Backward through a graph: in tier 0, by the run that computed it, or on from it."""
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynetjax.engine.beside import Beside
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.gradients import reached_from
-from dynetjax.engine.hosted import Hosted
-from dynetjax.engine.hosted_backward import HostedBackward, backward_here
-from dynetjax.engine.parts import compute_on_host, new_run, settle
+from dynetjax.engine.parts import backward_natively, is_native, new_run, settle
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, falling_back, phase
@@ -20,6 +19,11 @@ from dynetjax.ops.registry import KINDS, OWNERS, Kind, Storage
 from dynetjax.ops.rules import CHANGED
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
+
+if TYPE_CHECKING:
+    from dynetjax.engine.native.part import NativeBackward
+
+    AnyBackward = Backward | NativeBackward
 
 PrepareUpdate = Callable[[set[Storage], dict[Storage, list[np.ndarray]]], None]
 
@@ -49,33 +53,26 @@ class BackwardPass:
         self._beside, self._prepare_update = beside, prepare_update
         self._may_be_here = False
 
-    def go(self) -> Backward | HostedBackward:
-        """Back to the parameters: on the host where programs are missing, else not."""
-        self._may_be_here = not self._full and self._beside.is_wanted
-        return self._meanwhile() or self._differentiate()
+    def go(self, waits: bool = False) -> "AnyBackward":
+        """Back to the parameters: in tier 0 if that has computed the graph, else not.
 
-    def go_by_programs(self) -> Backward:
-        """The same, never on the host."""
-        self._beside.wait()
-        found = self._differentiate()
-        assert isinstance(found, Backward)
-        return found
-
-    def _meanwhile(self) -> HostedBackward | None:
-        """Go back on the host, while programs are made; None if that is over.
-
-        It waits for that where the host cannot, and no run has computed the graph.
+        If somebody `waits` for programs that are on their way, so does this.
         """
-        if self._state.parts and isinstance(self._state.parts[0], Run):
+        if waits:
+            self._beside.wait()
+        self._may_be_here = not waits and self._beside.is_wanted
+        return self._natively() or self._differentiate()
+
+    def _natively(self) -> "NativeBackward | None":
+        """Go back in tier 0; None if a run has computed the graph, or is to."""
+        if self._state.parts and not is_native(self._state.parts[0]):
             return None
-        here = None
-        if self._beside.is_busy and not self._full:
-            here = self._here()
+        here = self._here(waiting=self._beside.is_busy)
         if here is None:
             self._beside.wait()
         return here
 
-    def _differentiate(self) -> Backward | HostedBackward:
+    def _differentiate(self) -> "AnyBackward":
         """Go back by the run that computed the graph, if one did."""
         graph, state, node, full = self._graph, self._state, self._node, self._full
         settle(graph, state, [node])
@@ -83,7 +80,7 @@ class BackwardPass:
         if isinstance(run, Run) and not full and self._divides(run):
             return self._in_two(run)
         if not isinstance(run, Run) or node.args[0] >= run.stop or full:
-            if graph.changes != len(CHANGED) or isinstance(run, Hosted):
+            if graph.changes != len(CHANGED) or (run and not isinstance(run, Run)):
                 state.forget()  # all is computed again in any case
                 settle(graph, state, [node])
                 first = None if full else self._first()
@@ -132,7 +129,7 @@ class BackwardPass:
         asked, before = self._state.first
         return new_run(self._graph, self._state, 0, asked, before=before)
 
-    def _in_two(self, first: Run) -> Backward | HostedBackward:
+    def _in_two(self, first: Run) -> "AnyBackward":
         """Go back through a run of what came after the first one, and that one."""
         state, node = self._state, self._node
         run = first if first.keeping else first.again()
@@ -167,7 +164,7 @@ class BackwardPass:
         if self._expect_update(later) and run.fused:
             run.prepare_backward(will_sow(later, run))
 
-    def _make_beside(self, run: Run) -> HostedBackward | None:
+    def _make_beside(self, run: Run) -> "NativeBackward | None":
         """Go back on the host, while programs for a run, and its origin, are made.
 
         If the host cannot, it waits for them, and returns None.
@@ -175,29 +172,20 @@ class BackwardPass:
         programs = run.programs([run.seed(self._node)])
         if run.origin is not None:
             programs = run.origin.programs(will_sow(run, run.origin)) + programs
-        several = self._will_touch(run).items()
-        self._beside.rows = {table: [*map(len, rows)] for table, rows in several}
         self._expect_update(run)
-        here = self._here()
+        here = self._here(waiting=True)
         self._beside.make(programs)
         if here is None:
             self._beside.wait()
         return here
 
-    def _here(self) -> HostedBackward | None:
-        """Go back on the host, which has computed the graph or does; None if not."""
-        graph, state, node = self._graph, self._state, self._node
-        settle(graph, state, [node])
-        if graph.changes != len(CHANGED) or any(
-            not isinstance(part, Hosted) for part in state.parts
-        ):
-            state.forget()
-            settle(graph, state, [node])
-        if node.args[0] >= state.done and not compute_on_host(graph, state, True):
-            return None
-        with phase("run"):
+    def _here(self, waiting: bool) -> "NativeBackward | None":
+        """Go back in tier 0, which has computed the graph or does; None if not."""
+        about = self._graph, self._state, self._node, self._full
+        found = backward_natively(*about, waiting)
+        if found is not None:
             count(graphs=1)
-            return backward_here(state.host, node, self._beside.rows)
+        return found
 
     def _expect_update(self, run: Run) -> bool:
         """Note that this program is trained; True the first time.

@@ -15,16 +15,12 @@ class Beside:
 
     Args:
         is_training: whether graphs are computed to train a model.
-
-    Where `rows` says how long the arrays of gradients are that a table will get of
-    them, by its kind id, those that it gets meanwhile are as long.
     """
 
     def __init__(self, is_training: Callable[[], bool]) -> None:
         self._is_training = is_training
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self.rows: dict[int, list[int]] = {}
 
     @property
     def is_wanted(self) -> bool:

@@ -31,10 +31,12 @@ class Backward:
         number: of the node among the stored ones.
         reached: the parameters that nodes up to it read, but for constant ones.
         weights: of parameters and what is computed of them, by kind id.
+        pulled_back: what these come to for parameters alone.
     """
 
     def __init__(self, run: Run, node: Expression, full: bool):
         self.run, self.node, self.full = run, node, full
+        self.pulled_back = run.uniforms.pull_back
         self.number: int = node.args[0]
         root = self.number - run.start
         unused = run.tiling.not_under((root,), run.plan.ends)
@@ -44,6 +46,14 @@ class Backward:
         self._ways = [back]
         if run.origin is not None:
             self._go_on(run.origin, back, unused)
+
+    def has(self, number: int) -> bool:
+        """Whether it knows the gradient of a stored node."""
+        run = self.run
+        if run.origin is not None:  # the rows of an earlier run are not among its own
+            run.origin.plan.scope.divides = False
+            return False
+        return number < run.stop and not run.needs_pool(number)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""

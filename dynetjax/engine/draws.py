@@ -4,6 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+_NODE = np.uint64(0xD6E8FEB86659FD93)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
 # Seeds and numbers of random nodes, by their numbers in the graph.
 Draws = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -42,3 +47,26 @@ class SeededDraws:
 def undrawn(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Stands for draws where the runtime data of a tape is to be written later."""
     return np.zeros(len(nodes), np.uint64), nodes
+
+
+def keys_of(draws: Draws, nodes: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Random keys ``[lanes of all nodes, 2]``, uint32, of nodes by their numbers.
+
+    A key is made of a seed, the node's number and the batch element, so computing a
+    node again repeats its numbers, and batching cannot change them.
+    """
+    seeds, numbers = draws(nodes)
+    bits = (numbers.astype(np.uint64) * _NODE).repeat(lanes)
+    starts = (lanes.cumsum() - lanes).repeat(lanes)
+    element = np.arange(len(bits)) - starts
+    bits += element.astype(np.uint64) * _GOLDEN
+    bits = scramble(scramble(bits) ^ scramble(seeds).repeat(lanes))
+    halves = bits & np.uint64(0xFFFFFFFF), bits >> np.uint64(32)
+    return np.stack(halves, 1).astype(np.uint32)
+
+
+def scramble(x: np.ndarray) -> np.ndarray:
+    """64 well mixed bits of each number (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))

@@ -2,23 +2,26 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynetjax.engine.archive import archive
 from dynetjax.engine.backward_pass import BackwardPass, PrepareUpdate, send_early
 from dynetjax.engine.beside import Beside
-from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
-from dynetjax.engine.hosted import Hosted
-from dynetjax.engine.hosted_backward import HostedBackward
 from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
 from dynetjax.engine.macros import macro_of_rule
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.parts import compute_on_host, new_run, settle
+from dynetjax.engine.parts import (
+    compute_natively,
+    is_native,
+    new_run,
+    settle,
+)
 from dynetjax.engine.plan import Plan, tidy_plans
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State, has_no_rows
@@ -27,6 +30,9 @@ from dynetjax.engine.uniforms import add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
+
+if TYPE_CHECKING:
+    from dynetjax.engine.native.part import NativeBackward
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -87,19 +93,20 @@ class Engine:
         settle(graph, state, nodes)
         asked = [node for node in nodes if node.args[0] >= state.done]
         count(graphs=1)
+        if not state.parts:
+            state.first = asked, len(graph.nodes)
+        waiting = self._is_waiting(state, asked)
+        if compute_natively(graph, state, waiting):
+            return
         if state.parts:
             self._compute_more(graph, state, asked)
-            return
-        state.first = asked, len(graph.nodes)
-        here = self._beside.is_busy or self._is_tentative(asked)
-        if here and compute_on_host(graph, state, tentative=True):
             return
         self._beside.wait()
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         run = new_run(graph, state, 0, asked)
         keeping = _will_train(run.plan, asked)
         here = keeping and run.lacks_programs and self._beside.is_wanted
-        if here and compute_on_host(graph, state, tentative=True):
+        if here and compute_natively(graph, state, waiting=True):
             return  # backward tells which programs to make
         habitual = loss is not None and run.plan.scope.habit.read()
         trains = keeping and (habitual or self._is_training())
@@ -113,6 +120,12 @@ class Engine:
             run.fetch(root)
             send_early(state, run, root)
         tidy_plans()
+
+    def _is_waiting(self, state: State, asked: list[Expression]) -> bool:
+        """Whether tier 1 has no programs for what is asked for so far."""
+        if state.parts:
+            return is_native(state.parts[0])
+        return self._beside.is_busy or self._is_tentative(asked)
 
     def _is_tentative(self, asked: list[Expression]) -> bool:
         """Whether a program for what is asked for first would hardly be of further use.
@@ -130,10 +143,6 @@ class Engine:
         self, graph: ComputationGraph, state: State, asked: list[Expression]
     ) -> None:
         """Run what was added since the last time."""
-        if host_sees_device():
-            tentative = isinstance(state.parts[0], Hosted)
-            if compute_on_host(graph, state, tentative):
-                return
         if state.archive is None:
             state.archive = archive()
         about = state.archive, state.uniforms, state.draws, state.bring
@@ -172,7 +181,7 @@ class Engine:
             return
         with memory_of(graph):
             last = self._backward_pass(graph, state, node, full).go()
-            last.weights = state.uniforms.pull_back(last.weights)
+            last.weights = last.pulled_back(last.weights)
             touched = [*last.touched()]
         state.last = last
         accumulate(last.weights, touched, last.reached)
@@ -203,20 +212,10 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        if isinstance(last, HostedBackward):
-            state.last = last = self._with_rows(graph, state, last, node)
-        origin = last.run.origin
-        if origin is not None:
-            origin.plan.scope.divides = False
         apart = not node.rule.sums or node.index in graph.held
-        if (
-            origin is not None
-            or not apart
-            or has_no_rows(node)
-            or node.args[0] >= last.run.stop
-        ):
+        if not apart or has_no_rows(node) or not last.has(node.args[0]):
             state.last = last = self._with_rows(graph, state, last, node)
-        while last.run.needs_pool(node.args[0]):
+        while not last.has(node.args[0]):
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 
@@ -224,14 +223,14 @@ class Engine:
         self,
         graph: ComputationGraph,
         state: State,
-        last: Backward | HostedBackward,
+        last: "Backward | NativeBackward",
         node: Expression,
-    ) -> Backward:
+    ) -> "Backward | NativeBackward":
         """The last backward again, with rows for a node and its gradient."""
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
-        again = self._backward_pass(graph, state, last.node, last.full).go_by_programs()
+        again = self._backward_pass(graph, state, last.node, last.full).go(waits=True)
         again.weights = last.weights
         return again
 

@@ -1,9 +1,8 @@
 """A graph's program in words: its components, loops and macro nodes."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dynetjax.dims import Dim
-from dynetjax.engine.hosted import Hosted
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.parts import planned
@@ -12,6 +11,9 @@ from dynetjax.engine.steps import Step
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
+
+if TYPE_CHECKING:
+    from dynetjax.engine.native.part import NativePart
 
 
 def explain() -> None:
@@ -45,8 +47,8 @@ def describe(graph: ComputationGraph) -> str:
         if isinstance(part, Increment):
             lines += _increment(graph, part)
             continue
-        if isinstance(part, Hosted):
-            lines += _hosted(graph, part)
+        if not isinstance(part, tuple):
+            lines += _native(graph, part)
             continue
         tiling, plan = part
         lines.append(_head(tiling, plan))
@@ -71,7 +73,7 @@ def components(graph: ComputationGraph) -> list[Component]:
     """The components of a graph in the order in which they run."""
     found = []
     for part in planned(graph):
-        if isinstance(part, Increment | Hosted):
+        if not isinstance(part, tuple):
             cells = graph.cells[part.start : part.stop]
             found.append(Component("one step", cells))
             continue
@@ -109,11 +111,11 @@ def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
     return lines
 
 
-def _hosted(graph: ComputationGraph, part: Hosted) -> list[str]:
-    """A part that was computed on the host, node by node."""
+def _native(graph: ComputationGraph, part: "NativePart") -> list[str]:
+    """A part that tier 0 computed."""
     cells = graph.cells[part.start : part.stop]
-    lines = [f"nodes {part.start} to {part.stop - 1}: one by one, on the host"]
-    return lines + [_line(graph, macro_of_rule(c.rule), 1, c) for c in cells]
+    lines = [f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host"]
+    return lines + [_line(graph, macro_of_rule(c.rule), c.lanes, c) for c in cells]
 
 
 def _head(tiling: Tiling, plan: Plan) -> str:

@@ -1,8 +1,12 @@
-"""Parts of a graph: runs of its stored nodes, and what the host computes."""
+"""Parts of a graph: what tier 0 computes of its stored nodes, and runs of tier 1."""
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynetjax.engine import policy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
-from dynetjax.engine.hosted import Hosted, compute_here
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
@@ -12,6 +16,10 @@ from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
+
+if TYPE_CHECKING:
+    from dynetjax.engine.native.part import NativeBackward, NativePart
+    from dynetjax.engine.state import Part
 
 
 def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
@@ -24,12 +32,58 @@ def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> No
             graph.store(node)
 
 
-def compute_on_host(graph: ComputationGraph, state: State, tentative: bool) -> bool:
-    """Compute on the host what is new; False if it is not for that."""
-    here = compute_here(graph, state.done, state.host, state.rows, tentative)
-    if here is not None:
-        state.parts.append(here)
-    return here is not None
+def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bool:
+    """Compute in tier 0 what is new; False if it is not for that.
+
+    More is if tier 1 has no programs for it so far, and the graph is `waiting`.
+    """
+    if not policy.native():
+        return False
+    from dynetjax.engine.native.part import Native
+    from dynetjax.engine.native.uniforms import HostUniforms
+
+    native = state.native
+    if native is None:
+        native = Native(HostUniforms(state.uniforms), state.draws)
+    most, cells = policy.most_work(waiting), graph.cells
+
+    def older(number: int) -> np.ndarray:
+        return state.rows(number, cells[number].lanes)
+
+    part = native.compute(cells, state.done, most, older)
+    if part is None:
+        return False
+    state.native = native
+    state.parts.append(part)
+    return True
+
+
+def is_native(part: "Part") -> bool:
+    """Whether tier 0 computed it."""
+    return not isinstance(part, Run | Increment)
+
+
+def backward_natively(
+    graph: ComputationGraph,
+    state: State,
+    node: Expression,
+    full: bool,
+    waiting: bool,
+) -> "NativeBackward | None":
+    """Go back in tier 0; None if it has not computed the graph, and is not to."""
+    if not policy.native():
+        return None
+    from dynetjax.engine.native.part import NativeBackward
+
+    settle(graph, state, [node])
+    if not all(map(is_native, state.parts)):
+        state.forget()
+        settle(graph, state, [node])
+    if node.args[0] >= state.done and not compute_natively(graph, state, waiting):
+        return None
+    assert state.native is not None
+    with phase("run"):
+        return NativeBackward(state.native, node, full)
 
 
 def new_run(
@@ -58,7 +112,7 @@ def new_run(
 
 def planned(
     graph: ComputationGraph,
-) -> list[tuple[Tiling, Plan] | Increment | Hosted]:
+) -> "list[tuple[Tiling, Plan] | Increment | NativePart]":
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:

@@ -2,14 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import Draws
-from dynetjax.engine.hosted import Host, Hosted
-from dynetjax.engine.hosted_backward import HostedBackward
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.run import Run
@@ -17,7 +16,10 @@ from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import IMPORT
 
-Part = Run | Increment | Hosted
+if TYPE_CHECKING:  # it is there only where it was compiled
+    from dynetjax.engine.native.part import Native, NativeBackward, NativePart
+
+    Part = Run | Increment | NativePart
 
 
 class State:
@@ -28,7 +30,7 @@ class State:
         parts: what was computed, in order; only the first begins with the first node.
         archive: rows that a part after the first reads or has on the device; None if
             there is none.
-        host: values that such a part reads or has on the host.
+        native: what tier 0 has of it; None if that is nothing.
         last: the last backward.
         early: one that was sent before it was asked for.
         first: the nodes whose values were asked for first, and how many nodes there
@@ -38,10 +40,10 @@ class State:
     def __init__(self, draws: Draws):
         self.uniforms = Uniforms()
         self.draws = draws
-        self.parts: list[Part] = []
+        self.parts: list["Part"] = []
         self.archive: Archive | None = None
-        self.host = Host(self.uniforms)
-        self.last: Backward | HostedBackward | None = None
+        self.native: "Native | None" = None
+        self.last: "Backward | NativeBackward | None" = None
         self.early: Backward | None = None
         self.first: tuple[list[Expression], int] | None = None
 
@@ -54,7 +56,7 @@ class State:
         """Drop what was computed; the draws of random nodes stay as they are."""
         old = self.archive
         self.parts, self.archive, self.early = [], None, None
-        self.host.clear()
+        self.native = None
         if old is not None:
             old.close()
 
@@ -65,7 +67,8 @@ class State:
         self.early = None
         if self.first is not None and self.first[1] > nodes:
             self.first = None
-        self.host.forget(cells, self.done)
+        if self.native is not None:
+            self.native.graph.cut(cells)
         while self.parts and self.parts[-1].start >= cells:
             part = self.parts.pop()
             if isinstance(part, Increment):
@@ -83,13 +86,15 @@ class State:
         """The same, where there is nothing to wait for; None if there may be."""
         if not (self.parts and node.lanes) or has_no_rows(node):
             return None
-        first, number = self.parts[0], node.args[0]
-        if number >= first.stop or not isinstance(first, Run):
-            value = self.host.get(number)
-            return None if value is None else value[None]
-        return first.at_hand(node)
+        number = node.args[0]
+        part = self._part_of(number) if number < self.done else None
+        if part is self.parts[0] and isinstance(part, Run):
+            return part.at_hand(node)
+        if part is None or isinstance(part, Run | Increment):
+            return None
+        return part.rows(number, node.lanes)
 
-    def _part_of(self, number: int) -> Part:
+    def _part_of(self, number: int) -> "Part":
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
@@ -122,7 +127,7 @@ class State:
                         row[number] = row[number] or at
 
 
-def _start(part: Part) -> int:
+def _start(part: "Part") -> int:
     return part.start
 
 

@@ -10,19 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.engine.draws import Draws
+from dynetjax.engine.draws import Draws, keys_of
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.places import Places
 from dynetjax.engine.reads import Reads, elements, reads_of
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling, ones
 from dynetjax.ops.registry import OWNERS
-
-_NODE = np.uint64(0xD6E8FEB86659FD93)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-
 
 _NO_LANES = np.zeros(0, np.int64)
 
@@ -182,13 +176,9 @@ class TapeWriter:
 
     def _keys(self, lanes: Lanes, found: Sequence[int], second: bool) -> np.ndarray:
         """Half of a random key: of the seed, the node's number and the element."""
-        seeds, numbers = self.draws(np.array(found, np.int64))
-        bits = lanes.spread(numbers.astype(np.uint64)) * _NODE
-        if lanes.element is not None:
-            bits = bits + lanes.element.astype(np.uint64) * _GOLDEN
-        bits = scramble(scramble(bits) ^ scramble(lanes.spread(seeds)))
-        half = bits >> np.uint64(32) if second else bits & np.uint64(0xFFFFFFFF)
-        return half.astype(np.uint32).view(np.int32)
+        nodes = np.array(found, np.int64)
+        keys = keys_of(self.draws, nodes, lanes.count)
+        return np.ascontiguousarray(keys[:, int(second)]).view(np.int32)
 
     def inputs(self, macro: int, capacity: int) -> np.ndarray:
         """Numbers given for the nodes of an INPUT macro: ``[capacity, *shape]``."""
@@ -229,9 +219,3 @@ def _pulls(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
     left = places.left[slot] + places.beside[slot] * reads.place[which]
     return start[which] + reads.row[which], left + reads.lane[which]
 
-
-def scramble(x: np.ndarray) -> np.ndarray:
-    """64 well mixed bits of each number (the finaliser of SplitMix64)."""
-    x = (x ^ (x >> np.uint64(30))) * _MIX_1
-    x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    return x ^ (x >> np.uint64(31))

@@ -109,10 +109,10 @@ class Uniforms:
             missing = [k for k in kinds if not (k.is_parameter or k in self._values)]
             for kind in missing:
                 by_level.setdefault(kind.level, {})[kind] = None
-            kinds = [k for kind in missing for k in _signature(kind).operands]
+            kinds = [k for kind in missing for k in signature_of(kind).operands]
         for level in sorted(by_level):
             here = list(by_level[level])
-            operands = [self._operands(_signature(kind)) for kind in here]
+            operands = [self._operands(signature_of(kind)) for kind in here]
             values = _functions(_made(here))(operands)
             self._values.update(zip(here, values, strict=True))
 
@@ -122,26 +122,26 @@ class Uniforms:
         level = max((KINDS[k].level for k in found), default=0)
         for at in range(level, 0, -1):
             here = [KINDS[k] for k in found if KINDS[k].level == at]
-            operands = [self._operands(_signature(kind)) for kind in here]
+            operands = [self._operands(signature_of(kind)) for kind in here]
             cotangents = [found[kind.id] for kind in here]
             pulled = _pullbacks(_made(here))(operands, cotangents)
             for kind, arrays in zip(here, pulled, strict=True):
                 for operand, array in zip(
-                    _signature(kind).operands, arrays, strict=True
+                    signature_of(kind).operands, arrays, strict=True
                 ):
                     if not operand.constant:
                         found.setdefault(operand.id, []).append(array)
         return found
 
 
-def _signature(kind: Kind) -> Signature:
+def signature_of(kind: Kind) -> Signature:
     """What computes a uniform that is no parameter."""
     assert kind.source is not None
     return SIGNATURES[kind.source]
 
 
 def _made(kinds: list[Kind]) -> tuple[tuple[Op, tuple], ...]:
-    return tuple([(s.op, s.static) for s in map(_signature, kinds)])
+    return tuple([(s.op, s.static) for s in map(signature_of, kinds)])
 
 
 @jax.jit

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import hosted
+from dynetjax.engine import policy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.engine import Engine
 from dynetjax.engine.structure import Scope
@@ -19,9 +19,9 @@ from dynetjax.graph import ComputationGraph, current_graph, free_last_graph
 def place(request, monkeypatch):
     """Where increments are computed, if they can be."""
     if request.param == "device":
-        monkeypatch.setattr(hosted, "MOST_NODES", 0)
+        monkeypatch.setattr(policy, "tier", "xla")
     if request.param == "all on the host":
-        monkeypatch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        monkeypatch.setattr(policy, "tier", "native")
         monkeypatch.setattr(Engine, "_is_tentative", lambda *_: True)
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
-from dynetjax.engine import hosted
+from dynetjax.engine import policy
 from dynetjax.engine.backward_pass import BackwardPass
 from dynetjax.engine.engine import Engine
 
@@ -191,7 +191,7 @@ def test_values_and_gradients(peek, program):
     world = Dynet()
     with pytest.MonkeyPatch.context() as patch:
         if peek == "on the device":
-            patch.setattr(hosted, "MOST_NODES", 0)
+            patch.setattr(policy, "tier", "xla")
         nodes = build(world, program, lambda x: x.dim()[1], peek != "at the end")
     total = world.loss(nodes[chosen])
     assert total.value() == pytest.approx(float(loss), rel=1e-4, abs=1e-4)
@@ -216,7 +216,7 @@ def test_values_and_gradients(peek, program):
 def test_values_and_gradients_from_the_start(program):
     """The same, where no program is compiled for what is read first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        patch.setattr(policy, "tier", "native")
         patch.setattr(Engine, "_is_tentative", lambda *_: True)
         test_values_and_gradients.hypothesis.inner_test("here on the way", program)
 
@@ -243,6 +243,6 @@ def test_values_and_gradients_while_programs_are_compiled(program):
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+        patch.setattr(policy, "tier", "native")
         patch.setattr(BackwardPass, "_meanwhile", here)
         test_values_and_gradients.hypothesis.inner_test("at the end", program)

@@ -337,11 +337,8 @@ class Code:
                 whole = Pieces(shape, block.kind, [(start, block)])
                 block, to = self._filled(whole), replace(to, offset=0, shape=shape)
             ready = block if block.is_one else self.contiguous(block)
-            self.code.append(
-                Instruction(
-                    OP["ADD_TO_OPERAND"], ready.size, number, to.offset, ready, (ready,)
-                )
-            )
+            about = ready.size, number, to.offset, to, (ready,)
+            self.code.append(Instruction(OP["ADD_TO_OPERAND"], *about))
 
     def add_to_uniform(self, x: Value, gradient: Buffer, shape: Shape) -> None:
         """Add to the gradient of a uniform; outer products are put aside."""

@@ -228,7 +228,7 @@ float* Graph::gradient_of(int32_t number) {
     return groups[c.group].gradient + (size_t)c.lane * uses[c.use].program->size;
 }
 
-void Graph::backward(int32_t root, bool full, const std::vector<std::vector<float*>>& gradients) {
+void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients) {
     gradients_.reset();
     for (Group& g : groups) g.gradient = nullptr;
     for (Cell& c : cells) c.reached = false;
@@ -245,7 +245,7 @@ void Graph::backward(int32_t root, bool full, const std::vector<std::vector<floa
             c.needed = r != NOTHING && cells[r].needed;
         }
     }
-    *reach(root) = 1;
+    std::copy(begin.begin(), begin.end(), reach(root));
     for (size_t k = (size_t)cells[root].group + 1; k--;) {
         const Group& g = groups[k];
         if (g.gradient) backward(g, gradients[g.use]);

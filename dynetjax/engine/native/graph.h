@@ -75,9 +75,9 @@ public:
     std::vector<int32_t> order;
 
     void cut(int32_t count);
-    // Go back from a node of one number. `gradients` are those of uniforms, by use and by
+    // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
     // number there; null where there is none.
-    void backward(int32_t root, bool full, const std::vector<std::vector<float*>>& gradients);
+    void backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
 
 private:

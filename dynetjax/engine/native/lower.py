@@ -191,7 +191,9 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
     lowering = _LOWERINGS.get(name)
     if lowering is not None:
         return lowering(code, equation, operands)
-    (result,) = [var.aval for var in equation.outvars]
+    if len(equation.outvars) > 1:
+        raise NotCoveredError(name)
+    result = equation.outvars[0].aval
     arrays = [code.array(x) for x in operands]
     for table in _UNARY, _BINARY:
         if name in table:
@@ -299,7 +301,8 @@ def _bitcast(code: Code, equation: Any, operands: Values) -> Values:
 
 def _reshape(code: Code, equation: Any, operands: Values) -> Values:
     x, shape = operands[0], equation.outvars[0].aval.shape
-    if equation.params.get("dimensions") is not None:
+    is_reshape = equation.primitive.name == "reshape"
+    if is_reshape and equation.params["dimensions"] is not None:
         raise NotCoveredError("reshape with an order of axes")
     if isinstance(x, Pieces):
         found = _pieces_reshaped(x, shape)

@@ -485,7 +485,13 @@ std::string Program::check() const {
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
     if (size <= 0 || temporary < 0 || saved < 0) return "a row has no size";
     if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
-    for (const auto& q : forward) forth.instruction(q);
-    for (const auto& q : backward) back.instruction(q);
-    return forth.wrong.empty() ? back.wrong : forth.wrong;
+    for (Checker* checker : {&forth, &back}) {
+        const auto& code = checker->back ? backward : forward;
+        for (size_t k = 0; k < code.size(); k++) {
+            checker->instruction(code[k]);
+            if (!checker->wrong.empty())
+                return checker->wrong + ": instruction " + std::to_string(k) + (checker->back ? " of backward, opcode " : " of forward, opcode ") + std::to_string(code[k].op);
+        }
+    }
+    return "";
 }

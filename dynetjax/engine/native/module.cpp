@@ -162,7 +162,7 @@ struct GraphState {
 
     int32_t use_of(long macro);
     int32_t use_of_rows(int32_t size);
-    bool encode(PyObject* list, Py_ssize_t start);
+    long encode(PyObject* list, Py_ssize_t start, double most);
     void map(Cell& c, const Program& p, PyObject* args);
     void picked(Cell& c, PyObject* args, PyObject* data);
     void fetch(int32_t number);
@@ -270,8 +270,12 @@ void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
         graph.words.push_back((int32_t)integer(PySequence_Fast_GET_ITEM(several.get(), k)));
 }
 
-// Take in the nodes from `start` on; false if there is no program for one.
-bool GraphState::encode(PyObject* list, Py_ssize_t start) {
+constexpr long DONE = -1, TOO_MUCH = -2;
+
+// Take in the nodes from `start` on: DONE, TOO_MUCH where that is more than `most` work,
+// or the number of a fused op that has no program.
+long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
+    double work = 0;
     const Py_ssize_t stop = PyList_GET_SIZE(list);
     const Cell blank{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
     if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, blank);  // others computed these
@@ -281,12 +285,15 @@ bool GraphState::encode(PyObject* list, Py_ssize_t start) {
     for (Py_ssize_t n = start; n < stop; n++) {
         Ref cell(Py_NewRef(PyList_GET_ITEM(list, n)));
         Ref rule = attribute(cell.get(), names.rule), macro = attribute(rule.get(), names.macro);
-        const int32_t u = use_of(integer(macro.get()));
-        if (u < 0) return false;
+        const long number = integer(macro.get());
+        const int32_t u = use_of(number);
+        if (u < 0) return number;
         const Program& p = *graph.uses[u].program;
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, nullptr, false, false, false};
         c.lanes = (int32_t)integer(attribute(cell.get(), names.lanes).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
+        work += (double)p.work * c.lanes;
+        if (work > most) return TOO_MUCH;
         if (p.weighted) {
             c.index = (int32_t)integer(attribute(cell.get(), names.index).get());
             long& first = graph.uses[u].first_index;
@@ -336,7 +343,7 @@ bool GraphState::encode(PyObject* list, Py_ssize_t start) {
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
         graph.cells.push_back(c);
     }
-    return true;
+    return DONE;
 }
 
 void GraphState::draw() {
@@ -405,16 +412,21 @@ void free_graph(PyObject* self) {
 }
 GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 
-// (cells, start): compute the nodes from `start` on; False if there is no program for one.
+// (cells, start, most): compute the nodes from `start` on. Returns -1; -2 where that is
+// more than `most` work, or the number of a fused op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
     GraphState& s = state_of(self);
     const size_t cells = s.graph.cells.size(), refs = s.graph.refs.size(), words = s.graph.words.size();
     const size_t groups = s.graph.groups.size(), order = s.graph.order.size();
+    bool computed = false;
     PyObject* found = guarded([&]() -> PyObject* {
         PyObject* list;
         Py_ssize_t start;
-        if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &list, &start)) throw Failed();
-        if (!s.encode(list, start)) return Py_NewRef(Py_False);
+        double most;
+        if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) throw Failed();
+        const long outcome = s.encode(list, start, most);
+        if (outcome != DONE) return PyLong_FromLong(outcome);
+        computed = true;
         s.draw();
         s.graph.arrange((int32_t)start);
         for (Py_ssize_t n = start; n < PyList_GET_SIZE(list); n++) {
@@ -436,9 +448,9 @@ PyObject* extend(PyObject* self, PyObject* args) {
         }
         Py_END_ALLOW_THREADS
         if (full) throw std::bad_alloc();
-        return Py_NewRef(Py_True);
+        return PyLong_FromLong(DONE);
     });
-    if (found != Py_True) {  // as it was before
+    if (!found || !computed) {  // as it was before
         s.graph.cells.resize(std::min(cells, s.graph.cells.size()));
         s.graph.refs.resize(refs), s.graph.words.resize(words);
         s.graph.groups.resize(groups), s.graph.order.resize(order);
@@ -478,7 +490,7 @@ PyObject* cut(PyObject* self, PyObject* count) {
     });
 }
 
-// (root, index of its node, full, new) -> (fused ops up to it, [(table, ids, gradients)]).
+// (root, index of its node, full, new, seed=None) -> (fused ops up to it, [(table, ids, gradients)]).
 // `new(kind)` gives an array of zeros to which the gradient of a uniform is added.
 PyObject* backward(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
@@ -486,11 +498,14 @@ PyObject* backward(PyObject* self, PyObject* args) {
         Py_ssize_t root;
         long index;
         int full;
-        PyObject* make;
-        if (!PyArg_ParseTuple(args, "nlpO", &root, &index, &full, &make)) throw Failed();
+        PyObject *make, *seed = Py_None;
+        if (!PyArg_ParseTuple(args, "nlpO|O", &root, &index, &full, &make, &seed)) throw Failed();
         Graph& g = s.graph;
         if (root < 0 || root >= (Py_ssize_t)g.cells.size() || g.cells[root].external) fail(PyExc_IndexError, "no such node");
-        if (g.cells[root].lanes != 1 || g.uses[g.cells[root].use].program->size != 1) fail(PyExc_ValueError, "the root is not one number");
+        const size_t numbers = (size_t)g.cells[root].lanes * g.uses[g.cells[root].use].program->size;
+        std::vector<float> begin(numbers, 1.f);
+        if (seed != Py_None) begin = copied<float>(seed);
+        if (begin.size() != numbers) fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
         std::unordered_map<int32_t, float*> by_kind;
         std::vector<View> kept;
         std::vector<std::vector<float*>> gradients(g.uses.size());
@@ -513,7 +528,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
         bool no_memory = false;
         Py_BEGIN_ALLOW_THREADS
         try {
-            g.backward((int32_t)root, full, gradients);
+            g.backward((int32_t)root, begin, full, gradients);
         } catch (const std::bad_alloc&) {
             no_memory = true;
         }
@@ -546,7 +561,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
 }
 
 PyMethodDef graph_methods[] = {
-    {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on; False if there is no program for one."},
+    {"extend", extend, METH_VARARGS, "(cells, start, most): compute the nodes from `start` on, if that is no more work than `most`."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"cut", cut, METH_O, "Keep so many nodes."},

@@ -1,0 +1,172 @@
+"""Parts of a graph that tier 0 computes, and backward through these."""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.draws import Draws, keys_of
+from dynetjax.engine.gradients import reached_by
+from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.native import core
+from dynetjax.engine.native.program import program_of
+from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.stats import phase
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import KINDS, OWNERS
+
+MOST_PROGRAMS = 4096
+DONE, TOO_MUCH = -1, -2
+
+Rows = Callable[[int], np.ndarray]
+
+
+@lru_cache(maxsize=MOST_PROGRAMS)
+def _program(number: int) -> Any:
+    return program_of(MACROS[number])
+
+
+class _Tables:
+    """What the executor asks Python for."""
+
+    def __init__(self, uniforms: HostUniforms, draws: Draws):
+        self._uniforms, self._draws = uniforms, draws
+        self.older: Rows | None = None
+
+    def program(self, number: int) -> Any:
+        return _program(number)
+
+    def uniform(self, kind: int) -> np.ndarray:
+        return self._uniforms.value(KINDS[kind])
+
+    def lookup(self, kind: int, ids: bytes) -> np.ndarray:
+        """Rows of a table, as they are now."""
+        rows = np.frombuffer(ids, np.int32)
+        table = OWNERS.get(KINDS[kind].source)
+        if table is None:
+            return np.zeros((len(rows), *KINDS[kind].shape[1:]), np.float32)
+        return np.ascontiguousarray(table.host_rows(rows), np.float32)
+
+    def keys(self, nodes: bytes, lanes: bytes) -> np.ndarray:
+        """Random keys of nodes, an element of a batch after the other."""
+        numbers = np.frombuffer(nodes, np.int64)
+        return keys_of(self._draws, numbers, np.frombuffer(lanes, np.int32))
+
+    def rows(self, number: int) -> np.ndarray:
+        """Rows of a node that another tier computed."""
+        assert self.older is not None
+        return np.ascontiguousarray(self.older(number), np.float32)
+
+
+class Native:
+    """What tier 0 computes of one graph.
+
+    Attributes:
+        lacks: a fused operation that it met and has no program for; -1 if there is none.
+        count: how many stored nodes it knows.
+    """
+
+    def __init__(self, uniforms: HostUniforms, draws: Draws):
+        self.uniforms = uniforms
+        self._tables = _Tables(uniforms, draws)
+        self.graph = core.Graph(self._tables)
+        self.lacks, self.count = -1, 0
+
+    def compute(
+        self, cells: list[Expression], start: int, most: float, older: Rows
+    ) -> "NativePart | None":
+        """Compute the stored nodes from `start` on; None if they are not for tier 0.
+
+        `older` tells the rows of nodes that another tier computed.
+        """
+        for cell in cells[start:]:
+            if cell.rule.macro < 0:
+                macro_of_rule(cell.rule)
+        self._tables.older = older
+        try:
+            with phase("run"):
+                outcome = self.graph.extend(cells, start, most)
+        finally:
+            self._tables.older = None
+        if outcome != DONE:
+            self.lacks = max(self.lacks, outcome)
+            return None
+        self.count = len(cells)
+        return NativePart(start, cells, self.graph)
+
+
+class NativePart:
+    """A part of a graph that tier 0 computed.
+
+    Attributes:
+        start, stop: number of its first node, and one more than that of its last.
+    """
+
+    def __init__(self, start: int, cells: list[Expression], graph: Any):
+        self.start, self.stop = start, len(cells)
+        self._cells, self._graph = cells, graph
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The values of a node that was computed here, ``[its batch, *shape]``."""
+        del batch
+        found = np.frombuffer(self._graph.rows(number), np.float32)
+        return found.reshape(-1, *_shape(self._cells[number]))
+
+
+class NativeBackward:
+    """The gradients of one node of one number, through a graph that tier 0 computed.
+
+    Attributes:
+        reached: the parameters that nodes up to it read, but for constant ones.
+        weights: of parameters and what is computed of them, by kind id.
+        pulled_back: what these come to for parameters alone.
+    """
+
+    def __init__(self, native: Native, node: Expression, full: bool):
+        self.node, self.full, self._graph = node, full, native.graph
+        self.pulled_back = native.uniforms.pull_back
+        self._count = native.count
+        found: dict[int, np.ndarray] = {}
+
+        def zeros(kind: int) -> np.ndarray:
+            array = found[kind] = np.zeros(KINDS[kind].shape, np.float32)
+            return array
+
+        about = node.args[0], node.index, full, zeros
+        macros, self._tables = self._graph.backward(*about)
+        self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
+        self.reached = reached_by(node, macros)
+
+    def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
+        """Of every lookup up to the node: kind id of the table, row ids, gradients.
+
+        Arrays are as long as a power of two, so that there are few sizes of updates.
+        """
+        for table, ids, gradients in self._tables:
+            rows = np.frombuffer(ids, np.int32)
+            count, *row = KINDS[table].shape
+            room = 1 << (len(rows) - 1).bit_length()
+            padded = np.full(room, count, np.int32)
+            padded[: len(rows)] = rows
+            values = np.zeros((room, *row), np.float32)
+            values[: len(rows)] = np.frombuffer(gradients, np.float32).reshape(-1, *row)
+            yield table, padded, values
+
+    def has(self, number: int) -> bool:
+        """Whether it knows the gradient of a stored node."""
+        return number < self._count
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The gradient of a stored node, ``[batch, *shape]``."""
+        shape = _shape(self.node.graph.cells[number])
+        found = self._graph.gradient(number)
+        if found is None:
+            return np.zeros((batch, *shape), np.float32)
+        return np.frombuffer(found, np.float32).reshape(batch, *shape)
+
+
+def _shape(cell: Expression) -> Shape:
+    """Of a row of a stored node."""
+    return MACROS[macro_of_rule(cell.rule)].shape

@@ -1,0 +1,104 @@
+"""Uniforms on the host: parameters, and matrices made of parameters."""
+
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.macros import Step
+from dynetjax.engine.native import core
+from dynetjax.engine.native.program import program_of
+from dynetjax.engine.uniforms import Uniforms, signature_of
+from dynetjax.ops.registry import KINDS, MAP, OWNERS, Kind
+
+
+@lru_cache(maxsize=1024)
+def _program(number: int) -> Any:
+    """What computes the uniform of a kind from others."""
+    signature = signature_of(KINDS[number])
+    operands = tuple([("uniform", kind.id) for kind in signature.operands])
+    macro: Any = SimpleNamespace(
+        form=MAP,
+        shape=signature.shape,
+        kinds=list(signature.operands),
+        leaves=[],
+        places=[],
+        fields={},
+        steps=[Step(signature, operands, None)],
+    )
+    return program_of(macro)
+
+
+class HostUniforms:
+    """The values of a graph's uniforms on the host, as they were when first read.
+
+    Args:
+        uniforms: the same on the device; both see one version of a parameter.
+    """
+
+    def __init__(self, uniforms: Uniforms):
+        self._uniforms = uniforms
+        self._made: dict[Kind, tuple[np.ndarray, Any]] = {}
+
+    def value(self, kind: Kind) -> np.ndarray:
+        """Its array."""
+        if kind.is_parameter:
+            return self._parameter(kind)
+        return self._computed(kind)[0]
+
+    # what the executor asks for
+    def program(self, number: int) -> Any:
+        return _program(number)
+
+    def uniform(self, number: int) -> np.ndarray:
+        return self.value(KINDS[number])
+
+    def _parameter(self, kind: Kind) -> np.ndarray:
+        owner = OWNERS.get(kind.source)
+        if owner is not None and owner.is_table:  # a copy, as updates change tables
+            return np.array(owner.values, np.float32)
+        return np.ascontiguousarray(self._uniforms.value(kind), np.float32)
+
+    def _computed(self, kind: Kind) -> tuple[np.ndarray, Any]:
+        """The array of a uniform made of others, and the graph that made it."""
+        found = self._made.get(kind)
+        if found is None:
+            graph = core.Graph(self)
+            outcome = graph.extend([_cell(kind.id)], 0, float("inf"))
+            if outcome >= 0:  # no byte code: by XLA
+                array = np.asarray(self._uniforms.value(kind))
+                graph = None
+            else:
+                array = np.frombuffer(graph.rows(0), np.float32).reshape(kind.shape)
+            found = self._made[kind] = array, graph
+        return found
+
+    def pull_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        found = {k: list(g) for k, g in gradients.items()}
+        level = max((KINDS[k].level for k in found), default=0)
+        for at in range(level, 0, -1):
+            for number in [k for k in found if KINDS[k].level == at]:
+                kind = KINDS[number]
+                graph = self._computed(kind)[1]
+                if graph is None:
+                    return self._uniforms.pull_back(gradients)
+                total = sum(found[number][1:], found[number][0])
+                several: dict[int, np.ndarray] = {}
+
+                def zeros(k: int, several=several) -> np.ndarray:
+                    array = several[k] = np.zeros(KINDS[k].shape, np.float32)
+                    return array
+
+                graph.backward(0, 0, False, zeros, np.ascontiguousarray(total))
+                for k, array in several.items():
+                    if not KINDS[k].constant:
+                        found.setdefault(k, []).append(array)
+        return found
+
+
+def _cell(number: int) -> Any:
+    """What the executor sees of a node."""
+    rule = SimpleNamespace(macro=number)
+    return SimpleNamespace(rule=rule, lanes=1, inner=(), data=None, index=0)
