@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from dynetjax.engine import policy
 from dynetjax.engine.compiling import compile_well_at_once
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
@@ -24,6 +25,7 @@ def init(
     async_checks: bool | None = None,
     debug: bool | None = None,
     profiling: int | None = None,
+    tier: str | None = None,
 ) -> None:
     """Change settings; what is not given stays as it is.
 
@@ -40,8 +42,12 @@ def init(
             slower.
         profiling: from 1 on, print `stats` at exit; with 2, run components one by one
             and time each.
+        tier: what computes. With "native", tier 0 interprets every graph at once, where
+            it has byte code for all of it; with "xla", XLA compiles programs for every
+            graph; with "auto", the default, the size of a graph decides.
     Raises:
-        RuntimeError: `deterministic` comes too late.
+        RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
+        ValueError: there is no such tier.
     Examples:
         >>> dy.init(debug=True)
         >>> graph = dy.renew_cg()
@@ -63,6 +69,30 @@ def init(
         note_lines(debug)
     if profiling is not None:
         _profile(profiling)
+    if tier is not None:
+        _choose_tier(tier)
+
+
+def _choose_tier(tier: str) -> None:
+    if tier not in policy.TIERS:
+        raise ValueError(
+            explain(
+                "init: there is no such tier",
+                got=tier,
+                expected=", ".join(policy.TIERS),
+                fix='leave it out: "auto" decides by the size of a graph',
+            )
+        )
+    if tier == "native" and not policy.is_built:
+        raise RuntimeError(
+            explain(
+                "init: there is no tier 0",
+                got="an installation without compiled modules",
+                expected="one that was made where there is a C++ compiler",
+                fix="install a compiler, then this package again; or use another tier",
+            )
+        )
+    policy.tier = tier
 
 
 def _make_deterministic() -> None:

@@ -65,9 +65,13 @@ class BackwardPass:
 
     def _natively(self) -> "NativeBackward | None":
         """Go back in tier 0; None if a run has computed the graph, or is to."""
-        if self._state.parts and not is_native(self._state.parts[0]):
+        state, is_busy = self._state, self._beside.is_busy
+        if state.parts and not is_native(state.parts[0]):
             return None
-        here = self._here(waiting=self._beside.is_busy)
+        native = state.native
+        if native is not None and native.is_waiting and not is_busy:
+            return None  # which tells what programs to make
+        here = self._here(waiting=is_busy)
         if here is None:
             self._beside.wait()
         return here

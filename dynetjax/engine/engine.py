@@ -14,7 +14,6 @@ from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
-from dynetjax.engine.macros import macro_of_rule
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.parts import (
     compute_natively,
@@ -58,7 +57,6 @@ class Engine:
         self._before_read = before_read
         self._is_training = is_training
         self._prepare_update = prepare_update
-        self._known: set[int] = set()  # macros that were asked for first
         self._beside = Beside(is_training)
 
     def values(
@@ -95,8 +93,7 @@ class Engine:
         count(graphs=1)
         if not state.parts:
             state.first = asked, len(graph.nodes)
-        waiting = self._is_waiting(state, asked)
-        if compute_natively(graph, state, waiting):
+        if compute_natively(graph, state, waiting=self._is_waiting(state)):
             return
         if state.parts:
             self._compute_more(graph, state, asked)
@@ -121,23 +118,10 @@ class Engine:
             send_early(state, run, root)
         tidy_plans()
 
-    def _is_waiting(self, state: State, asked: list[Expression]) -> bool:
-        """Whether tier 1 has no programs for what is asked for so far."""
-        if state.parts:
-            return is_native(state.parts[0])
-        return self._beside.is_busy or self._is_tentative(asked)
-
-    def _is_tentative(self, asked: list[Expression]) -> bool:
-        """Whether a program for what is asked for first would hardly be of further use.
-
-        In training, who reads something else than a loss goes on with it, and that may
-        be other than any before: then rules change, and with them the program.
-        """
-        first = asked[0]
-        if first.rule.macro in self._known:
-            return False
-        self._known.add(macro_of_rule(first.rule))
-        return self._beside.is_wanted and not any(map(_is_number, asked))
+    def _is_waiting(self, state: State) -> bool:
+        """Whether tier 0 goes on with what tier 1 has no programs for."""
+        begun = bool(state.parts) and is_native(state.parts[0])
+        return begun or (not state.parts and self._beside.is_busy)
 
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]

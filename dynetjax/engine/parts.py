@@ -45,12 +45,15 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
     native = state.native
     if native is None:
         native = Native(HostUniforms(state.uniforms), state.draws)
-    most, cells = policy.most_work(waiting), graph.cells
+    cells = graph.cells
 
     def older(number: int) -> np.ndarray:
         return state.rows(number, cells[number].lanes)
 
-    part = native.compute(cells, state.done, most, older)
+    part = native.compute(cells, state.done, policy.most_work(False), older)
+    if part is None and waiting:
+        part = native.compute(cells, state.done, policy.most_work(True), older)
+        native.is_waiting = part is not None
     if part is None:
         return False
     state.native = native

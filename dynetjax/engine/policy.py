@@ -13,12 +13,12 @@ SMALL = 1 << 25  # work of a graph that is tier 0's for good
 LARGE = 1 << 29  # that is, too, until tier 1 has its programs
 
 tier = "auto"
-_is_built = find_spec("dynetjax.engine.native.core") is not None
+is_built = find_spec("dynetjax.engine.native.core") is not None
 
 
 def native() -> bool:
     """Whether there is a tier 0 here, and it may be used."""
-    return _is_built and tier != "xla" and host_sees_device()
+    return is_built and tier != "xla" and host_sees_device()
 
 
 def most_work(waiting: bool) -> float:

@@ -1,12 +1,19 @@
-"""A device beside the host, where there is none."""
+"""Tier 1 by itself, and a device beside the host, where there is none."""
 
 import pytest
 
-from dynetjax.engine import beside, device, engine, run, schedule, scratch
+from dynetjax.engine import beside, device, policy, run, schedule, scratch
+
+
+@pytest.fixture(autouse=True)
+def _tier_1(request, monkeypatch):
+    """XLA computes all graphs, however small, but in tests of tier 0."""
+    if "native" not in request.path.parts:
+        monkeypatch.setattr(policy, "tier", "xla")
 
 
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in beside, device, engine, run, schedule, scratch:
+    for module in beside, device, policy, run, schedule, scratch:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)

@@ -1,7 +1,4 @@
-"""Graphs that the host computes, forward and backward, while programs are compiled.
-
-That operations have the same gradients there is a law of `tests/ops/laws.py`.
-"""
+"""Graphs that tier 0 computes, forward and backward, while programs are compiled."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,17 +9,18 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import expression
-from dynetjax.engine import backward_pass, beside, compiling, fused, hosted, plan
+from dynetjax.engine import backward_pass, beside, compiling, fused, plan, policy
 from dynetjax.engine.beside import Beside
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.differentiate import Backward
-from dynetjax.engine.hosted import Hosted
-from dynetjax.engine.hosted_backward import HostedBackward
 from dynetjax.engine.kept import Kept
 from dynetjax.engine.run import Run
 from dynetjax.graph import current_graph
 
 from ..backends import on_cpu
+
+part = pytest.importorskip("dynetjax.engine.native.part")
+NativeBackward, NativePart = part.NativeBackward, part.NativePart
 
 pytestmark = on_cpu
 
@@ -31,7 +29,9 @@ WORDS = 9
 
 @pytest.fixture(autouse=True)
 def as_in_a_new_process(monkeypatch):
-    monkeypatch.setattr(hosted, "TENTATIVE", (4096, 1 << 27))
+    monkeypatch.setattr(policy, "tier", "auto")
+    monkeypatch.setattr(policy, "SMALL", -1)
+    monkeypatch.setattr(policy, "LARGE", 1 << 27)
     forget_programs(monkeypatch)
     dy.renew_cg()
     yield
@@ -40,7 +40,6 @@ def as_in_a_new_process(monkeypatch):
 
 def forget_programs(monkeypatch):
     """As in a new process."""
-    monkeypatch.setattr(expression.engine(), "_known", set())
     monkeypatch.setattr(plan, "_kept", Kept())
     plan._scopes.clear()
     monkeypatch.setattr(fused, "_trained", set())
@@ -109,9 +108,9 @@ class TestTraining:
             return losses, tagger.ways, dy.stats().programs - before
 
         losses, ways, programs = train()
-        assert ways[0] is HostedBackward
+        assert ways[0] is NativeBackward
         assert ways[4:] == [Backward] * 4
-        monkeypatch.setattr(hosted, "TENTATIVE", (0, 0))
+        monkeypatch.setattr(policy, "tier", "xla")
         wanted, ways, others = train()
         assert ways == [Backward] * 8
         assert losses == pytest.approx(wanted, rel=1e-5)
@@ -121,8 +120,8 @@ class TestTraining:
         tagger = Tagger(looks)
         for k in range(4):
             tagger.step(k)
-        assert tagger.ways == [HostedBackward] * 4
-        assert all(type(part) is Hosted for part in current_graph().state.parts)
+        assert tagger.ways == [NativeBackward] * 4
+        assert all(type(part) is NativePart for part in current_graph().state.parts)
         hold.set()
         expression.engine()._beside.wait()
         tagger.step(4)
@@ -152,8 +151,8 @@ class TestTraining:
             return way, found
 
         way, here = gradients()
-        assert way is HostedBackward
-        monkeypatch.setattr(hosted, "TENTATIVE", (0, 0))
+        assert way is NativeBackward
+        monkeypatch.setattr(policy, "tier", "xla")
         way, there = gradients()
         assert way is Backward
         for one, other in zip(here, there, strict=True):
@@ -171,9 +170,9 @@ class TestTraining:
             return type(current_graph().state.last), found
 
         way, here = gradients()
-        assert way is HostedBackward
+        assert way is NativeBackward
         hold.set()
-        monkeypatch.setattr(hosted, "TENTATIVE", (0, 0))
+        monkeypatch.setattr(policy, "tier", "xla")
         way, there = gradients()
         assert way is Backward
         for one, other in zip(here, there, strict=True):
@@ -182,12 +181,9 @@ class TestTraining:
     def test_more_rows_than_in_the_graph_before(self, looks, hold):
         tagger = Tagger(looks)
         tagger.step(0, length=3)
-        rows = expression.engine()._beside.rows
-        for several in rows.values():
-            several[:] = [2]
         loss = tagger.loss(1)
         loss.backward()
-        assert type(current_graph().state.last) is HostedBackward
+        assert type(current_graph().state.last) is NativeBackward
         found = tagger.table.grad_as_array()
         hold.set()
         tagger.table.scale_gradient(0)
@@ -205,26 +201,26 @@ class TestTraining:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(backward_pass, "backward_here", interrupt)
+            patch.setattr(backward_pass, "backward_natively", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 loss.backward()
         assert not tagger.out.grad_as_array().any()
         loss.backward()
         found = tagger.out.grad_as_array()
-        assert type(current_graph().state.last) is HostedBackward
+        assert type(current_graph().state.last) is NativeBackward
         hold.set()
         tagger.out.scale_gradient(0)
         loss.backward(full=True)
         np.testing.assert_allclose(tagger.out.grad_as_array(), found, rtol=1e-5)
 
 
-def test_what_the_host_cannot_waits_for_programs(hold):
+def test_what_has_no_byte_code_waits_for_programs(hold):
     tagger = Tagger(looks=False)
     tagger.step(0)
-    assert tagger.ways == [HostedBackward]
+    assert tagger.ways == [NativeBackward]
     threading.Timer(0.1, hold.set).start()
     loss = tagger.loss(1)
-    (loss + dy.squared_norm(dy.dropout(tagger.table[1], 0.5))).backward()
+    (loss + dy.squared_norm(dy.sparsemax(tagger.table[1]))).backward()
     assert hold.is_set()
     assert not expression.engine()._beside.is_busy
     assert type(current_graph().state.last) is Backward

@@ -178,7 +178,8 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
 
     def test_the_persistent_cache_keeps_short_compilations(self, tmp_path):
         """A second process loads what the first has compiled."""
-        program = "import dynetjax as dy; dy.tanh(dy.scalarInput(2.0)).value(); "
+        program = "import dynetjax as dy; dy.init(tier='xla'); "
+        program += "dy.tanh(dy.scalarInput(2.0)).value(); "
         command = [sys.executable, "-c", program + "print(dy.stats().loads)"]
         kept = {k: v for k, v in os.environ.items() if "PERSISTENT_CACHE" not in k}
         environment = {**kept, "JAX_COMPILATION_CACHE_DIR": str(tmp_path)}

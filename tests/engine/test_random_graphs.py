@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 import dynetjax as dy
 from dynetjax.engine import policy
-from dynetjax.engine.backward_pass import BackwardPass
-from dynetjax.engine.engine import Engine
 
 FEW = settings(
     max_examples=15,
@@ -213,36 +211,9 @@ def test_values_and_gradients(peek, program):
 
 @FEW
 @given(program=programs())
-def test_values_and_gradients_from_the_start(program):
-    """The same, where no program is compiled for what is read first."""
+def test_values_and_gradients_in_tier_0(program):
+    """The same, where tier 0 computes the graph, and goes back."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(policy, "tier", "native")
-        patch.setattr(Engine, "_is_tentative", lambda *_: True)
-        test_values_and_gradients.hypothesis.inner_test("here on the way", program)
-
-
-def for_the_host(program):
-    """Without batches, and without squares of squares.
-
-    A tanh of these is so close to one that what is left of a gradient is rounding.
-    """
-    lookups, steps, several = program
-    others = {"batch": "cmult", "pick": "tanh", "sum": "logistic", "square": "half"}
-    steps = [(others.get(name, name), picks, look) for name, picks, look in steps]
-    return [rows[:1] for rows in lookups], steps, several
-
-
-@FEW
-@given(program=programs().map(for_the_host))
-def test_values_and_gradients_while_programs_are_compiled(program):
-    """The same, where the host computes the graph, and goes back."""
-
-    def here(backward):
-        found = backward._here()
-        assert found is not None
-        return found
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "tier", "native")
-        patch.setattr(BackwardPass, "_meanwhile", here)
-        test_values_and_gradients.hypothesis.inner_test("at the end", program)
+        for peek in "at the end", "here on the way":
+            test_values_and_gradients.hypothesis.inner_test(peek, program)

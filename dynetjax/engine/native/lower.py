@@ -651,29 +651,37 @@ def _top_k(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _gather(code: Code, equation: Any, operands: Values) -> Values:
-    """Single numbers of a vector."""
+    """Single numbers of the last axis, for each place of the axes before it."""
     about = equation.params
     x, places = [code.array(v) for v in operands]
     numbers = about["dimension_numbers"]
-    plain = (
-        len(x.shape) == 1
-        and tuple(about["slice_sizes"]) == (1,)
-        and tuple(numbers.collapsed_slice_dims) == (0,)
-        and not numbers.operand_batching_dims
-        and places.shape[-1] == 1
-        and places.kind in "iu"
-    )
-    if not plain:
+    lines = (tuple(numbers.operand_batching_dims), tuple(numbers.start_indices_batching_dims))
+    single = all(n == 1 for n in about["slice_sizes"]) and not numbers.offset_dims
+    if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
         raise NotCoveredError("gather of blocks")
-    result = equation.outvars[0].aval
-    which = code.contiguous(places)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room = x.shape[-1]
     if "FILL" not in str(about["mode"]):
-        which = _clamped(code, which, x.shape[0])
+        which = _clamped(code, which, room)
     elif about["fill_value"] is not None and not np.isnan(about["fill_value"]):
         raise NotCoveredError("gather with a fill value")
-    d = code.temporary(result.shape, x.kind)
-    x = code.contiguous(x)
-    return [code.emit("TAKE", d, x, which, n=1, m=d.size, k=x.size)]
+    outer = x.size // room
+    d = code.temporary(equation.outvars[0].aval.shape, x.kind)
+    x, count = code.contiguous(x), d.size // outer
+    return [code.emit("TAKE", d, x, which, n=outer, m=count, k=room)]
+
+
+def _along_lines(x: Array, places: Array, dropped: Any, lines: tuple) -> bool:
+    """Whether each place is one of the last axis, and all others go side by side."""
+    last = len(x.shape) - 1
+    every = tuple(range(last))
+    return (
+        tuple(dropped) == (last,)
+        and lines == (every, every)
+        and places.shape[-1] == 1
+        and places.kind in "iu"
+        and (last == 0 or len(places.shape) == last + 2)
+    )
 
 
 def _clamped(code: Code, places: Array, room: int) -> Array:
@@ -683,26 +691,23 @@ def _clamped(code: Code, places: Array, room: int) -> Array:
 
 
 def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
-    """Single numbers added to places of a vector."""
+    """Single numbers added to places of the last axis."""
     about = equation.params
     x, places, updates = [code.array(v) for v in operands]
     numbers = about["dimension_numbers"]
-    plain = (
-        len(x.shape) == 1
-        and tuple(numbers.inserted_window_dims) == (0,)
-        and not numbers.operand_batching_dims
-        and not numbers.update_window_dims
-        and places.shape[-1] == 1
-        and x.kind == "f"
-    )
-    if not plain:
+    lines = (tuple(numbers.operand_batching_dims), tuple(numbers.scatter_indices_batching_dims))
+    along = _along_lines(x, places, numbers.inserted_window_dims, lines)
+    if numbers.update_window_dims or x.kind != "f" or not along:
         raise NotCoveredError("scatter of blocks")
-    which = code.contiguous(places)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room = x.shape[-1]
     if "CLIP" in str(about["mode"]):
-        which = _clamped(code, which, x.shape[0])
+        which = _clamped(code, which, room)
     d = code.copy(code.temporary(x.shape, "f"), x)
+    outer = x.size // room
     updates = code.contiguous(updates)
-    code.emit("ADD_AT", d, which, updates, n=1, m=updates.size, k=x.size)
+    count = updates.size // outer
+    code.emit("ADD_AT", d, which, updates, n=outer, m=count, k=room)
     code.made.pop(d.buffer, None)
     return [d]
 

@@ -66,13 +66,14 @@ class Native:
     Attributes:
         lacks: a fused operation that it met and has no program for; -1 if there is none.
         count: how many stored nodes it knows.
+        is_waiting: some of it would be for tier 1, which has no programs.
     """
 
     def __init__(self, uniforms: HostUniforms, draws: Draws):
         self.uniforms = uniforms
         self._tables = _Tables(uniforms, draws)
         self.graph = core.Graph(self._tables)
-        self.lacks, self.count = -1, 0
+        self.lacks, self.count, self.is_waiting = -1, 0, False
 
     def compute(
         self, cells: list[Expression], start: int, most: float, older: Rows
