@@ -29,6 +29,7 @@ from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
+MOST_KNOWN = 1 << 12  # macros that were asked for first
 
 
 class Engine:
@@ -123,6 +124,8 @@ class Engine:
         first = asked[0]
         if first.rule.macro in self._known:
             return False
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
         self._known.add(macro_of_rule(first.rule))
         return self._beside.is_wanted and not any(map(_is_number, asked))
 

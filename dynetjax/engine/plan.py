@@ -36,13 +36,13 @@ from dynetjax.engine.tiling import Arrays, Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
+from dynetjax.tables import forgets
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
-_seen = 0  # of the rules that have changed
 _lock = threading.RLock()
 
 
@@ -148,6 +148,14 @@ class PackedPlan:
 _kept: Kept[Plan] = Kept()
 
 
+@forgets
+def _forget() -> None:
+    global _kept
+    with _lock:
+        _scopes.clear()
+        _kept = Kept()
+
+
 def make_plan(
     graph: ComputationGraph,
     start: int,
@@ -222,9 +230,7 @@ def _key(tiling: Tiling, roots: frozenset[int]) -> tuple[frozenset[int], bool]:
 
 def _drop_outdated() -> None:
     """Forget scopes with macros that no graph has any more."""
-    global _seen
-    fresh, _seen = CHANGED[_seen:], len(CHANGED)
-    for rule in fresh:
+    for rule in CHANGED.take():
         for scopes in _scopes.values():
             scopes[:] = [scope for scope in scopes if not scope.follows(rule)]
 
