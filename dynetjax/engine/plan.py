@@ -15,7 +15,7 @@ from dynetjax.engine.causes import variants_of
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.kept import Kept
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
@@ -173,7 +173,7 @@ def make_plan(
     cells = graph.cells[start:stop]
     if any(node.rule.macro < 0 for node in asked):
         structure_of(cells)  # gives macros that are new their numbers, in order
-    roots = frozenset([node.rule.macro for node in asked])
+    roots = frozenset([macro_of_rule(node.rule) for node in asked])
     structure = structure_of(cells)
     tiling = tile(graph, start, structure) if start else None
     known = tuple(structure) if tiling is None else tiling.key()

@@ -296,3 +296,17 @@ def test_statistics_are_bounded(monkeypatch):
     assert (others.runs, others.trips, others.rows, others.room) == (3, 3, 6, 9)
     assert found.waste == pytest.approx(1 / 3)
     dy.reset_stats()
+
+
+def test_a_backward_from_another_than_what_was_read():
+    """What was read follows a new rule then, of which no node has been computed."""
+    dy.renew_cg()
+    pc = dy.ParameterCollection()
+    W = pc.parameters_from_numpy(np.eye(3))
+    xs = [W * dy.inputVector([k, 2.0, -1.0]) for k in range(4)]
+    ys = [dy.cube(x) for x in xs]
+    assert ys[3].value() == [27, 8, -1]
+    tables.forget_all()
+    dy.sum_elems(ys[1]).backward()
+    back = 3 * np.array([1.0, 2.0, -1.0]) ** 2
+    np.testing.assert_allclose(W.grad_as_array(), np.outer(back, [1, 2, -1]))
