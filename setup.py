@@ -1,4 +1,4 @@
-"""Compiles the executor in C++, and with mypyc the modules that every node passes through.
+"""Compiles the executor, and with mypyc the modules that every node passes through.
 
 Without a C compiler there is no executor, and these modules stay Python.
 DYNETJAX_NATIVE=0 leaves it so in any case, 1 fails where they cannot be compiled. An

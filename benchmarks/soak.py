@@ -3,7 +3,8 @@
 Each model is made, trained on two graphs, read once without training, and dropped; with
 `--values` it is only read, as a program of its own.
 Every hundred a line tells of the process: resident megabytes, memory maps, compiled
-programs that are held, objects, and the entries of the engine's tables.
+programs that are held, objects, and the entries of the engine's tables, which are
+emptied whenever there are some thousand rules.
 
     python benchmarks/soak.py [--models 2000]
 """
@@ -16,8 +17,8 @@ import time
 import dynetjax as dy
 from dynetjax.engine.live import live, maps
 from dynetjax.engine.macros import MACROS
-from dynetjax.ops.registry import KINDS, SIGNATURES
-from dynetjax.ops.rules import CHANGED
+from dynetjax.engine.plan import _scopes
+from dynetjax.ops.registry import KINDS, OPS
 
 FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
 
@@ -66,8 +67,8 @@ def main():
     parser.add_argument("--values", action="store_true", help="read, do not train")
     args = parser.parse_args()
     draw, start = random.Random(1), time.monotonic()
-    print("models  seconds    MB   maps  programs  objects  macros kinds", end=" ")
-    print("signatures rules")
+    print("models  seconds    MB   maps  programs  objects  macros  kinds", end=" ")
+    print(" rules scopes causes")
     for number in range(args.models):
         one(draw, number, not args.values)
         if (number + 1) % args.every == 0:
@@ -75,8 +76,9 @@ def main():
             spent = time.monotonic() - start
             print(
                 f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
-                f"{len(gc.get_objects()):9}{len(MACROS):8}{len(KINDS):6}"
-                f"{len(SIGNATURES):11}{len(CHANGED):6}",
+                f"{len(gc.get_objects()):9}{len(MACROS):8}{len(KINDS):7}"
+                f"{sum(len(op.rules) for op in OPS.values()):7}{len(_scopes):7}"
+                f"{len(dy.stats().causes):7}",
                 flush=True,
             )
 

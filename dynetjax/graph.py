@@ -30,11 +30,11 @@ from dynetjax.nodes import (
 from dynetjax.ops.registry import (
     FAN_IN,
     MAP,
-    SIGNATURES,
     Op,
     intern,
 )
-from dynetjax.ops.rules import CHANGED, Rule, View, is_even
+from dynetjax.ops.rules import CHANGED, Rule, View, are_many, is_even
+from dynetjax.tables import forget_all
 
 NOTHING = -1  # among the cells that a node reads: zeros
 MOST_DECIDED = 4096  # of an operation
@@ -547,7 +547,7 @@ def use_lengths(on_ragged: Callable, side_by_side: Callable, exact: Callable) ->
 _on_ragged: Callable
 _side_by_side: Callable
 _with_true_dims: Callable
-_undecided = Rule(SIGNATURES[intern(Op("undecided"), ((), 0), (1,))], ())
+_undecided = Rule(intern(Op("undecided"), ((), 0), (1,)), ())
 
 
 # Its graph, and `given_up`, nodes of the last one. No class of ours: compiled, its
@@ -585,6 +585,8 @@ def renew_cg(
         old.version + 1, bool(immediate_compute), bool(check_validity)
     )
     _thread.graph = graph
+    if are_many():
+        forget_all()
     return graph
 
 

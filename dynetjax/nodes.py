@@ -8,7 +8,7 @@ from typing import Any
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import INPUT, MAP, SIGNATURES, Op, intern, lane_kind
+from dynetjax.ops.registry import INPUT, MAP, Op, Signature, intern, lane_kind
 from dynetjax.ops.rules import Rule, rule_for
 
 
@@ -37,8 +37,8 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
     """
     rule = op.rules.get(shape)
     if rule is None:
-        sig = intern(op, (shape, 0), shape, kind=lane_kind(shape))
-        rule = op.rules[shape] = Rule(SIGNATURES[sig], (), sums)
+        signature = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        rule = op.rules[shape] = Rule(signature, (), sums)
     return rule
 
 
@@ -51,16 +51,16 @@ def checked_rule(
         DimError: they do not.
     """
     key = (static, stretched, *[x.rule.kind.id for x in operands])
-    sig: int | None = op.signatures.get(key)
+    signature: Signature | None = op.signatures.get(key)
     if op.padded is not None:
         dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
         shape, axes = op.padded(op.name, *dims, *static)
-        sig = intern(op, key, shape, kind=lane_kind(shape, axes))
+        signature = intern(op, key, shape, kind=lane_kind(shape, axes))
     else:
         assert op.dim is not None
         shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
-        sig = intern(op, key, shape) if sig is None else sig
-    signature = SIGNATURES[sig]
+        if signature is None:
+            signature = intern(op, key, shape)
     views: Any = tuple([x.view for x in operands])
     return rule_for(op, signature, views)
 

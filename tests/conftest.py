@@ -73,7 +73,9 @@ def pytest_runtest_teardown(item, nextitem):
 def pytest_addoption(parser):
     builds = "compiled", "interpreted"
     parser.addoption("--build", choices=builds, help="fail where it is not this one")
-    parser.addoption("--tier", choices=policy.TIERS, default="auto", help="that computes")
+    parser.addoption(
+        "--tier", choices=policy.TIERS, default="auto", help="that computes"
+    )
 
 
 def pytest_configure(config):

@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
-    ("errors", "uninterrupted", "native", "collector"),
+    ("errors", "uninterrupted", "native", "collector", "tables"),
     ("io.atomic", "io.numbers", "io.meta"),
     ("io.text",),
     ("dims",),

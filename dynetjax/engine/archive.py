@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.rooms import first_room
 from dynetjax.engine.slices import cut, put, take
 from dynetjax.engine.stats import note_pools
@@ -44,6 +44,7 @@ class Archive:
 
     def __init__(self) -> None:
         self.arrays: dict[int, Array] = {}
+        self._pools: dict[int, Macro] = {}
         self.used: dict[int, int] = {}
         self.row: list[int] = []
         self.whole = True
@@ -62,6 +63,7 @@ class Archive:
 
     def _grow(self, pool: int, rows: int) -> None:
         """Room for so many rows; others that are filling up grow with it."""
+        self._pools[pool] = MACROS[pool]
         shape = MACROS[pool].shape
         size = math.prod(shape)
         capacity = first_room(4 * size, FIRST_BYTES, LEAST, MOST_AT_FIRST)
@@ -84,8 +86,9 @@ class Archive:
         for pool, before in zip(pools, used, strict=True):
             self.used[pool] = max(before, self._brought.get(pool, 0))
 
-    def bring(self, rows: Array, pool: int) -> int:
+    def bring(self, rows: Array, of_shape: Macro) -> int:
         """Copy rows that are not here; the number of the first."""
+        pool = of_shape.id
         (before,) = self.reserve([pool], [rows.shape[0]])
         with Uninterrupted():
             self.whole = False
@@ -120,7 +123,8 @@ class Archive:
             needless = self.used.get(pool, 0) * LARGE < room
             self._idle[pool] = self._idle.get(pool, 0) + 1 if needless else 0
             if self._idle[pool] > PATIENCE:
-                del self.arrays[pool], self._rows[pool], self._idle[pool]
+                for table in self.arrays, self._rows, self._idle, self._pools:
+                    del table[pool]
         self.used, self.row, self._brought = {}, [], {}
         with _lock:
             if len(_spare) < HELD:

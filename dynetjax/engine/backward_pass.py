@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynetjax.engine.beside import Beside
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.gradients import reached_from
+from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import backward_natively, is_native, new_run, settle
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State
@@ -20,10 +20,7 @@ from dynetjax.ops.rules import CHANGED
 
 MOST_TIMES = 2  # as many nodes as the first run has, for a backward in two
 
-if TYPE_CHECKING:
-    from dynetjax.engine.native.part import NativeBackward
-
-    AnyBackward = Backward | NativeBackward
+AnyBackward = Backward | NativeBackward
 
 PrepareUpdate = Callable[[set[Storage], dict[Storage, list[np.ndarray]]], None]
 
@@ -53,7 +50,7 @@ class BackwardPass:
         self._beside, self._prepare_update = beside, prepare_update
         self._may_be_here = False
 
-    def go(self, waits: bool = False) -> "AnyBackward":
+    def go(self, waits: bool = False) -> AnyBackward:
         """Back to the parameters: in tier 0 if that has computed the graph, else not.
 
         If somebody `waits` for programs that are on their way, so does this.
@@ -63,7 +60,7 @@ class BackwardPass:
         self._may_be_here = not waits and self._beside.is_wanted
         return self._natively() or self._differentiate()
 
-    def _natively(self) -> "NativeBackward | None":
+    def _natively(self) -> NativeBackward | None:
         """Go back in tier 0; None if a run has computed the graph, or is to."""
         state, is_busy = self._state, self._beside.is_busy
         if state.parts and not is_native(state.parts[0]):
@@ -76,7 +73,7 @@ class BackwardPass:
             self._beside.wait()
         return here
 
-    def _differentiate(self) -> "AnyBackward":
+    def _differentiate(self) -> AnyBackward:
         """Go back by the run that computed the graph, if one did."""
         graph, state, node, full = self._graph, self._state, self._node, self._full
         settle(graph, state, [node])
@@ -133,7 +130,7 @@ class BackwardPass:
         asked, before = self._state.first
         return new_run(self._graph, self._state, 0, asked, before=before)
 
-    def _in_two(self, first: Run) -> "AnyBackward":
+    def _in_two(self, first: Run) -> AnyBackward:
         """Go back through a run of what came after the first one, and that one."""
         state, node = self._state, self._node
         run = first if first.keeping else first.again()
@@ -168,7 +165,7 @@ class BackwardPass:
         if self._expect_update(later) and run.fused:
             run.prepare_backward(will_sow(later, run))
 
-    def _make_beside(self, run: Run) -> "NativeBackward | None":
+    def _make_beside(self, run: Run) -> NativeBackward | None:
         """Go back on the host, while programs for a run, and its origin, are made.
 
         If the host cannot, it waits for them, and returns None.
@@ -183,7 +180,7 @@ class BackwardPass:
             self._beside.wait()
         return here
 
-    def _here(self, waiting: bool) -> "NativeBackward | None":
+    def _here(self, waiting: bool) -> NativeBackward | None:
         """Go back in tier 0, which has computed the graph or does; None if not."""
         about = self._graph, self._state, self._node, self._full
         found = backward_natively(*about, waiting)

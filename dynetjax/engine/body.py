@@ -7,7 +7,7 @@ model they belong to.
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import jax.numpy as jnp
@@ -28,6 +28,7 @@ from dynetjax.ops.registry import (
     REDUCE,
     Op,
 )
+from dynetjax.tables import Life, Shared
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,11 @@ class Body:
     largest: int
     work: int
 
+    @cached_property
+    def life(self) -> Life:
+        """Ends with it."""
+        return Life(self)
+
 
 @dataclass(slots=True)
 class Wiring:
@@ -116,6 +122,7 @@ class Wiring:
         columns: per macro, what each of its columns holds, as ``(what, detail)``:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
+        mentioned: the macros, and those that pools are named after.
         programs: that run it, by the id of sizes of arrays, and widths; with the sizes.
     """
 
@@ -124,6 +131,7 @@ class Wiring:
     uniforms: list[int]
     pools: list[int]
     columns: list[list[tuple]]
+    mentioned: list[Macro]
     programs: dict[tuple[int, int, int], tuple[Sizes, Any]] = field(
         default_factory=dict
     )
@@ -159,18 +167,20 @@ def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
         )
         taken += len(own)
         columns.append(own)
-    body = _body(
+    body = _bodies[
         tuple(cells),
         tuple((KINDS[k].shape, KINDS[k].constant) for k in uniforms.order),
         tuple(MACROS[p].shape for p in pools.order),
         taken,
-    )
+    ]
     macros = component.macros
-    return Wiring(body, macros, list(uniforms.order), list(pools.order), columns)
+    numbers = list(uniforms.order), list(pools.order)
+    mentioned = [MACROS[m] for m in (*macros, *pools.order)]
+    return Wiring(body, macros, *numbers, columns, mentioned)
 
 
-@cache
-def _body(cells, uniforms, pools, columns: int) -> Body:
+def _body(key: tuple) -> Body:
+    cells, uniforms, pools, columns = key
     largest = max(math.prod(s.shape) for cell in cells for s in (cell, *cell.steps))
     work = sum(
         math.prod(uniforms[number][0])
@@ -181,6 +191,9 @@ def _body(cells, uniforms, pools, columns: int) -> Body:
         if what == "uniform"
     )
     return Body(cells, uniforms, pools, columns, largest, work)
+
+
+_bodies: Shared[tuple, Body] = Shared(_body)
 
 
 def _cell(

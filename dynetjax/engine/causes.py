@@ -3,20 +3,22 @@
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
-from functools import cache
+from weakref import WeakSet
 
 from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.engine.stats import note_program
 from dynetjax.errors import CompilationWarning, explain
 from dynetjax.ops.registry import Op
+from dynetjax.tables import forgets, remembers
 
 MOST_VARIANTS = 32  # of one operation in one program, before that is called endless
 
 _made: dict[tuple[Body, ...], list[tuple]] = {}
-_bodies: set[Body] = set()
+forgets(_made.clear)
+_bodies: WeakSet[Body] = WeakSet()
 
 
-@cache
+@remembers
 def label(body: Body) -> str:
     """The operations of a component: of each cell the last, and how many others."""
     return ", ".join(map(_cell_label, body.cells))
@@ -69,13 +71,13 @@ class Variants:
     """The variants of each operation that were met in one of the user's programs."""
 
     def __init__(self) -> None:
-        self._bodies: set[Body] = set()
+        self._bodies: WeakSet[Body] = WeakSet()
         self._found: dict[tuple[Op, int], list[tuple]] = defaultdict(list)
         self._warned = False
 
     def watch(self, body: Body) -> None:
         """Take in a body; warn, once, if there is no end of them."""
-        if body in self._bodies:
+        if self._warned or body in self._bodies:
             return
         self._bodies.add(body)
         for cell in body.cells:
@@ -84,9 +86,11 @@ class Variants:
                 found = self._found[step.op, len(step.operands)]
                 if variant not in found:
                     found.append(variant)
-                    if len(found) >= MOST_VARIANTS and not self._warned:
+                    if len(found) >= MOST_VARIANTS:
                         self._warned = True
                         _warn(step.op, found)
+                        self._found.clear()
+                        return
 
 
 def variants_of(roots: Iterable[Op]) -> Variants:

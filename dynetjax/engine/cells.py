@@ -5,7 +5,7 @@ handed out to be kept, and backward, where the kept results stand in for them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import compress, count, pairwise
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.engine.slices import take, take_few
 from dynetjax.ops.linear import HIGHEST, matmul
 from dynetjax.ops.registry import LOOKUP, MAP, Scaled
+from dynetjax.tables import remembers
 
 Array = Any
 
@@ -72,7 +73,7 @@ def cheap(body: Body) -> list[tuple[int, int]]:
     return sorted(found - added(body).keys())
 
 
-@cache
+@remembers
 def added(body: Body) -> dict[tuple[int, int], list[int]]:
     """The uniforms that a cell only adds to contractions, as (cell, uniform).
 
@@ -110,7 +111,7 @@ def _added_to(body: Body, cell: Cell, step: CellStep, n: int) -> int | None:
     return None
 
 
-@cache
+@remembers
 def alike(body: Body) -> tuple[int, ...]:
     """For each contraction, the first with weights that has the same cotangents.
 
@@ -162,7 +163,7 @@ def range_source(c: int, cell: Cell, operand: tuple[str, int]) -> tuple:
     return what, c, n
 
 
-@cache
+@remembers
 def cuts(body: Body) -> dict[tuple, list[int]]:
     """Where values are cut for the ranges that are taken of them."""
     found: dict[tuple, set[int]] = {}
@@ -178,7 +179,7 @@ def cuts(body: Body) -> dict[tuple, list[int]]:
     return {source: sorted(bounds) for source, bounds in found.items()}
 
 
-@cache
+@remembers
 def needed(body: Body) -> tuple[bool, ...]:
     """For each contraction, whether backward reads its result.
 

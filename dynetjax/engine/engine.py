@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
+from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import (
     compute_natively,
     is_native,
@@ -29,9 +29,6 @@ from dynetjax.engine.uniforms import add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-
-if TYPE_CHECKING:
-    from dynetjax.engine.native.part import NativeBackward
 
 TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
@@ -207,9 +204,9 @@ class Engine:
         self,
         graph: ComputationGraph,
         state: State,
-        last: "Backward | NativeBackward",
+        last: Backward | NativeBackward,
         node: Expression,
-    ) -> "Backward | NativeBackward":
+    ) -> Backward | NativeBackward:
         """The last backward again, with rows for a node and its gradient."""
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()

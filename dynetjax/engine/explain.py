@@ -1,19 +1,17 @@
 """A graph's program in words: its components, loops and macro nodes."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dynetjax.dims import Dim
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
+from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
-
-if TYPE_CHECKING:
-    from dynetjax.engine.native.part import NativePart
 
 
 def explain() -> None:
@@ -111,7 +109,7 @@ def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
     return lines
 
 
-def _native(graph: ComputationGraph, part: "NativePart") -> list[str]:
+def _native(graph: ComputationGraph, part: NativePart) -> list[str]:
     """A part that tier 0 computed."""
     cells = graph.cells[part.start : part.stop]
     lines = [f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host"]

@@ -5,9 +5,10 @@ program serves every graph of the scope and size class. Only a scope that keeps 
 runs its components one by one, until it has settled.
 """
 
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.engine.seeds import Root, Seed
 from dynetjax.engine.turned import turned_over
 from dynetjax.ops.registry import INPUT, KINDS, LOOKUP
+from dynetjax.tables import Life, Shared
 
 Array = Any
 
@@ -55,6 +57,25 @@ class Part:
     def given(self) -> bool:
         """Whether its rows are given from outside."""
         return self.program.body.cells[0].form == INPUT
+
+
+class Whole:
+    """Parts of one program, and numbers of those asked for, if not all are.
+
+    Equal ones are one object, for parts are slow to look up.
+    """
+
+    def __init__(self, about: tuple[tuple[Part, ...], tuple[int, ...]]):
+        self.parts, self.asked = about
+        self.life = Life(self)
+
+    @cached_property
+    def keeps(self) -> bool:
+        """Whether backward needs results that are not rows anyway."""
+        return any(any(needed(part.program.body)) for part in self.parts)
+
+
+wholes: Shared[tuple[tuple[Part, ...], tuple[int, ...]], Whole] = Shared(Whole)
 
 
 def numbered(
@@ -88,7 +109,7 @@ class Fusion:
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape; `places` says where on it is what.
         runs: how often it was asked for.
-        number, number_forth: of `parts`, which are slower to look up; and of these
+        whole, forth: `parts` as the one object that stands for them; and these
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
         kept: a run was to keep what backward needs.
@@ -103,13 +124,13 @@ class Fusion:
     pool_bytes: int
     runs: int = field(default=0)
     kept: bool = field(default=False)
-    number: int = field(init=False)
-    number_forth: int = field(init=False)
+    whole: Whole = field(init=False)
+    forth: Whole = field(init=False)
     turned: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.number = _number(self.parts)
-        self.number_forth = _number(tuple(replace(p, left=()) for p in self.parts))
+        self.whole = wholes[self.parts, ()]
+        self.forth = wholes[tuple(replace(p, left=()) for p in self.parts), ()]
         turned = {
             part.uniforms[n] for part in self.parts for n in better_turned(part.program)
         }
@@ -131,10 +152,10 @@ class Fusion:
         """
         if keeping:
             self.kept = True
-            _trained.add(self.number)
-        keeps = _keeps(self.number)
+            _trained.add(self.whole)
+        keeps = self.whole.keeps
         before = () if keeping or (self.kept and not keeps) else self.turned
-        use = self.number_forth, keeping and keeps
+        use = self.forth, keeping and keeps
         scratch = scratch_for(use, partial(_written, *use))
         run = fused_forward(*use, before, self.size)
         turned = turned_over([uniforms[n] for n in before])
@@ -150,12 +171,12 @@ class Fusion:
     @property
     def is_trained(self) -> bool:
         """Whether programs that train it are there, or on their way."""
-        return self.number in _trained
+        return self.whole in _trained
 
     def program_forth(self, uniforms: list[Array]) -> "Sized":
         """`fused_forward` of its parts that keeps what backward needs."""
-        _trained.add(self.number)
-        use = self.number_forth, _keeps(self.number)
+        _trained.add(self.whole)
+        use = self.forth, self.whole.keeps
         given = [
             _of_floats((part.program.lanes, *part.program.body.cells[0].shape))
             for part in self.parts
@@ -172,15 +193,15 @@ class Fusion:
         self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
     ) -> "Sized":
         """`fused_backward` of its parts."""
-        keeping = _keeps(self.number)
-        shapes = [*map(_of_floats, _written(self.number, keeping))]
+        keeping = self.whole.keeps
+        shapes = [*map(_of_floats, _written(self.whole, keeping))]
         count = len(self.pools)
-        return fused_backward(self.number, self._roots(pools, seeds)), (
+        return fused_backward(self.whole, self._roots(pools, seeds)), (
             *jax.tree.map(shape_of, (seeds, uniforms)),
             shapes[:count],
-            _dealt(shapes[count:], _kept(_parts[self.number], keeping)),
+            _dealt(shapes[count:], _kept(self.parts, keeping)),
             self._tape,
-            [*map(_of_floats, _large(self.number))],
+            [*map(_of_floats, _large(self.whole))],
         )
 
     @property
@@ -198,8 +219,8 @@ class Fusion:
 
         What comes first gives back the arrays that were lent for it.
         """
-        scratch = scratch_for(self.number, partial(_large, self.number))
-        run = fused_backward(self.number, self._roots(pools, seeds))
+        scratch = scratch_for(self.whole, partial(_large, self.whole))
+        run = fused_backward(self.whole, self._roots(pools, seeds))
         lent, *found = run(seeds, *args, scratch.lend())
         return partial(scratch.take_back, lent), *found
 
@@ -224,28 +245,13 @@ class Pools(NamedTuple):
 
 Sized = tuple[Compiled, tuple[Any, ...]]  # a program, and the shapes that it takes
 
-_parts: list[tuple[Part, ...]] = []
-_numbers: dict[tuple[Part, ...], int] = {}
-_trained: set[int] = set()  # of these, those with programs that train them
+# Those with programs that train them.
+_trained: weakref.WeakSet[Whole] = weakref.WeakSet()
 
 
-def _number(parts: tuple[Part, ...]) -> int:
-    known = _numbers.get(parts)
-    if known is None:
-        known = _numbers[parts] = len(_parts)
-        _parts.append(parts)
-    return known
-
-
-@cache
-def _keeps(number: int) -> bool:
-    """Whether backward needs results that are not rows anyway."""
-    return any(any(needed(part.program.body)) for part in _parts[number])
-
-
-def _written(number: int, keeping: bool) -> list[Shape]:
+def _written(whole: Whole, keeping: bool) -> list[Shape]:
     """The shapes of the pools by number, and of each part's kept results if any."""
-    parts = _parts[number]
+    parts = whole.parts
     pools: dict[int, Shape] = {}
     for part in parts:
         program = part.program
@@ -262,9 +268,9 @@ def _kept(parts: tuple[Part, ...], keeping: bool) -> list[list[Shape]]:
     return [part.program.kept(needed(part.program.body)) for part in parts]
 
 
-def _large(number: int) -> list[Shape]:
+def _large(whole: Whole) -> list[Shape]:
     """The shapes of large arrays for gradients."""
-    return [*chain.from_iterable(map(_large_of, _parts[number]))]
+    return [*chain.from_iterable(map(_large_of, whole.parts))]
 
 
 def _large_of(part: Part) -> list[Shape]:
@@ -295,7 +301,7 @@ def are_large(parts: tuple[Part, ...]) -> bool:
 
 @lru_cache(maxsize=KEPT)
 def fused_forward(
-    number: int, keeping: bool, before: tuple[int, ...], size: int
+    whole: Whole, keeping: bool, before: tuple[int, ...], size: int
 ) -> Compiled:
     """``(uniforms, turned, given, tape, lent) -> (pools, kept)``, compiled.
 
@@ -303,7 +309,7 @@ def fused_forward(
     array for each part whose rows are given; `kept` is a list per part; `lent`,
     donated, are the arrays for both. The tape has `size` numbers.
     """
-    parts = _parts[number]
+    parts = whole.parts
     made_fused("forward", tuple(part.program.size for part in parts))
 
     def run(uniforms, turned, given, tape, lent):
@@ -337,7 +343,7 @@ def fused_forward(
 
 
 @lru_cache(maxsize=KEPT)
-def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
+def fused_backward(whole: Whole, roots: tuple[Root, ...]) -> Compiled:
     """``(seeds, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are the arrays that were `lent`, donated, which come first, as the first
@@ -345,7 +351,7 @@ def fused_backward(number: int, roots: tuple[Root, ...]) -> Compiled:
     pools by number, where they were scattered; of uniforms by number; and of the rows
     of each part that looks rows up, or has them from an earlier run.
     """
-    parts = _parts[number]
+    parts = whole.parts
     made_fused("backward", tuple(part.program.size for part in parts))
 
     def run(seeds, uniforms, pools, kept, tape, lent):

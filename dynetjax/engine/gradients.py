@@ -1,7 +1,6 @@
 """Gradients of parameters: whose they are, and how they are added to them."""
 
 from collections.abc import Iterable
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ from dynetjax.engine.macros import MACROS
 from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import add_up
 from dynetjax.expression import Expression
-from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, SIGNATURES, Kind
+from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, Kind
+from dynetjax.tables import remembers
 
 
 def accumulate(
@@ -55,25 +55,25 @@ def reached_by(root: Expression, macros: Iterable[int]) -> frozenset[Kind]:
     return _read_by(kinds, tuple(macros))
 
 
-@lru_cache(maxsize=1 << 10)
+@remembers
 def _read_by(uniforms: frozenset[Kind], macros: tuple[int, ...]) -> frozenset[Kind]:
     """The parameters that uniforms are made of, and those of macros."""
     every = uniforms.union(*map(_uniforms_of, macros))
     return frozenset(kind for uniform in every for kind in parameters_of(uniform))
 
 
-@cache
+@remembers
 def _uniforms_of(macro: int) -> tuple[Kind, ...]:
     """The uniforms that a macro reads; a table of which rows are read is none."""
     found = MACROS[macro]
     return () if found.form == LOOKUP else tuple(found.kinds)
 
 
-@cache
+@remembers
 def parameters_of(uniform: Kind) -> tuple[Kind, ...]:
     """The parameters that a uniform is made of, but for constant ones."""
     if uniform.is_parameter:
         return () if uniform.constant else (uniform,)
-    assert uniform.source is not None
-    operands = SIGNATURES[uniform.source].operands
+    assert uniform.maker is not None
+    operands = uniform.maker.operands
     return tuple(kind for k in operands for kind in parameters_of(k))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.engine import sequences
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import Draws, undrawn
 from dynetjax.engine.fused import Part
@@ -32,6 +33,7 @@ from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, JOIN, MAP, REDUCE
+from dynetjax.tables import forgets
 
 Array = Any
 
@@ -43,6 +45,13 @@ MOST_PATTERNS = 4096
 _patterns: dict[tuple, "Pattern | None"] = {}
 _unknown: Any = object()
 _lock = threading.RLock()
+
+
+@forgets
+def _forget() -> None:
+    with _lock:
+        _patterns.clear()
+        sequences.forget()
 
 
 @dataclass(slots=True)

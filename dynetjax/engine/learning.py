@@ -6,7 +6,7 @@ lanes are empty, chunks are made of the others.
 """
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -27,6 +27,7 @@ from dynetjax.engine.cells import (
 from dynetjax.engine.program import Program
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.slices import cut, take, take_if_there
+from dynetjax.tables import remembers
 
 Array = Any
 
@@ -35,7 +36,7 @@ LITTLE_WORK, FEW_LANES = 1 << 16, 1024  # products of a lane; and lanes of a pro
 FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
 
 
-@cache
+@remembers
 def chunks(program: Program) -> tuple[int, ...]:
     """The lanes in a chunk, the largest last; only the last chunk may be a smaller one.
 

@@ -16,7 +16,6 @@ from dynetjax.ops.registry import (
     JOIN,
     MAP,
     REDUCE,
-    SIGNATURES,
     Kind,
     Op,
     Signature,
@@ -24,6 +23,7 @@ from dynetjax.ops.registry import (
     lane_kind,
 )
 from dynetjax.ops.rules import Rule
+from dynetjax.tables import Life, Numbered, Shared
 
 IMPORT_OP = Op("import", form=IMPORT, internal=True)
 SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
@@ -63,13 +63,16 @@ class Macro:
         places: where a node's args name what each leaf reads.
         fields: where they have runtime data, by (step, field).
         weighted: it reads a parameter, or rows of a table.
+        imported: the macro that stands for its rows in a later part of a graph.
     """
 
     __slots__ = (
         "fields",
         "form",
         "id",
+        "imported",
         "leaves",
+        "life",
         "places",
         "shape",
         "slot",
@@ -93,10 +96,12 @@ class Macro:
             elif self.form == JOIN:
                 self.leaves.append(Leaf(signature.static[0], True))
         self.weighted = bool(self.kinds)
-        self.id = len(MACROS)
-        self.slot = len(SLOT_OWNERS)
-        MACROS.append(self)
-        SLOT_OWNERS.extend([self.id] * len(self.leaves))
+        self.imported: Macro | None = None
+        self.life = Life(self)
+        self.id = MACROS.add(self)
+        with _lock:
+            slots = [SLOT_OWNERS.add(self) for _ in self.leaves]
+        self.slot = slots[0] if slots else -1
 
     def _walk(self, rule: Rule, at: int) -> int:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
@@ -129,10 +134,8 @@ class Macro:
         return any(step.rule is rule for step in self.steps)
 
 
-MACROS: list[Macro] = []
-SLOT_OWNERS: list[int] = []
-_sums: dict[int, Macro] = {}
-_imports: dict[int, Macro] = {}
+MACROS: Numbered[Macro] = Numbered()
+SLOT_OWNERS: Numbered[Macro] = Numbered()
 _lock = threading.RLock()
 
 
@@ -141,39 +144,45 @@ def macro_of_rule(rule: Rule) -> int:
     with _lock:
         if rule.macro < 0:
             if rule.sums or rule.signature.op.form == REDUCE:
-                rule.macro = _sum_of(rule.kind).id
+                rule.whole = _sums[rule.kind]
             else:
-                rule.macro = Macro(rule.signature, rule).id
+                rule.whole = Macro(rule.signature, rule)
+            rule.macro = rule.whole.id
     return rule.macro
 
 
 def _sum_of(kind: Kind) -> Macro:
     """All sums of rows of one shape are one macro."""
-    macro = _sums.get(kind.id)
-    if macro is None:
-        sig = intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind)
-        macro = _sums[kind.id] = Macro(SIGNATURES[sig])
-    return macro
+    return Macro(intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind))
 
 
-def blank_macro(slot: int) -> int:
-    """The number of a macro without nodes, whose rows a leaf could read."""
-    macro = MACROS[SLOT_OWNERS[slot]]
+def blank_macro(slot: int) -> Macro:
+    """A macro without nodes, whose rows a leaf could read."""
+    macro = SLOT_OWNERS[slot]
     return pool_of(macro.leaves[slot - macro.slot].shape)
 
 
-def pool_of(shape: Shape) -> int:
-    """The number of a macro without nodes, which stands for all rows of a shape."""
-    return macro_of_rule(zeros_rule(shape))
+def pool_of(shape: Shape) -> Macro:
+    """A macro without nodes, which stands for all rows of a shape."""
+    return _pools[shape]
+
+
+def _pool_of(shape: Shape) -> Macro:
+    rule = zeros_rule(shape)
+    return Macro(rule.signature, rule)
+
+
+_sums: Shared[Kind, Macro] = Shared(_sum_of)
+_pools: Shared[Shape, Macro] = Shared(_pool_of)
 
 
 def import_of(origin: int) -> int:
     """The number of the macro that stands for rows which `origin` computed earlier."""
     with _lock:
-        macro = _imports.get(origin)
-        if macro is None:
-            shape = MACROS[origin].shape
+        macro = MACROS[origin]
+        if macro.imported is None:
+            shape = macro.shape
             key = ((origin, *shape), 0)
-            sig = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
-            macro = _imports[origin] = Macro(SIGNATURES[sig])
-        return macro.id
+            signature = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
+            macro.imported = Macro(signature)
+        return macro.imported.id

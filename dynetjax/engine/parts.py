@@ -1,25 +1,21 @@
 """Parts of a graph: what tier 0 computes of its stored nodes, and runs of tier 1."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dynetjax.engine import policy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.increments import Increment
+from dynetjax.engine.native.part import Native, NativeBackward, NativePart
+from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
-from dynetjax.engine.state import State
+from dynetjax.engine.state import Part, State
 from dynetjax.engine.stats import phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
-
-if TYPE_CHECKING:
-    from dynetjax.engine.native.part import NativeBackward, NativePart
-    from dynetjax.engine.state import Part
 
 
 def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
@@ -39,9 +35,6 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
     """
     if not policy.native():
         return False
-    from dynetjax.engine.native.part import Native
-    from dynetjax.engine.native.uniforms import HostUniforms
-
     native = state.native
     if native is None:
         native = Native(HostUniforms(state.uniforms), state.draws)
@@ -61,7 +54,7 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
     return True
 
 
-def is_native(part: "Part") -> bool:
+def is_native(part: Part) -> bool:
     """Whether tier 0 computed it."""
     return not isinstance(part, Run | Increment)
 
@@ -72,12 +65,10 @@ def backward_natively(
     node: Expression,
     full: bool,
     waiting: bool,
-) -> "NativeBackward | None":
+) -> NativeBackward | None:
     """Go back in tier 0; None if it has not computed the graph, and is not to."""
     if not policy.native():
         return None
-    from dynetjax.engine.native.part import NativeBackward
-
     settle(graph, state, [node])
     if not all(map(is_native, state.parts)):
         state.forget()
@@ -115,7 +106,7 @@ def new_run(
 
 def planned(
     graph: ComputationGraph,
-) -> "list[tuple[Tiling, Plan] | Increment | NativePart]":
+) -> list[tuple[Tiling, Plan] | Increment | NativePart]:
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:

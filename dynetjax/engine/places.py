@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from dynetjax.engine.body import Wiring
-from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine.facts import Facts
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import Program
 from dynetjax.ops.registry import GATHER
 
@@ -30,28 +29,29 @@ class Places:
         data: of every column of runtime data: macro, what it is, details, and place.
     """
 
-    valid: np.ndarray
-    leaf: np.ndarray
-    apart: np.ndarray
-    held: np.ndarray
-    pull: np.ndarray
-    left: np.ndarray
-    beside: np.ndarray
+    valid: Facts
+    leaf: Facts
+    apart: Facts
+    held: Facts
+    pull: Facts
+    left: Facts
+    beside: Facts
     data: list[tuple[int, str, list, int]] = field(default_factory=list)
 
 
 def places_of(parts: Iterable[tuple[Wiring, Program, int]]) -> Places:
     """The places of parts: what each is, runs, and where its tape begins."""
-    slots = len(SLOT_OWNERS)
-    nowhere, zeros = np.full(slots, -1), np.zeros(slots, np.int64)
+    parts = list(parts)
+    macros = [MACROS[number] for wires, _, _ in parts for number in wires.macros]
+    slots = [slot for m in macros for slot in range(m.slot, m.slot + len(m.leaves))]
     found = Places(
-        np.zeros(len(MACROS), np.int64),
-        nowhere,
-        zeros,
-        zeros.copy(),
-        nowhere.copy(),
-        zeros.copy(),
-        zeros.copy(),
+        valid=Facts([m.id for m in macros], 0),
+        leaf=Facts(slots, -1),
+        apart=Facts(slots, 0),
+        held=Facts(slots, 0),
+        pull=Facts(slots, -1),
+        left=Facts(slots, 0),
+        beside=Facts(slots, 0),
     )
     for wires, program, start in parts:
         at = start + program.head

@@ -15,7 +15,7 @@ from dynetjax.engine.causes import variants_of
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
 from dynetjax.engine.kept import Kept
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
 from dynetjax.engine.pulls import leave
@@ -36,13 +36,13 @@ from dynetjax.engine.tiling import Arrays, Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
+from dynetjax.tables import forgets
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
 OTHER_BYTES = 4096  # of a packed plan, besides its arrays
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
-_seen = 0  # of the rules that have changed
 _lock = threading.RLock()
 
 
@@ -148,6 +148,14 @@ class PackedPlan:
 _kept: Kept[Plan] = Kept()
 
 
+@forgets
+def _forget() -> None:
+    global _kept
+    with _lock:
+        _scopes.clear()
+        _kept = Kept()
+
+
 def make_plan(
     graph: ComputationGraph,
     start: int,
@@ -165,7 +173,7 @@ def make_plan(
     cells = graph.cells[start:stop]
     if any(node.rule.macro < 0 for node in asked):
         structure_of(cells)  # gives macros that are new their numbers, in order
-    roots = frozenset([node.rule.macro for node in asked])
+    roots = frozenset([macro_of_rule(node.rule) for node in asked])
     structure = structure_of(cells)
     tiling = tile(graph, start, structure) if start else None
     known = tuple(structure) if tiling is None else tiling.key()
@@ -222,9 +230,7 @@ def _key(tiling: Tiling, roots: frozenset[int]) -> tuple[frozenset[int], bool]:
 
 def _drop_outdated() -> None:
     """Forget scopes with macros that no graph has any more."""
-    global _seen
-    fresh, _seen = CHANGED[_seen:], len(CHANGED)
-    for rule in fresh:
+    for rule in CHANGED.take():
         for scopes in _scopes.values():
             scopes[:] = [scope for scope in scopes if not scope.follows(rule)]
 

@@ -4,16 +4,15 @@ Tier 0 interprets at once, on the host; tier 1 compiles by XLA. The work of a gr
 decides, and nothing else: numbers computed, products counted by their factors.
 """
 
-from importlib.util import find_spec
-
 from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.native import core
 
 TIERS = "auto", "native", "xla"
 SMALL = 1 << 25  # work of a graph that is tier 0's for good
 LARGE = 1 << 29  # that is, too, until tier 1 has its programs
 
 tier = "auto"
-is_built = find_spec("dynetjax.engine.native.core") is not None
+is_built = core is not None
 
 
 def native() -> bool:

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import compress
 from typing import Any
 
@@ -21,6 +21,7 @@ from dynetjax.engine.causes import made
 from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put, take
+from dynetjax.tables import remembers
 
 Array = Any
 
@@ -192,7 +193,7 @@ class Program:
         return Trip(self.body, width, chunk, uniforms, part, once, turned)
 
 
-@cache
+@remembers
 def program(
     body: Body, width: int, lanes: int, capacities: tuple[int, ...], narrow: int
 ) -> Program:
@@ -300,7 +301,7 @@ def once_rows(program: Program, at: int = 0) -> Callable:
     return component
 
 
-@cache
+@remembers
 def worth_turning(program: Program) -> tuple[int, ...]:
     """Weights of a narrow loop that are multiplied with vectors.
 
@@ -316,7 +317,7 @@ def worth_turning(program: Program) -> tuple[int, ...]:
     return _multiplied(body)
 
 
-@cache
+@remembers
 def better_turned(program: Program) -> tuple[int, ...]:
     """Those, and others for which a copy does not pay, but that one is better read.
 

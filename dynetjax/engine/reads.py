@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine.facts import Facts
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.schedule import Schedule
 from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.graph import NOTHING
@@ -96,14 +97,14 @@ def held_among(
 
     Those that are `untried` are only held if rows are read several times.
     """
-    width = np.ones(len(SLOT_OWNERS), np.int64)
-    tried = np.zeros(len(SLOT_OWNERS), bool)
-    tried[[*held, *untried]] = True
+    tried = np.array(sorted(held | untried), np.int64)
+    width = Facts(tried, 1)
     for block in layout.blocks:
         for macro in block.component.macros:
-            slot = MACROS[macro].slot
-            width[slot : slot + len(MACROS[macro].leaves)] = block.width
-    (which,) = tried[reads.slot].nonzero()
+            start = MACROS[macro].slot
+            several = range(start, start + len(MACROS[macro].leaves))
+            width[[s for s in several if s in held or s in untried]] = block.width
+    (which,) = np.isin(reads.slot, tried).nonzero()
     slot, row = reads.slot[which], reads.row[which]
     key = (slot << 32) + reads.lane[which] % width[slot]
     order = key.argsort(kind="stable")
@@ -111,12 +112,13 @@ def held_among(
     first = first_of_each(key)
     other = ~first[1:] & (row[1:] != row[:-1])
     changing = {*slot[1:][other].tolist(), *slot[row == 0].tolist()}
-    lanes = np.bincount(slot[first], minlength=len(tried))
-    rare = np.bincount(slot, minlength=len(tried)) < np.maximum(OFTEN * lanes, 1)
-    return (held | {s for s in untried if not rare[s]}) - changing
+    number = tried.searchsorted(slot)
+    lanes = np.bincount(number[first], minlength=len(tried))
+    rare = np.bincount(number, minlength=len(tried)) < np.maximum(OFTEN * lanes, 1)
+    return (held | untried.difference(tried[rare].tolist())) - changing
 
 
-def crowded(pull_of: np.ndarray, reads: Reads) -> set[tuple[int, int]]:
+def crowded(pull_of: Facts, reads: Reads) -> set[tuple[int, int]]:
     """Leaf slots, in pairs, with one pull though they read the same row."""
     number = pull_of[reads.slot]
     (which,) = ((number >= 0) & (reads.row > 0)).nonzero()

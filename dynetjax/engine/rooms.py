@@ -9,6 +9,8 @@ that are filling up grow with it; and what is small beside the others has room t
 from functools import lru_cache
 from typing import NamedTuple
 
+from dynetjax.tables import forgets
+
 LEAST, MOST_AT_FIRST = 256, 2048  # rows
 LEAST_OF_LOOP = 512  # one sentence fills every other lane
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
@@ -51,6 +53,9 @@ def rounded(rows: int, row: Row) -> int:
         small = room * row.bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE
     return room
+
+
+forgets(rounded.cache_clear)
 
 
 def room_on_tape(numbers: int) -> int:

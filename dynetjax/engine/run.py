@@ -249,7 +249,7 @@ class Run:
             return self.origin.take(pool, self.in_lanes(macro, rows, lanes))
         assert self.archive is not None
         rows = np.array([self.archive.row[n] for n in numbers.tolist()])
-        pool = pool_of(MACROS[macro].shape)
+        pool = pool_of(MACROS[macro].shape).id
         return self.archive.take(pool, self.in_lanes(macro, rows, lanes))
 
     def imported(self, macro: int) -> np.ndarray:

@@ -17,12 +17,14 @@ import numpy as np
 
 from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.facts import Facts
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.program import TURN_WIDTH
 from dynetjax.engine.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling, first_of_each
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.tables import forgets
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once
@@ -46,6 +48,8 @@ _settled: dict["Place", int] = {}
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
 _uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
+for _table in _settled, _lost, _uneven:
+    forgets(_table.clear)
 
 
 class Place(NamedTuple):
@@ -187,7 +191,8 @@ def _leaders(scope: Scope, tiling: Tiling, reads) -> tuple[np.ndarray, set[int]]
     while np.count_nonzero(following != leader):
         leader, following = following, following[following]
     crooked = leader[reader] != leader[read]
-    lanes = leader[reader] * len(MACROS) + tiling.macro_of[reader]
+    macro = tiling.macro_of[reader]
+    lanes = leader[reader] * (1 + macro.max(initial=0)) + macro
     lanes = lanes[first_of_each(reader)]
     lanes.sort()
     if not np.count_nonzero(crooked) and not np.count_nonzero(lanes[1:] == lanes[:-1]):
@@ -248,7 +253,7 @@ def _place(
 def _withrows_of(scope: Scope, tiling: Tiling, plan: Schedule) -> Schedule:
     """Say where in its pool each node's rows are, as its lane has it."""
     used: dict[int, int] = {}
-    base = np.zeros(len(scope.loop_of), np.int64)
+    base = Facts(scope.component_of, 0)
     for block in plan.blocks:
         size = block.trips * block.width
         for macro in block.component.macros:

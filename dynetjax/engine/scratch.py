@@ -17,6 +17,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.heap import give_back
+from dynetjax.tables import forgets
 
 Array = Any
 
@@ -109,7 +110,11 @@ def _let_go(limit: int, recent: int = 0) -> None:
         give_back()
 
 
+@forgets
 def forget() -> None:
-    """Hold nothing any more, nor what is lent now: a program failed that had it."""
+    """Hold nothing any more, nor what is lent now.
+
+    Where a program failed, it may have had that.
+    """
     with _lock:
         _of_use.clear()

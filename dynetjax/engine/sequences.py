@@ -6,13 +6,13 @@ serves every increment whose own macros are a part of it: the others run on empt
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.fused import KEPT, Part, numbered
-from dynetjax.engine.macros import MACROS, pool_of
+from dynetjax.engine.fused import KEPT, Part, Whole, numbered, wholes
+from dynetjax.engine.macros import MACROS, Macro, pool_of
 from dynetjax.engine.program import once_rows, program
 from dynetjax.engine.rooms import LEAST
 from dynetjax.engine.structure import Component, Scope
@@ -24,9 +24,14 @@ FAMILIES = 256
 class _Pools(dict[int, int]):
     """The pool of each macro: one for each shape."""
 
+    def __init__(self) -> None:
+        self._named: list[Macro] = []
+
     def __missing__(self, macro: int) -> int:
-        pool = self[macro] = pool_of(MACROS[macro].shape)
-        return pool
+        pool = pool_of(MACROS[macro].shape)
+        self._named.append(pool)
+        self[macro] = pool.id
+        return pool.id
 
 
 class _Apart(Scope):
@@ -53,7 +58,7 @@ class Sequence:
         wires, parts: what runs, macro by macro.
         pools, uniforms: those of all parts, by number.
         size: of the tape.
-        number: of the program, by which it is found quickly.
+        whole: the parts, and those asked for, by which its program is found quickly.
     """
 
     macros: tuple[int, ...]
@@ -65,12 +70,12 @@ class Sequence:
     pools: list[int]
     uniforms: tuple[int, ...]
     size: int
-    number: int
+    whole: Whole
 
     @property
     def run(self) -> Callable:
         """The compiled program."""
-        return run_sequence(self.number)
+        return run_sequence(self.whole)
 
 
 def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Sequence:
@@ -90,35 +95,39 @@ def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Se
         pools,
         tuple(uniforms),
         size,
-        _number(parts, asked),
+        wholes[parts, asked],
     )
 
 
-@cache
 def alike(macro: int) -> int:
     """The first of the macros that compute the same of what they read.
 
     Rules tell more apart, for they know what computes their operands.
     """
+    found = _alike.get(macro)
+    if found is None:
+        found = _alike[macro] = _first_alike(macro)
+    return found.id
+
+
+def _first_alike(macro: int) -> Macro:
     kind, wires = MACROS[macro], wiring(_apart, Component((macro,), False))
     about = wires.body, *wires.uniforms, -1, *kind.places, *kind.fields.items()
-    return _first.setdefault((about, tuple(wires.pools)), macro)
-
-
-def _number(parts: tuple[Part, ...], asked: tuple[int, ...]) -> int:
-    """The number of the program that runs these parts, and hands these rows out."""
-    known = _numbers.get((parts, asked))
-    if known is None:
-        known = _numbers[parts, asked] = len(_programs)
-        _programs.append((parts, asked))
-    return known
+    return _first.setdefault((about, tuple(wires.pools)), kind)
 
 
 _apart = _Apart()
-_first: dict[tuple, int] = {}
+_first: dict[tuple, Macro] = {}
+_alike: dict[int, Macro] = {}
 _choices: dict[tuple, list[Sequence]] = {}
-_programs: list[tuple[tuple[Part, ...], tuple[int, ...]]] = []
-_numbers: dict[tuple[tuple[Part, ...], tuple[int, ...]], int] = {}
+
+
+def forget() -> None:
+    """Forget all sequences, while nobody chooses one."""
+    global _apart
+    _apart = _Apart()
+    for table in _first, _alike, _choices:
+        table.clear()
 
 
 def choose(
@@ -158,12 +167,12 @@ def _places(part: tuple[int, ...], whole: tuple[int, ...]) -> list[int] | None:
 
 
 @lru_cache(maxsize=KEPT)
-def run_sequence(number: int) -> Callable:
+def run_sequence(whole: Whole) -> Callable:
     """``(arrays, uniforms, given, tape) -> (arrays, found)``, compiled.
 
     The arrays are donated; `found` are the rows of the parts asked for.
     """
-    parts, asked = _programs[number]
+    parts, asked = whole.parts, whole.asked
 
     def run(arrays, uniforms, given, tape):
         sizes = [part.program.size for part in parts]

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,15 +10,13 @@ from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, pool_of
+from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.run import Run
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import IMPORT
 
-if TYPE_CHECKING:  # it is there only where it was compiled
-    from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-
-    Part = Run | Increment | NativePart
+Part = Run | Increment | NativePart
 
 
 class State:
@@ -40,10 +37,10 @@ class State:
     def __init__(self, draws: Draws):
         self.uniforms = Uniforms()
         self.draws = draws
-        self.parts: list["Part"] = []
+        self.parts: list[Part] = []
         self.archive: Archive | None = None
-        self.native: "Native | None" = None
-        self.last: "Backward | NativeBackward | None" = None
+        self.native: Native | None = None
+        self.last: Backward | NativeBackward | None = None
         self.early: Backward | None = None
         self.first: tuple[list[Expression], int] | None = None
 
@@ -94,7 +91,7 @@ class State:
             return None
         return part.rows(number, node.lanes)
 
-    def _part_of(self, number: int) -> "Part":
+    def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
@@ -127,7 +124,7 @@ class State:
                         row[number] = row[number] or at
 
 
-def _start(part: "Part") -> int:
+def _start(part: Part) -> int:
     return part.start
 
 

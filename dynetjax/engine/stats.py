@@ -15,6 +15,8 @@ from dynetjax.engine.live import live
 from dynetjax.ops.ragged import exact_uses
 
 MOST_SPANS = 64  # that are remembered; what is compiled is over soon
+MOST_CAUSES, MOST_LABELS = 1000, 1000  # that are told; others go by OTHERS
+OTHERS = "(others)"
 
 _lock = threading.RLock()  # an interrupt may leave it held
 _thread = threading.local()
@@ -43,14 +45,14 @@ class Stats:
     Attributes:
         graphs: runs of the engine, forward or backward.
         programs: programs made, of any component, direction and size.
-        causes: why each of them was made, in order.
+        causes: why the latest of them were made, in order.
         compilations: XLA compilations, of this process as a whole.
         loads: programs that were read from files instead, which earlier processes left.
         compile_seconds: of wall-clock time in which programs were compiled, loads and
             tracing included; what is compiled side by side counts once.
         improved: programs that were compiled once more, better, beside the runs.
         seconds: wall-clock time by phase: plan, tape, run, wait.
-        work: by component.
+        work: by component; by `OTHERS`, of those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
         exact: uses of ragged axes by what has no rule for them, so that every length
             is compiled; see `dynetjax.ops.ragged`.
@@ -182,6 +184,7 @@ def note_program(cause: str) -> None:
     with _lock:
         _stats.programs += 1
         _stats.causes.append(cause)
+        del _stats.causes[:-MOST_CAUSES]
 
 
 def note_work(done: Iterable[tuple[str, int, int, int]]) -> None:
@@ -190,11 +193,18 @@ def note_work(done: Iterable[tuple[str, int, int, int]]) -> None:
     for label, trips, rows, room in done:
         work = known.get(label)
         if work is None:
-            work = known[label] = Work()
+            work = _work_of(label)
         work.runs += 1
         work.trips += trips
         work.rows += rows
         work.room += room
+
+
+def _work_of(label: str) -> Work:
+    known = _stats.work
+    if len(known) >= MOST_LABELS and label not in known:
+        label = OTHERS
+    return known.setdefault(label, Work())
 
 
 _timing = False
@@ -213,7 +223,7 @@ def timing() -> bool:
 
 def note_time(label: str, seconds: float) -> None:
     """A component was timed."""
-    _stats.work.setdefault(label, Work()).seconds += seconds
+    _work_of(label).seconds += seconds
 
 
 def note_pools(size: int) -> None:

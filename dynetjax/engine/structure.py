@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.engine.facts import Facts
 from dynetjax.engine.habits import Habit, Way
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Row
@@ -97,6 +98,7 @@ class Scope:
         self.wirings: dict[tuple, Any] = {}
         self.fusions: dict[tuple, Any] = {}
         self._ranks: dict[int, int] = {}
+        self._macros: dict[int, Macro] = {}  # that it mentions
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
         self._crowds: dict[int, int] = {}  # by leaf slot
@@ -110,10 +112,9 @@ class Scope:
         self.registers: dict[int, int] = {}
         self.pools: dict[int, int] = {}
         self.differentiable: set[int] = set()
-        self.loop_of = np.zeros(0, np.int64)
-        self.group_of = self.component_of_group = np.zeros(0, np.int64)
-        self.in_register = np.zeros(0, bool)
-        self.pull_of = np.zeros(0, np.int64)
+        self.component_of_group = np.zeros(0, np.int64)
+        self.loop_of = self.group_of = self.pull_of = Facts((), 0)
+        self.in_register = Facts((), False)
         self._number([])
 
     def observe(self, tiling: Tiling, reads) -> None:
@@ -124,6 +125,7 @@ class Scope:
         widens = not tiling.blank.isdisjoint(self.registers)
         macros = [m for m in tiling.nodes if m not in self._ranks]
         if macros:
+            self._macros.update((m, MACROS[m]) for m in macros)
             self._number(macros)
             self._pieces.update(chain.from_iterable(map(_pieces, macros)))
         new = self._new_edges(slot, producer)
@@ -211,7 +213,11 @@ class Scope:
     def source(self, slot: int) -> int:
         """A macro whose rows this leaf reads; one without nodes if it never did."""
         found = self._sources.get(slot)
-        return min(found) if found else blank_macro(slot)
+        if found:
+            return min(found)
+        blank = blank_macro(slot)
+        self._macros[blank.id] = blank
+        return blank.id
 
     def sources(self, slot: int) -> set[int]:
         """Every macro whose rows this leaf was seen to read."""
@@ -258,7 +264,7 @@ class Scope:
         feeds: dict[int, set[int]] = {m: set() for m in order}
         for slot, sources in self._sources.items():
             for source in sources:
-                feeds[source].add(SLOT_OWNERS[slot])
+                feeds[source].add(SLOT_OWNERS[slot].id)
         self.components = [
             Component(
                 tuple(sorted(c, key=self.rank)), len(c) > 1 or c[0] in feeds[c[0]]
@@ -277,14 +283,14 @@ class Scope:
     def _number(self, macros: list[int]) -> None:
         """Make room for macros in the table of known edges."""
         several = [*self._ranks, *macros]
-        self._macro_number = np.zeros(len(MACROS), np.int64)
+        self._macro_number = Facts(several, 0)
         self._macro_number[several] = np.arange(len(several))
-        slots = [
+        self._slots = [
             MACROS[m].slot + k for m in several for k in range(len(MACROS[m].leaves))
         ]
-        self._slot_number = np.zeros(len(SLOT_OWNERS), np.int64)
-        self._slot_number[slots] = np.arange(len(slots))
-        self._known = np.zeros((len(slots), len(several)), bool)
+        self._slot_number = Facts(self._slots, 0)
+        self._slot_number[self._slots] = np.arange(len(self._slots))
+        self._known = np.zeros((len(self._slots), len(several)), bool)
         self._note_twins()
 
     def _note_arrays(self) -> None:
@@ -292,8 +298,7 @@ class Scope:
         for slot, sources in self._sources.items():
             row = self._known[self._slot_number[slot]]
             row[self._macro_number[list(sources)]] = True
-        self.loop_of = np.full(len(MACROS), -1)
-        self.group_of = np.zeros(len(MACROS), np.int64)
+        self.loop_of, self.group_of = Facts(self._ranks, -1), Facts(self._ranks, 0)
         of_group: list[int] = []
         for k, component in enumerate(self.components):
             macros = list(component.macros)
@@ -305,14 +310,14 @@ class Scope:
                 self.group_of[macro] = number
             of_group += [k] * len(numbers)
         self.component_of_group = np.array(of_group)
-        self.in_register = np.zeros(len(SLOT_OWNERS), bool)
+        self.in_register = Facts(self._slots, False)
         self.in_register[list(self.registers)] = True
         self._note_twins()
         self._note_pulls()
 
     def _note_twins(self) -> None:
         """How many leaves before each its twin is; 0 where there is none."""
-        self._to_twin = np.zeros(len(SLOT_OWNERS), np.int64)
+        self._to_twin = Facts(self._slots, 0)
         for slot, twin in self.twins.items():
             self._to_twin[slot] = slot - twin
 
@@ -325,7 +330,7 @@ class Scope:
                 for slot in range(first, first + len(MACROS[macro].leaves)):
                     if self._pulls(slot):
                         places.setdefault((k, self.pool(slot)), []).append(slot)
-        self.pull_of = np.full(len(SLOT_OWNERS), -1)
+        self.pull_of = Facts(self._slots, -1)
         number = 0
         for slots in places.values():
             crowd = max([self._crowds.get(slot, NONE) for slot in slots])
@@ -339,7 +344,7 @@ class Scope:
 
         Weights that are multiplied with it would need its rows lane by lane.
         """
-        kind = MACROS[SLOT_OWNERS[slot]]
+        kind = SLOT_OWNERS[slot]
         component = self.component_of[kind.id]
         sources = {self.component_of[source] for source in self.sources(slot)}
         if kind.form != MAP or not sources or component in sources:
@@ -379,8 +384,9 @@ class Scope:
         for component in self.components:
             union = Union(component.macros)
             for slot, source in self.registers.items():
-                if SLOT_OWNERS[slot] in component.macros:
-                    union.join(SLOT_OWNERS[slot], source)
+                owner = SLOT_OWNERS[slot].id
+                if owner in component.macros:
+                    union.join(owner, source)
             component.group = {m: union.find(m) for m in component.macros}
 
     def _share_pools(self) -> None:
@@ -398,7 +404,7 @@ class Scope:
         while grown:
             grown = False
             for slot, sources in self._sources.items():
-                owner = SLOT_OWNERS[slot]
+                owner = SLOT_OWNERS[slot].id
                 if owner not in found and not found.isdisjoint(sources):
                     found.add(owner)
                     grown = True

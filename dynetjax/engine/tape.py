@@ -218,4 +218,3 @@ def _pulls(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
     slot = reads.slot[which]
     left = places.left[slot] + places.beside[slot] * reads.place[which]
     return start[which] + reads.row[which], left + reads.lane[which]
-

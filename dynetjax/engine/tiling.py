@@ -20,6 +20,7 @@ from dynetjax.engine.macros import MACROS, Macro, import_of, macro_of_rule
 from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING, ComputationGraph
 from dynetjax.ops.registry import GATHER, MAP, REDUCE
+from dynetjax.tables import Found
 
 _NOBODY: np.ndarray = np.zeros(0, np.int64)
 
@@ -45,8 +46,6 @@ def structure_of(cells: list[Expression]) -> Structure:
     if -1 in macros:
         macros = [macro_of_rule(cell.rule) for cell in cells]
     read = [cell.inner for cell in cells]
-    while len(_leaves_of) < len(MACROS):
-        _leaves_of.append(_leaves(MACROS[len(_leaves_of)]))
     elements = []
     for k, leaves in enumerate(map(_leaves_of.__getitem__, macros)):
         if leaves is None:
@@ -58,11 +57,8 @@ def structure_of(cells: list[Expression]) -> Structure:
     return Structure(macros, [cell.lanes for cell in cells], read, elements)
 
 
-# By macro: what of a node's args its leaves are; None where that is all of them.
-_leaves_of: Final[list[Callable[[tuple], tuple] | None]] = []
-
-
-def _leaves(macro: Macro) -> Callable[[tuple], tuple] | None:
+def _leaves(number: int) -> Callable[[tuple], tuple] | None:
+    macro = MACROS[number]
     if _picks(macro):
         return _all
     rows = _rows_among_args(macro)
@@ -72,6 +68,10 @@ def _leaves(macro: Macro) -> Callable[[tuple], tuple] | None:
         return itemgetter(*rows)
     first = rows[0] if rows else 0
     return itemgetter(slice(first, first + len(rows)))
+
+
+# By macro: what of a node's args its leaves are; None where that is all of them.
+_leaves_of: Final = Found(_leaves)
 
 
 def _picks(macro: Macro) -> bool:
@@ -183,8 +183,8 @@ class Tiling:
             count, counts = len(self.counts), self.counts
             reader = np.arange(count).repeat(counts)
             place = np.arange(len(reader)) - (counts.cumsum() - counts).repeat(counts)
-            first, step = _slots()[:, self.macro_of[reader]]
-            found = self._readers = Readers(reader, place, first + step * place)
+            slot = _slots(self.macro_of, reader, place)
+            found = self._readers = Readers(reader, place, slot)
         return found
 
     @property
@@ -297,16 +297,13 @@ def tile(
     return tiling
 
 
-_known_slots: np.ndarray = np.zeros((2, 0), np.int64)
-
-
-def _slots() -> np.ndarray:
-    """Of every macro, its first slot; and 1, or 0 if it stands for all operands."""
-    global _known_slots
-    if _known_slots.shape[1] < len(MACROS):
-        several = [(m.slot, int(m.form == MAP)) for m in MACROS]
-        _known_slots = np.array(several, np.int64).T
-    return _known_slots
+def _slots(macro_of: np.ndarray, reader: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The slot of each leaf; that of the first, where it stands for all operands."""
+    macros = sorted(set(macro_of.tolist()))
+    several = [(m.slot, int(m.form == MAP)) for m in map(MACROS.__getitem__, macros)]
+    first, step = np.array(several, np.int64).reshape(-1, 2).T
+    number = np.array(macros, np.int64).searchsorted(macro_of)[reader]
+    return first[number] + step[number] * place
 
 
 def _by_macro(macro_of: np.ndarray, first: int) -> dict[int, np.ndarray]:

@@ -1,19 +1,20 @@
 """Uniforms: parameters, and matrices made of parameters, once per graph."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.ops.registry import KINDS, OWNERS, SIGNATURES, Kind, Op, Signature
+from dynetjax.ops.registry import KINDS, OWNERS, Kind, Op, Signature
 
 Array = Any
+KEPT = 1 << 10  # functions
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]:
     """Computes several uniforms in one call."""
     bound = [op.bind(static) for op, static in made]
@@ -25,7 +26,7 @@ def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]
     return run
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]:
     """Carries the cotangents of several uniforms, each a list, to their operands."""
     bound = [op.bind(static) for op, static in made]
@@ -40,7 +41,7 @@ def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]
     return pull
 
 
-@cache
+@lru_cache(maxsize=KEPT)
 def _nothing(shape: Shape) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
@@ -136,8 +137,8 @@ class Uniforms:
 
 def signature_of(kind: Kind) -> Signature:
     """What computes a uniform that is no parameter."""
-    assert kind.source is not None
-    return SIGNATURES[kind.source]
+    assert kind.maker is not None
+    return kind.maker
 
 
 def _made(kinds: list[Kind]) -> tuple[tuple[Op, tuple], ...]:

@@ -13,7 +13,7 @@ from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
-from dynetjax.ops.registry import SIGNATURES, Op, intern
+from dynetjax.ops.registry import Op, intern
 from dynetjax.ops.rules import Rule, rule_for
 from dynetjax.ops.sources import lookup_rule, parameter_rule, row_id, row_ids
 
@@ -316,7 +316,7 @@ def _whole(table: Rule) -> Rule:
     rows, *row = table.kind.shape
     shape = (*row, rows)
     signature = intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
-    return rule_for(WHOLE_TABLE, SIGNATURES[signature], (table.view,))
+    return rule_for(WHOLE_TABLE, signature, (table.view,))
 
 
 def _storage(name: str, table: Any) -> TableStorage:

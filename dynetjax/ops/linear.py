@@ -13,6 +13,7 @@ from dynetjax.ops.building import Recipe, append_product, append_products
 from dynetjax.ops.declare import op, operands
 from dynetjax.ops.registry import Op
 from dynetjax.ops.rules import CHANGED, Rule, View
+from dynetjax.tables import forgets
 
 __all__ = [
     "affine_transform",
@@ -121,6 +122,7 @@ AFFINE_OP = Op(
 
 
 _recipes: dict[tuple[View | None, ...], Recipe] = {}
+forgets(_recipes.clear)
 
 
 def affine_transform(exprs):

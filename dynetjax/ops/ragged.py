@@ -22,8 +22,9 @@ from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, use_lengths
 from dynetjax.nodes import given_data
-from dynetjax.ops.registry import FAN_IN, JOIN, SIGNATURES, Op, intern, lane_kind
+from dynetjax.ops.registry import FAN_IN, JOIN, Op, intern, lane_kind
 from dynetjax.ops.rules import CHANGED, Rule
+from dynetjax.tables import forgets
 
 APART = 1_009  # sizes that stand for lengths
 EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged; long ones need
@@ -340,7 +341,7 @@ class Place:
         """Let nobody go on with results of the old room, or of exact lengths."""
         old = {self.room, *self.seen}
         for op in self.op, _joined(self.op):
-            for rule in op.rules.values():
+            for rule in list(op.rules.values()):
                 if (
                     rule.signature.static == (self.d,)
                     and rule.kind.shape[self.d] in old
@@ -349,6 +350,7 @@ class Place:
 
 
 _places: dict[tuple, Place] = {}
+forgets(_places.clear)
 
 
 def side_by_side(
@@ -395,13 +397,19 @@ def _joined(op: Op) -> Op:
     )
 
 
-@cache
 def _piece(shape: Shape, d: int) -> Rule:
     """The rule of FAN_IN rows of `shape` side by side along axis `d`."""
+    rule = JOIN_OP.rules.get((shape, d))
+    if rule is None:
+        rule = JOIN_OP.rules[shape, d] = _new_piece(shape, d)
+    return rule
+
+
+def _new_piece(shape: Shape, d: int) -> Rule:
     column = pad(shape, d + 1)
     whole = (*column[:d], FAN_IN, *column[d + 1 :])
-    sig = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
-    return Rule(SIGNATURES[sig], ())
+    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
+    return Rule(signature, ())
 
 
 JOIN_OP = Op("columns", form=JOIN, static=("shape", "d"), internal=True)

@@ -3,8 +3,7 @@
 An `Op` says how one batch element is computed and which of its arguments are
 *static* (part of the program) and which are *runtime data* (fed per run). A
 `Signature` is an operation with its static arguments and the kinds of its
-operands; nodes of one signature run the same code. Signatures are interned,
-so a node holds a small int.
+operands; nodes of one signature run the same code.
 
 A `Kind` is what a consumer must know of an operand: the shape of a value with
 one row per batch element (a *lane* operand), or which *uniform* it is: a
@@ -15,11 +14,13 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dynetjax.dims import Dim, Shape
+from dynetjax.tables import Life, Numbered, Shared, forgets
 
 MAP = "map"  # one row per batch element, each from the same element of the operands
 INPUT = "input"  # rows given by the user
@@ -80,7 +81,7 @@ class Op:
         fn: JAX function of one batch element: operands, runtime values, then
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
-        signatures: ids by (static arguments, stretched operands, *kinds).
+        signatures: by (static arguments, stretched operands, *kind ids).
         rules: rules by (static arguments, stretched operands, *views).
         quick: rules by the views of operands, for quick building; with static arguments
             before, where there are any.
@@ -130,6 +131,7 @@ class Op:
         "is_listed",
         "lane",
         "lengthens",
+        "life",
         "masks",
         "mixtures",
         "name",
@@ -180,15 +182,24 @@ class Op:
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
         self.compose, self.slope, self.tells = compose, slope, tells
         self.masks, self.pieces = masks, pieces
-        self.signatures: dict[tuple, int] = {}
+        self.signatures: dict[tuple, Signature] = {}
         self.rules: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}
         self.decided: dict[Any, Any] = {}
         self.mixtures, self.is_listed = mixtures, is_listed
+        self.life = Life(self)
+        _lives.add(self.life)
         OPS.setdefault(name, self)
 
     def __repr__(self) -> str:
         return f"Op({self.name})"
+
+    def forget(self) -> None:
+        """Forget what nodes it has had."""
+        for table in self.signatures, self.rules, self.quick, self.decided:
+            table.clear()
+        if self.mixtures is not None:
+            self.mixtures.clear()
 
     @property
     def given(self) -> str:
@@ -213,9 +224,10 @@ class Kind:
         shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
         ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
         source: None for lanes; the parameter's id, or the id of the signature that
-            computes the uniform.
+            computes the uniform, its `maker`.
         level: operations between the uniform and its parameters.
         constant: no gradient flows to it.
+        views: that consumers may have of it, in `dynetjax.ops.rules`.
     """
 
     __slots__ = (
@@ -224,9 +236,12 @@ class Kind:
         "id",
         "is_parameter",
         "level",
+        "life",
+        "maker",
         "ragged",
         "shape",
         "source",
+        "views",
     )
 
     def __init__(
@@ -237,6 +252,7 @@ class Kind:
         level=0,
         constant=True,
         ragged=(),
+        maker=None,
     ):
         self.shape: Shape = shape
         self.ragged: tuple[int, ...] = ragged
@@ -245,8 +261,10 @@ class Kind:
         self.is_parameter: bool = is_parameter
         self.level: int = level
         self.constant: bool = constant
-        self.id = len(KINDS)
-        KINDS.append(self)
+        self.maker: Signature | None = maker
+        self.views: dict[Any, Any] = {}
+        self.life = Life(self)
+        self.id = KINDS.add(self)
 
     @property
     def is_wide(self) -> bool:
@@ -266,16 +284,18 @@ class Signature:
             whose operands are rows of the result's own shape).
         stretched: bit k is set where operand k has one row for all batch elements.
         kind: the kind of the result.
+        views: that consumers may have of rows which it tells from others of a kind.
     """
 
-    __slots__ = ("id", "kind", "op", "operands", "static", "stretched")
+    __slots__ = ("id", "kind", "op", "operands", "static", "stretched", "views")
 
     def __init__(self, op: Op, static: tuple, operands: tuple, stretched: int):
         self.op, self.static = op, static
         self.operands: tuple[Kind, ...] = operands
         self.stretched = stretched
         self.kind: Kind
-        self.id = -1
+        self.views: dict[Any, Any] = {}
+        self.id = next(_signature_ids)
 
     @property
     def shape(self) -> Shape:
@@ -283,37 +303,50 @@ class Signature:
 
 
 OPS: dict[str, Op] = {}
-KINDS: list[Kind] = []
-SIGNATURES: list[Signature] = []
+KINDS: Numbered[Kind] = Numbered()
 # The storages that are alive, by their ids.
 OWNERS: weakref.WeakValueDictionary[Any, Storage] = weakref.WeakValueDictionary()
-_lane_kinds: dict[tuple[Shape, tuple[int, ...]], Kind] = {}
-_parameter_kinds: dict[tuple, Kind] = {}
+_lives: weakref.WeakSet[Life] = weakref.WeakSet()  # of the operations
+_signature_ids = count()
 _lock = threading.RLock()
+
+
+@forgets
+def forget_nodes() -> None:
+    """Forget what nodes every operation has had."""
+    with _lock:
+        for life in list(_lives):
+            life.of.forget()
 
 
 def lane_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
     """The kind of every value that has rows of `shape`, of which axes are `ragged`."""
-    with _lock:
-        kind = _lane_kinds.get((shape, ragged))
-        if kind is None:
-            kind = _lane_kinds[shape, ragged] = Kind(shape, ragged=ragged)
-        return kind
+    kind: Kind = _lane_kinds[shape, ragged]
+    return kind
+
+
+def _lane_kind(key: tuple) -> Kind:
+    shape, ragged = key
+    return Kind(shape, ragged=ragged)
 
 
 def parameter_kind(ident: int, shape: Shape, constant: bool) -> Kind:
     """The kind of the parameter with this id; without gradient if `constant`."""
-    key = (ident, shape, constant)
-    with _lock:
-        kind = _parameter_kinds.get(key)
-        if kind is None:
-            kind = Kind(shape, ident, is_parameter=True, constant=constant)
-            _parameter_kinds[key] = kind
-        return kind
+    kind: Kind = _parameter_kinds[ident, shape, constant]
+    return kind
 
 
-def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> int:
-    """The id of the signature for `key` = (static, stretched, *kind ids).
+def _parameter_kind(key: tuple) -> Kind:
+    ident, shape, constant = key
+    return Kind(shape, ident, is_parameter=True, constant=constant)
+
+
+_lane_kinds: Shared[tuple, Kind] = Shared(_lane_kind)
+_parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
+
+
+def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
+    """The signature for `key` = (static, stretched, *kind ids).
 
     `shape` is that of the result. The result is uniform if every operand is and
     nothing about it is runtime data, up to a few operations from the parameters.
@@ -325,11 +358,9 @@ def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> int
         if known is not None:
             return known
         signature = Signature(op, static, operands, stretched)
-        signature.id = len(SIGNATURES)
         signature.kind = kind or _result_kind(signature, shape)
-        SIGNATURES.append(signature)
-        op.signatures[key] = signature.id
-        return signature.id
+        op.signatures[key] = signature
+        return signature
 
 
 def _result_kind(signature: Signature, shape: Shape) -> Kind:
@@ -345,5 +376,7 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
         and level <= UNIFORM_LEVELS
     ):
         constant = all(k.constant for k in operands)
-        return Kind(shape, signature.id, level=level, constant=constant)
+        return Kind(
+            shape, signature.id, level=level, constant=constant, maker=signature
+        )
     return lane_kind(shape)

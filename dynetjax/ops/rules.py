@@ -14,13 +14,15 @@ which it is.
 """
 
 import threading
-from typing import Final
+from typing import Any, Final
 
-from dynetjax.ops.registry import MAP, Kind, Op, Signature
+from dynetjax.ops.registry import MAP, OWNERS, Kind, Op, Signature
+from dynetjax.tables import forgets
 
 MAX_LEVELS = 8  # of inlined nodes
 MAX_STEPS = 32
 ADDITIONS = 3  # nested in one another, before they count as a long sum
+MOST_RULES, OF_EACH = 2048, 16  # that are known; more for each parameter that lives
 
 _lock = threading.RLock()
 
@@ -67,7 +69,8 @@ class Rule:
         steps, levels, path: operations inlined, itself included; how deep; and the
             ids of their signatures.
         additions: how many additions are nested in one another.
-        macro: number of the macro node made of it, -1 before there is one.
+        macro, whole: number of the macro node made of it, -1 before there is one; and
+            the engine's notes on it.
     """
 
     __slots__ = (
@@ -84,6 +87,7 @@ class Rule:
         "steps",
         "sums",
         "view",
+        "whole",
     )
 
     def __init__(
@@ -106,6 +110,8 @@ class Rule:
         self.pins = self._find_pins()
         self.eats = tuple(k for k, v in enumerate(operands) if v.inlined)
         self.macro = -1
+        self.whole: Any = None
+        CHANGED.made += 1
         self._outer: View | None = None
         if self.kind.uniform:
             self.view = uniform_view(self.kind)
@@ -164,31 +170,81 @@ class Rule:
                 CHANGED.append(self)
 
 
-CHANGED: Final[list[Rule]] = []  # what no new graph follows as it did before, in order
+class Changes:
+    """What no new graph follows as it did before; its length is how often that was.
+
+    Attributes:
+        made: rules made since all was forgotten.
+        rules: those that have changed since somebody took note.
+    """
+
+    __slots__ = ("_count", "made", "rules")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.made = 0
+        self.rules: list[Rule] = []
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, rule: Rule) -> None:
+        """A rule has changed."""
+        self.extend([rule])
+
+    def extend(self, rules: list[Rule]) -> None:
+        """Several rules have."""
+        with _lock:
+            self.rules += rules
+            self._count += len(rules)
+
+    def take(self) -> list[Rule]:
+        """Those that have changed since this was last asked."""
+        with _lock:
+            fresh, self.rules = self.rules, []
+            return fresh
+
+
+CHANGED: Final = Changes()
 # Additions of such a term were once part of a long chain.
 _long_sums: set[tuple[int, View]] = set()
-_stored_views: dict[tuple[int, int], View] = {}
-_uniform_views: dict[int, View] = {}
-_sum_views: dict[int, View] = {}
+
+
+def are_many() -> bool:
+    """Whether there are more rules than the programs of the process may need."""
+    made = CHANGED.made
+    return made > MOST_RULES and made > MOST_RULES + OF_EACH * len(OWNERS)
+
+
+@forgets
+def forget_rules() -> None:
+    """Forget what has changed, for nothing follows it any more."""
+    CHANGED.made = 0
+    CHANGED.take()
+    with _lock:
+        _long_sums.clear()
 
 
 def stored_view(kind: Kind, telling: Signature | None = None) -> View:
     """The view of rows of `kind`, computed by `telling` if that matters."""
-    key = kind.id, -1 if telling is None else telling.id
+    views: dict[Any, View] = kind.views if telling is None else telling.views
+    key: Any = "stored" if telling is None else kind
     with _lock:
-        return _stored_views.setdefault(key, View(kind, telling=telling))
+        return views.setdefault(key, View(kind, telling=telling))
 
 
 def uniform_view(kind: Kind) -> View:
     """The view of a uniform."""
+    views: dict[Any, View] = kind.views
     with _lock:
-        return _uniform_views.setdefault(kind.id, View(kind))
+        return views.setdefault("uniform", View(kind))
 
 
 def sum_view(kind: Kind) -> View:
     """The view of a sum of `kind` that goes on."""
+    views: dict[Any, View] = kind.views
     with _lock:
-        return _sum_views.setdefault(kind.id, View(kind, sums=True))
+        return views.setdefault("sum", View(kind, sums=True))
 
 
 def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:

@@ -12,7 +12,6 @@ from dynetjax.ops.arguments import MAX_UNSIGNED
 from dynetjax.ops.registry import (
     LOOKUP,
     PARAMETER,
-    SIGNATURES,
     Kind,
     Op,
     intern,
@@ -53,7 +52,7 @@ def _rule(op: Op, source: Kind, result: Kind) -> Rule:
     rule = op.rules.get(source)
     if rule is None:
         signature = intern(op, ((), 0, source.id), result.shape, kind=result)
-        rule = op.rules[source] = Rule(SIGNATURES[signature], ())
+        rule = op.rules[source] = Rule(signature, ())
     return rule
 
 

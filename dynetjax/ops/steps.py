@@ -21,6 +21,7 @@ from dynetjax.ops.gates import (
 )
 from dynetjax.ops.linear import affine_transform, products_of
 from dynetjax.ops.rules import CHANGED, Rule
+from dynetjax.tables import forgets
 
 Two = Callable[[Expression, Expression], Expression]
 
@@ -65,6 +66,7 @@ class _Rules(NamedTuple):
 
 
 _known: dict[tuple, _Rules] = {}
+forgets(_known.clear)
 
 
 def lstm_step(

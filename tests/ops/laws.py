@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax import expression
 from dynetjax.engine import policy
 from dynetjax.engine.parts import is_native
 from dynetjax.graph import current_graph

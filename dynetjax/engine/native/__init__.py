@@ -1,5 +1,14 @@
 """Tier 0: fused operations as byte code, run at once by a C++ interpreter.
 
 In come fused operations (`engine.macros`) and the stored nodes of a graph; out go the
-rows of these nodes, and the gradients of what they read. Nothing is compiled.
+rows of these nodes, and the gradients of what they read. Nothing is compiled. `core` is
+the interpreter; None where nobody could compile it.
 """
+
+from typing import Any
+
+core: Any
+try:
+    from dynetjax.engine.native import core
+except ImportError:
+    core = None

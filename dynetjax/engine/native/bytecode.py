@@ -6,7 +6,7 @@ asks for numbers side by side. `Pieces` is an array of zeros but for some blocks
 concatenation, or the gradient of a slice, each of whose blocks may go its own way.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -17,7 +17,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.native import core
 
-OP = core.OPCODES
+OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
 CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, FIRST = range(6)
 DYNAMIC = -1  # the stride of an operand's rows, which the run knows
 ACCUMULATE, REVERSED, INTS = 1, 2, 4
@@ -102,7 +102,9 @@ class Array:
 
     def transposed(self, axes: Sequence[int]) -> "Array":
         shape = tuple([self.shape[k] for k in axes])
-        return replace(self, shape=shape, strides=tuple([self.strides[k] for k in axes]))
+        return replace(
+            self, shape=shape, strides=tuple([self.strides[k] for k in axes])
+        )
 
     def part(self, starts: Sequence[int], shape: Shape, steps=None) -> "Array":
         """The block that begins at `starts`; with `steps`, some of its numbers."""
@@ -332,7 +334,9 @@ class Code:
         for start, block in blocks:
             if self.pool.number(block) == 0:
                 continue
-            to = Array(Buffer(VALUE, 0, 0), 0, shape, strides, "f").part(start, block.shape)
+            to = Array(Buffer(VALUE, 0, 0), 0, shape, strides, "f").part(
+                start, block.shape
+            )
             if not to.is_contiguous:
                 whole = Pieces(shape, block.kind, [(start, block)])
                 block, to = self._filled(whole), replace(to, offset=0, shape=shape)
@@ -351,7 +355,7 @@ class Code:
             turned = len(shape) == 2 and array.strides == (1, shape[0])
             straight = array.is_contiguous
             alone = array.offset == 0 and array.size == array.buffer.size
-            batch, ab, ai, ak, bb, bk, bj = self.pool.extra[made.extra : made.extra + 7]
+            batch, _, ai, ak, _, bk, bj = self.pool.extra[made.extra :][:7]
             single = batch == 1 and self._is_read_once(array.buffer)
             if alone and single and (straight or turned):
                 a, b = made.operands

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -35,7 +35,14 @@ _CALLS = {
     "checkpoint",
     "remat",
 }
-_SAME = {"stop_gradient", "copy", "copy_p", "optimization_barrier", "random_wrap", "random_unwrap"}
+_SAME = {
+    "stop_gradient",
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "random_wrap",
+    "random_unwrap",
+}
 _RESHAPES = {"reshape", "squeeze", "expand_dims"}
 # By primitive: opcodes for floats, ints, unsigned ints and bools; "" if there is none.
 _UNARY = {
@@ -118,7 +125,8 @@ _SCANS = {
 _CONVERSIONS = {
     "ff": "COPY", "ii": "COPY", "uu": "COPY", "bb": "COPY", "iu": "COPY", "ui": "COPY",
     "bi": "COPY", "bu": "COPY", "if": "F_FROM_I", "bf": "F_FROM_I", "uf": "F_FROM_U",
-    "fi": "I_FROM_F", "fu": "U_FROM_F", "fb": "B_FROM_F", "ib": "B_FROM_I", "ub": "B_FROM_I",
+    "fi": "I_FROM_F", "fu": "U_FROM_F", "fb": "B_FROM_F", "ib": "B_FROM_I",
+    "ub": "B_FROM_I",
 }  # fmt: skip
 _NUMPY: dict[str, Callable[..., Any]] = {  # of constants, what can be told at once
     "add": np.add,
@@ -158,7 +166,8 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
 
     def value_of(atom: Any) -> Value:
         if isinstance(atom, Literal):
-            return code.pool.constant(np.asarray(atom.val, atom.aval.dtype))
+            aval: Any = atom.aval
+            return code.pool.constant(np.asarray(atom.val, aval.dtype))
         return names[atom]
 
     for equation in jaxpr.eqns:
@@ -343,7 +352,9 @@ def _broadcast(code: Code, equation: Any, operands: Values) -> Values:
 def _transpose(code: Code, equation: Any, operands: Values) -> Values:
     axes, x = equation.params["permutation"], operands[0]
     if isinstance(x, Pieces):
-        blocks = [(tuple([s[k] for k in axes]), b.transposed(axes)) for s, b in x.blocks]
+        blocks = [
+            (tuple([s[k] for k in axes]), b.transposed(axes)) for s, b in x.blocks
+        ]
         return [Pieces(tuple([x.shape[k] for k in axes]), x.kind, blocks)]
     return [x.transposed(axes)]
 
@@ -357,7 +368,7 @@ def _slice(code: Code, equation: Any, operands: Values) -> Values:
         for start, block in x.blocks:  # of a concatenation, a part of one block
             inside = [s - t for s, t in zip(starts, start, strict=True)]
             fits = zip(inside, shape, block.shape, strict=True)
-            if all(0 <= at and at + n <= m for at, n, m in fits):
+            if all(at >= 0 and at + n <= m for at, n, m in fits):
                 return [block.part(inside, shape)]
     return [code.array(x).part(starts, shape, steps)]
 
@@ -375,7 +386,8 @@ def _reverse(code: Code, equation: Any, operands: Values) -> Values:
 
 def _split(code: Code, equation: Any, operands: Values) -> Values:
     axis, sizes = equation.params["axis"], equation.params["sizes"]
-    x, found = operands[0], []
+    x = operands[0]
+    found: Values = []
     ends = [*accumulate(map(int, sizes))]
     whole = None
     for end, var in zip(ends, equation.outvars, strict=True):
@@ -409,7 +421,9 @@ def _concatenate(code: Code, equation: Any, operands: Values) -> Values:
     axis, result = equation.params["dimension"], equation.outvars[0].aval
     blocks, at = [], 0
     for x in operands:
-        for start, block in x.blocks if isinstance(x, Pieces) else [((0,) * len(result.shape), x)]:
+        for start, block in (
+            x.blocks if isinstance(x, Pieces) else [((0,) * len(result.shape), x)]
+        ):
             place = [*start]
             place[axis] += at
             blocks.append((tuple(place), block))
@@ -491,7 +505,11 @@ def _integer_pow(code: Code, equation: Any, operands: Values) -> Values:
     found, factor, rest = None, x, abs(y)
     while rest:
         if rest & 1:
-            found = factor if found is None else code.map(op, x.kind, x.shape, found, factor)
+            found = (
+                factor
+                if found is None
+                else code.map(op, x.kind, x.shape, found, factor)
+            )
         rest >>= 1
         if rest:
             factor = code.map(op, x.kind, x.shape, factor, factor)
@@ -539,13 +557,12 @@ def _merged(code: Code, x: Array, counts: tuple[int, int, int]) -> Array:
         at, shape, strides = 0, [], []
         for count in counts:
             sizes = array.shape[at : at + count]
-            apart = array.strides[at : at + count]
-            merged = _as_one(sizes, apart)
+            strides.append(_as_one(sizes, array.strides[at : at + count]))
             at += count
             shape.append(prod(sizes))
-            strides.append(merged)
-        if None not in strides and min(s for s in strides if s is not None) >= 0:
-            return replace(array, shape=tuple(shape), strides=tuple(strides))
+        apart = [s for s in strides if s is not None]
+        if len(apart) == len(strides) and min(apart) >= 0:
+            return replace(array, shape=tuple(shape), strides=tuple(apart))
     raise AssertionError("numbers that lie side by side have axes to be merged")
 
 
@@ -554,7 +571,7 @@ def _as_one(sizes: Shape, strides: tuple[int, ...]) -> int | None:
     axes = [(n, s) for n, s in zip(sizes, strides, strict=True) if n != 1]
     if not axes:
         return 0
-    for (_, outer), (n, inner) in zip(axes, axes[1:], strict=False):
+    for (_, outer), (n, inner) in pairwise(axes):
         if outer != n * inner:
             return None
     return axes[-1][1]
@@ -595,7 +612,8 @@ def _random_bits(code: Code, equation: Any, operands: Values) -> Values:
     result = equation.outvars[0].aval
     aval = equation.invars[0].aval
     is_threefry = str(aval.dtype) == "key<fry>" and not aval.shape
-    if not (is_threefry and jax.config.jax_threefry_partitionable):
+    partitionable = getattr(jax.config, "jax_threefry_partitionable", False)
+    if not (is_threefry and partitionable):
         raise NotCoveredError("random bits of another generator")
     if equation.params["bit_width"] != 32:
         raise NotCoveredError("random numbers of another size than 32 bits")
@@ -613,7 +631,7 @@ def _sort(code: Code, equation: Any, operands: Values) -> Values:
     order = [*[k for k in range(len(arrays[0].shape)) if k != axis], axis]
     ready = [code.contiguous(x.transposed(order)) for x in arrays]
     places = _order_of(code, ready[0])
-    back = np.argsort(order)
+    back = np.argsort(order).tolist()
     return [_taken(code, x, places).transposed(back) for x in ready]
 
 
@@ -646,7 +664,7 @@ def _top_k(code: Code, equation: Any, operands: Values) -> Values:
     places = _order_of(code, keys)
     some = places.part([0] * len(order), (*places.shape[:-1], count))
     some = code.contiguous(some)
-    back = np.argsort(order)
+    back = np.argsort(order).tolist()
     return [_taken(code, ready, some).transposed(back), some.transposed(back)]
 
 
@@ -655,7 +673,10 @@ def _gather(code: Code, equation: Any, operands: Values) -> Values:
     about = equation.params
     x, places = [code.array(v) for v in operands]
     numbers = about["dimension_numbers"]
-    lines = (tuple(numbers.operand_batching_dims), tuple(numbers.start_indices_batching_dims))
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.start_indices_batching_dims),
+    )
     single = all(n == 1 for n in about["slice_sizes"]) and not numbers.offset_dims
     if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
         raise NotCoveredError("gather of blocks")
@@ -685,7 +706,9 @@ def _along_lines(x: Array, places: Array, dropped: Any, lines: tuple) -> bool:
 
 
 def _clamped(code: Code, places: Array, room: int) -> Array:
-    low, high = [code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)]
+    low, high = [
+        code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)
+    ]
     found = code.map("MAX_I", "i", places.shape, places, low)
     return code.map("MIN_I", "i", places.shape, found, high)
 
@@ -695,7 +718,10 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
     about = equation.params
     x, places, updates = [code.array(v) for v in operands]
     numbers = about["dimension_numbers"]
-    lines = (tuple(numbers.operand_batching_dims), tuple(numbers.scatter_indices_batching_dims))
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+    )
     along = _along_lines(x, places, numbers.inserted_window_dims, lines)
     if numbers.update_window_dims or x.kind != "f" or not along:
         raise NotCoveredError("scatter of blocks")

@@ -1,7 +1,6 @@
 """Parts of a graph that tier 0 computes, and backward through these."""
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,14 @@ from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.stats import phase
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
+from dynetjax.tables import remembers
 
-MOST_PROGRAMS = 4096
 DONE, TOO_MUCH = -1, -2
 
 Rows = Callable[[int], np.ndarray]
 
 
-@lru_cache(maxsize=MOST_PROGRAMS)
+@remembers
 def _program(number: int) -> Any:
     return program_of(MACROS[number])
 
@@ -64,7 +63,7 @@ class Native:
     """What tier 0 computes of one graph.
 
     Attributes:
-        lacks: a fused operation that it met and has no program for; -1 if there is none.
+        lacks: a fused operation that it met and that has no program; -1 if none.
         count: how many stored nodes it knows.
         is_waiting: some of it would be for tier 1, which has no programs.
     """

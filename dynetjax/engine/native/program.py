@@ -25,7 +25,16 @@ from dynetjax.engine.native.bytecode import (
     side_by_side,
 )
 from dynetjax.engine.native.lower import inline, kind_of
-from dynetjax.ops.registry import FAN_IN, GATHER, INPUT, JOIN, LOOKUP, MAP, OWNERS, REDUCE
+from dynetjax.ops.registry import (
+    FAN_IN,
+    GATHER,
+    INPUT,
+    JOIN,
+    LOOKUP,
+    MAP,
+    OWNERS,
+    REDUCE,
+)
 
 FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
 DATA: dict[str, tuple[type, Shape]] = {
@@ -58,7 +67,7 @@ def program_of(macro: Macro) -> Any:
 
 
 def function_of(macro: Macro) -> Any:
-    """What a fused operation computes of uniforms, operands and runtime data, by JAX."""
+    """What a fused operation computes of uniforms, operands and data, by JAX."""
     first = len(macro.kinds)
 
     def run(*arguments: Any) -> Any:
@@ -97,7 +106,8 @@ def _mapped(macro: Macro) -> Any:
     shapes = [*[kind.shape for kind in kinds], *[leaf.shape for leaf in macro.leaves]]
     if not all(map(prod, [*shapes, macro.shape])):
         raise NotCoveredError("arrays without numbers")
-    count, function, tree = len(shapes), function_of(macro), []
+    count, function = len(shapes), function_of(macro)
+    tree: list[Any] = []
 
     def forth(*xs: Any) -> Any:
         out, pull = jax.vjp(lambda *ys: function(*ys, *xs[count:]), *xs[:count])
@@ -157,9 +167,7 @@ def _backward(
 ) -> tuple[np.ndarray, int]:
     code, size, kinds = Code(pool), prod(macro.shape), macro.kinds
     shape = macro.shape
-    cotangent = Array(
-        Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f"
-    )
+    cotangent = Array(Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f")
     gradients = inline(code, back.jaxpr, back.consts, [*saved, cotangent])
     code.results = Counter(_buffers(gradients))
     first = FIRST + len(shapes) + data

@@ -1,6 +1,5 @@
 """Uniforms on the host: parameters, and matrices made of parameters."""
 
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +10,10 @@ from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.uniforms import Uniforms, signature_of
 from dynetjax.ops.registry import KINDS, MAP, OWNERS, Kind
+from dynetjax.tables import remembers
 
 
-@lru_cache(maxsize=1024)
+@remembers
 def _program(number: int) -> Any:
     """What computes the uniform of a kind from others."""
     signature = signature_of(KINDS[number])
@@ -64,7 +64,7 @@ class HostUniforms:
         """The array of a uniform made of others, and the graph that made it."""
         found = self._made.get(kind)
         if found is None:
-            graph = core.Graph(self)
+            graph: Any = core.Graph(self)
             outcome = graph.extend([_cell(kind.id)], 0, float("inf"))
             if outcome >= 0:  # no byte code: by XLA
                 array = np.asarray(self._uniforms.value(kind))
