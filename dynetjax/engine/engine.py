@@ -99,7 +99,7 @@ class Engine:
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         run = new_run(graph, state, 0, asked)
         keeping = _will_train(run.plan, asked)
-        here = keeping and run.lacks_programs and self._beside.is_wanted
+        here = run.lacks_programs and self._beside.is_wanted
         if here and compute_natively(graph, state, waiting=True):
             return  # backward tells which programs to make
         habitual = loss is not None and run.plan.scope.habit.read()

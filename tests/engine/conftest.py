@@ -5,11 +5,13 @@ import pytest
 from dynetjax.engine import beside, device, policy, run, schedule, scratch
 
 
-@pytest.fixture(autouse=True)
-def _tier_1(request, monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _tier_1(request):
     """XLA computes all graphs, however small, but in tests of tier 0."""
-    if "native" not in request.path.parts:
-        monkeypatch.setattr(policy, "tier", "xla")
+    with pytest.MonkeyPatch.context() as patch:
+        if "native" not in request.path.parts:
+            patch.setattr(policy, "tier", "xla")
+        yield
 
 
 @pytest.fixture
