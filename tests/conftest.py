@@ -21,7 +21,7 @@ import jax
 import pytest
 
 from dynetjax import graph
-from dynetjax.engine import compiling, hosted, internals, stored
+from dynetjax.engine import compiling, hosted, internals, policy, stored
 from dynetjax.engine.live import live, maps
 from dynetjax.engine.stats import falling_back
 
@@ -73,12 +73,29 @@ def pytest_runtest_teardown(item, nextitem):
 def pytest_addoption(parser):
     builds = "compiled", "interpreted"
     parser.addoption("--build", choices=builds, help="fail where it is not this one")
+    tiers = "auto", "native", "xla"
+    parser.addoption("--tier", choices=tiers, default="auto", help="what runs graphs")
 
 
 def pytest_configure(config):
     asked = config.getoption("build")
     if asked not in (None, BUILD):
         raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
+    policy.tier = config.getoption("tier")
+
+
+@pytest.fixture
+def by_xla(monkeypatch):
+    """XLA does all, and nothing the executor in C++."""
+    monkeypatch.setattr(policy, "tier", "xla")
+
+
+@pytest.fixture
+def natively(monkeypatch):
+    """The executor in C++ does what it can."""
+    monkeypatch.setattr(policy, "tier", "native")
+    if not policy.native():
+        pytest.skip("there is no executor in C++ here")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -24,7 +24,7 @@ class RowsStorage(DenseStorage):
         part: where in the entry.
     """
 
-    __slots__ = ("_at", "_entry", "_shape", "_table")
+    __slots__ = ("_at", "_entry", "_table")
     in_table = True
 
     def __init__(
@@ -37,16 +37,11 @@ class RowsStorage(DenseStorage):
     ):
         self._table, self._entry, self._at = table, entry, part
         table.shown = False
-        self._shape = values.shape
         super().__init__(name, values)
 
     def __reduce__(self) -> tuple:
         values = np.array(self.host_values())
         return RowsStorage, (self.name, values, self._table, self._entry, self._at)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
 
     @property
     def values(self) -> Any:
@@ -98,7 +93,7 @@ class RowsStorage(DenseStorage):
 
     def host_gradient(self) -> np.ndarray:
         found = self._table.gradient_now()
-        total = np.zeros(self._shape, np.float32)
+        total = np.zeros(self.shape, np.float32)
         if found.whole is not None:
             total += np.asarray(found.whole)[self._entry][self._at]
         for rows, values in found.parts:

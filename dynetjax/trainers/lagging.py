@@ -104,6 +104,11 @@ class Lagging:
         self._clocks: dict[TableStorage, Clock] = {}
         self._ticked: list[Clock] = []  # by the last update
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether rows of some table wait."""
+        return bool(self._clocks)
+
     def take(self, table: TableStorage, moving: bool) -> None:
         """Have the rows of a table wait from now on, `moving` if any have a state."""
         if table not in self._clocks:
