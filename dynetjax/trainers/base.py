@@ -1,8 +1,9 @@
 """Trainer: what every trainer does around its rule.
 
-An update of a model in the host's memory is made at once by the executor in C++, if the
-rule works number by number and the model is not huge. Any other is made by XLA: sent to
-the device and not waited for. Whether its gradients were finite is read later: by the
+Gradients that the executor in C++ has computed are there when an update begins, and it
+makes the update, too, at once. What XLA has computed is updated by XLA, as is what is
+huge, and by rules that look at more than one number: such an update is sent to the
+device and not waited for. Whether its gradients were finite is read later: by the
 trainer's next update, by `Trainer.check`, or by `check_pending`, which the engine calls
 before it hands values out. Until then the trainer holds on to the gradients, to tell
 which one was not.
@@ -30,7 +31,11 @@ from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.members import SMALL, Census, Members
-from dynetjax.trainers.native_update import Numbers, is_refused
+from dynetjax.trainers.native_update import (
+    Numbers,
+    gradients_are_on_host,
+    is_refused,
+)
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
@@ -41,6 +46,7 @@ LEAST = 2**18
 Changing fewer takes no longer than catching up."""
 HUGE = 2**25
 """Numbers in a model that XLA updates: it has all processors at work."""
+PATIENCE = 3  # updates with gradients of the other executor before it takes over
 LATE = 4  # a row that must catch up first costs as much as so many that need not
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
@@ -113,6 +119,8 @@ class Trainer(OnFile):
         self._lagging = missed and Lagging(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
         self._still = still or self._states.is_empty
+        self._on_host: bool | None = None  # where updates are made; None: not known
+        self._elsewhere = 0  # gradients in a row that were on the other side
         _trainers.add(self)
 
     def update(self) -> None:
@@ -167,7 +175,25 @@ class Trainer(OnFile):
             self.check()
 
     def _is_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
-        """Whether the executor in C++ makes this update."""
+        """Whether the executor in C++ makes this update.
+
+        In any case it could: then updates are made where gradients are, for numbers
+        that move take longer than an update. One graph of another kind moves nothing.
+        """
+        if not self._can_be_native(members, dense):
+            return False
+        if policy.tier == "native":
+            return True
+        here = gradients_are_on_host(members)
+        if here is None or here is self._on_host:
+            self._elsewhere = 0
+        else:
+            self._elsewhere += 1
+            if self._on_host is None or self._elsewhere > PATIENCE:
+                self._on_host, self._elsewhere = here, 0
+        return self._on_host is not False
+
+    def _can_be_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
         if not policy.native() or self._native is None or self._averages is not None:
             return False
         if self._lagging is not None and self._lagging.is_needed:
@@ -182,12 +208,13 @@ class Trainer(OnFile):
         numbers = Numbers(self._learning_rate, self._threshold, step, 1 - decay)
         with Uninterrupted():
             norm = self._native(members, dense, numbers)
+            refused = is_refused(norm, self._threshold)
             gradients = _take_gradients(members)
-            if not is_refused(norm, self._threshold):
+            if not refused:
                 self._note_update()
                 self._clips += 0 < self._threshold < norm
-                return
-        raise self._refused(norm, gradients)
+        if refused:
+            raise self._refused(norm, gradients)
 
     def _note_update(self) -> None:
         """Count an update that was sent or made."""
@@ -222,7 +249,7 @@ class Trainer(OnFile):
         if self._updates or not self._is_plain(members):
             return
         dense = (False,) * len(members.tables)
-        if self._is_native(members, dense):
+        if policy.tier == "native" and self._can_be_native(members, dense):
             return
         numbers = knobs(self._learning_rate, self._threshold, 1)
         about = numbers, members.values, self._states.targets(members)
@@ -383,7 +410,7 @@ def _numbers(members: Members, dense: tuple[bool, ...]) -> int:
 
 def _take_gradients(members: Members) -> dict[Any, Any]:
     """The gradients of all that is updated, by whose they are; cleared there."""
-    owners: Iterable[Any] = itertools.chain(members.tables, *members.blocks)
+    owners: list[Any] = [*members.tables, *itertools.chain(*members.blocks)]
     return {owner: owner.take_gradient() for owner in owners}
 
 

@@ -33,6 +33,9 @@ SMALL = 2**16
 """Numbers in the largest parameter that shares a block."""
 
 
+Leaves = tuple[Any, ...]  # the arrays of a state, of JAX or of NumPy
+
+
 class States:
     """A rule's state of every parameter and table; that of one not met before is new.
 
@@ -47,13 +50,12 @@ class States:
     def __init__(self, rule: optax.GradientTransformationExtraArgs, join: bool):
         self._rule = rule
         self._join = join
-        one = rule.init(jnp.zeros(1))
-        self._tree = jax.tree.structure(one)
-        self._new = [np.asarray(leaf).ravel()[:1] for leaf in jax.tree.leaves(one)]
-        self.is_empty = not self._new
-        self._tables: dict[TableStorage, Any] = {}
-        self._blocks: dict[Block, Any] = {}  # None: not made yet
-        self._apart: dict[DenseStorage, Any] = {}  # of those in no block now
+        leaves, self._tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
+        self._new = [np.asarray(leaf).ravel()[:1] for leaf in leaves]
+        self.is_empty = not leaves
+        self._tables: dict[TableStorage, Leaves] = {}
+        self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
+        self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """Have the state of these parameters in blocks from now on."""
@@ -76,7 +78,7 @@ class States:
         large = [(s,) for s in parameters if math.prod(s.shape) > limit]
         return (small, *large) if small else tuple(large)
 
-    def _gathered(self, block: Block) -> Any:
+    def _gathered(self, block: Block) -> Leaves | None:
         """What there is of the state of its parameters; None if that is nothing."""
         if not any(s in self._apart for s in block):
             return None
@@ -86,90 +88,88 @@ class States:
         several = zip(found, block, strict=True)
         return _join([new(s.shape) if x is None else x for x, s in several])
 
-    def _on_device(self, shape: Shape) -> Any:
+    def _on_device(self, shape: Shape) -> Leaves:
         """The state that a parameter begins with."""
-        return self._rule.init(jnp.zeros(shape))
+        return tuple(jax.tree.leaves(self._rule.init(jnp.zeros(shape))))
 
-    def _on_host(self, shape: Shape) -> Any:
+    def _on_host(self, shape: Shape) -> Leaves:
         """The same: a rule of numbers begins with the same number everywhere."""
-        leaves = [np.full(shape, *number) for number in self._new]
-        return jax.tree.unflatten(self._tree, leaves)
+        return tuple([np.full(shape, *number) for number in self._new])
 
     def targets(self, members: Members) -> Targets:
         """What an update of these members changes."""
-        for block in members.blocks:
-            size = sum([math.prod(s.shape) for s in block])
-            self._blocks[block] = self._moved(self._blocks[block], (size,))
         return Targets(
-            [self._blocks[block] for block in members.blocks],
+            [self._of_block(block) for block in members.blocks],
             [table.stored for table in members.tables],
             [self.of_table(table) for table in members.tables],
         )
 
+    def _of_block(self, block: Block) -> Any:
+        leaves = self._blocks[block] = self._moved(self._blocks[block], _size_of(block))
+        return jax.tree.unflatten(self._tree, leaves)
+
     def of_table(self, table: TableStorage) -> Any:
         """State of a table, arrays of its shape."""
-        moved = self._moved(self._tables.get(table), table.shape)
-        self._tables[table] = moved
-        return moved
+        leaves = self._moved(self._tables.get(table), table.shape)
+        self._tables[table] = leaves
+        return jax.tree.unflatten(self._tree, leaves)
 
-    def _moved(self, state: Any, shape: Shape) -> Any:
+    def _moved(self, leaves: Leaves | None, shape: Shape) -> Leaves:
         """A state on the device."""
-        if state is None:
+        if leaves is None:
             return self._on_device(shape)
-        return jax.tree.map(give_to_device, state) if _is_on_host(state) else state
+        return tuple(map(give_to_device, leaves)) if _is_on_host(leaves) else leaves
 
-    def of_block_on_host(self, block: Block) -> tuple[np.ndarray, ...]:
+    def of_block_on_host(self, block: Block) -> Leaves:
         """The arrays of a block's state, to be written to."""
-        size = sum([math.prod(s.shape) for s in block])
-        state = self._blocks[block] = self._fetched(self._blocks[block], (size,))
-        return tuple(jax.tree.leaves(state))
+        leaves = self._blocks[block]
+        if leaves is None or not _is_on_host(leaves):
+            leaves = self._blocks[block] = self._fetched(leaves, _size_of(block))
+        return leaves
 
-    def of_table_on_host(self, table: TableStorage) -> tuple[np.ndarray, ...]:
+    def of_table_on_host(self, table: TableStorage) -> Leaves:
         """Those of a table's state."""
-        state = self._tables[table] = self._fetched(
-            self._tables.get(table), table.shape
-        )
-        return tuple(jax.tree.leaves(state))
+        leaves = self._tables.get(table)
+        if leaves is None or not _is_on_host(leaves):
+            leaves = self._tables[table] = self._fetched(leaves, table.shape)
+        return leaves
 
-    def _fetched(self, state: Any, shape: Shape) -> Any:
+    def _fetched(self, leaves: Leaves | None, shape: Shape) -> Leaves:
         """A state on the host."""
-        if state is None:
+        if leaves is None:
             return self._on_host(shape)
-        return state if _is_on_host(state) else jax.tree.map(np.array, state)
+        return tuple([np.array(leaf) for leaf in leaves])
 
     def put(self, members: Members, targets: Targets) -> None:
         """The state that an update made."""
-        self._blocks.update(zip(members.blocks, targets.states, strict=True))
-        self._tables.update(zip(members.tables, targets.table_states, strict=True))
+        for block, state in zip(members.blocks, targets.states, strict=True):
+            self._blocks[block] = tuple(jax.tree.leaves(state))
+        for table, state in zip(members.tables, targets.table_states, strict=True):
+            self.put_table(table, state)
 
     def put_table(self, table: TableStorage, state: Any) -> None:
         """The state of a table."""
-        self._tables[table] = state
+        self._tables[table] = tuple(jax.tree.leaves(state))
 
     def arrays(self, storages: Sequence[Any]) -> list[list[Any]]:
         """The state of each, arrays of its shape."""
-        known: dict[Any, Any] = dict(self._apart)
+        known: dict[Any, Leaves] = dict(self._apart)
         for block, state in self._blocks.items():
             if state is not None:
                 shapes = tuple(s.shape for s in block)
                 known.update(zip(block, _split(state, shapes), strict=True))
         known.update(self._tables)
-        found = [known.get(s) for s in storages]
-        return [
-            jax.tree.leaves(self._on_device(s.shape) if x is None else x)
-            for s, x in zip(storages, found, strict=True)
-        ]
+        return [[*(known.get(s) or self._on_device(s.shape))] for s in storages]
 
     def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
         """Take what `arrays` returned; `arrange` must be called again."""
         self._blocks, self._apart, self._tables = {}, {}, {}
         for storage, leaves in zip(storages, arrays, strict=True):
-            own = [np.array(leaf, np.float32, order="C") for leaf in leaves]
-            state = jax.tree.unflatten(self._tree, own)
+            own = tuple([np.array(leaf, np.float32, order="C") for leaf in leaves])
             if storage.is_table:
-                self._tables[storage] = state
+                self._tables[storage] = own
             else:
-                self._apart[storage] = state
+                self._apart[storage] = own
 
     def named(self, storages: Sequence[Any]) -> dict[str, Any]:
         """The same as a dict."""
@@ -198,39 +198,40 @@ class States:
         self._blocks = dict.fromkeys(self._blocks)
 
 
-def _is_on_host(state: Any) -> bool:
-    return all(on_host(leaf) for leaf in jax.tree.leaves(state))
+def _size_of(block: Block) -> Shape:
+    return (sum([math.prod(s.shape) for s in block]),)
 
 
-def _join(states: Sequence[Any]) -> Any:
+def _is_on_host(leaves: Leaves) -> bool:
+    return all(map(on_host, leaves))
+
+
+def _join(states: Sequence[Leaves]) -> Leaves:
     if all(map(_is_on_host, states)):
-        return jax.tree.map(lambda *xs: np.concatenate([*map(np.ravel, xs)]), *states)
+        several = zip(*states, strict=True)
+        return tuple([np.concatenate([*map(np.ravel, xs)]) for xs in several])
     return _joined_on_device(states)
 
 
-def _split(state: Any, shapes: tuple[Shape, ...]) -> list[Any]:
-    if _is_on_host(state):
-        return _apart(state, shapes, np.copy)
-    return _apart_on_device(state, shapes)
+def _split(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
+    if _is_on_host(leaves):
+        return [tuple(map(np.copy, state)) for state in _apart(leaves, shapes)]
+    return _apart_on_device(leaves, shapes)
 
 
 @jax.jit
 def _joined_on_device(states):
-    return jax.tree.map(lambda *arrays: join(arrays), *states)
+    return tuple([join(leaves) for leaves in zip(*states, strict=True)])
 
 
 @partial(jax.jit, static_argnums=1)
-def _apart_on_device(state, shapes):
-    return _apart(state, shapes)
+def _apart_on_device(leaves, shapes):
+    return _apart(leaves, shapes)
 
 
-def _apart(state, shapes, copy=lambda array: array):
-    leaves, tree = jax.tree.flatten(state)
-    apart = [[copy(part) for part in split(leaf, shapes)] for leaf in leaves]
-    return [
-        jax.tree.unflatten(tree, [leaf[k] for leaf in apart])
-        for k in range(len(shapes))
-    ]
+def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
+    each = [split(leaf, shapes) for leaf in leaves]
+    return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
 def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from dynetjax.engine.policy import core
-from dynetjax.model.storage import TableStorage
+from dynetjax.model.storage import TableStorage, on_host
 from dynetjax.trainers.members import Block, Members
 
 if core is not None:
@@ -89,6 +89,19 @@ class NativeUpdate:
         array, factor = table.stored_on_host()
         states = self._states.of_table_on_host(table)
         return (*_size(table), array, factor, states, *_gradient(table), to_all)
+
+
+def gradients_are_on_host(members: Members) -> bool | None:
+    """Whether the first gradient is an array of NumPy; None if there is no gradient."""
+    for block in members.blocks:
+        for parameter in block:
+            if parameter.gradient is not None:
+                return on_host(parameter.gradient)
+    for table in members.tables:
+        whole, parts = table.gradient_now()
+        if whole is not None or parts:
+            return on_host(parts[0].values if whole is None else whole)
+    return None
 
 
 def is_refused(norm: float, threshold: float) -> bool:

@@ -10,7 +10,9 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
+from dynetjax.trainers import base
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.native_update import NativeUpdate
 
 from . import rules
 from .rules import clip_factor
@@ -223,6 +225,85 @@ class TestOtherRules:
 def by_callback(g, state, values, **numbers):
     shape = jax.ShapeDtypeStruct(g.shape, g.dtype)
     return jax.pure_callback(lambda x: -np.asarray(x), shape, g), state
+
+
+class Counting(NativeUpdate):
+    """Counts what it does."""
+
+    calls = 0
+
+    def __call__(self, *about):
+        self.calls += 1
+        return super().__call__(*about)
+
+
+class TestWhere:
+    """Updates are made where gradients are."""
+
+    @pytest.fixture(autouse=True)
+    def _auto(self, natively, monkeypatch):
+        monkeypatch.setattr(policy, "tier", "auto")
+
+    def setup_method(self):
+        m = dy.ParameterCollection()
+        self.W = m.parameters_from_numpy(np.ones(3))
+        self.E = m.lookup_parameters_from_numpy(np.ones((4, 3)))
+        self.trainer, self.count = dy.AdamTrainer(m), 0
+        of = self.trainer._native
+        self.trainer._native = self.native = Counting(of._of, of._states)
+
+    def update(self, as_array=None, of_table=False):
+        """Whether C++ made it."""
+        g = np.ones(3, np.float32)
+        if of_table:
+            rows = np.array([self.count % 4], np.int32)
+            self.E.storage.add_row_gradients(rows, as_array(g[None]))
+        elif as_array is not None:
+            self.W.storage.gradient = as_array(g)
+        self.trainer.update()
+        self.count += 1
+        natively, self.native.calls = bool(self.native.calls), 0
+        self.trainer.check()
+        assert self.trainer._updates == self.count
+        return natively
+
+    @pytest.mark.parametrize("of_table", [False, True])
+    def test_of_numpy(self, of_table):
+        assert [self.update(np.asarray, of_table) for _ in range(3)] == [True] * 3
+
+    @pytest.mark.parametrize("of_table", [False, True])
+    def test_of_jax(self, of_table):
+        assert [self.update(jnp.asarray, of_table) for _ in range(3)] == [False] * 3
+
+    def test_without_gradients(self):
+        assert self.update()
+        assert not self.update(jnp.asarray)
+        assert not self.update()
+
+    def test_a_few_others_change_nothing(self):
+        for _ in range(3):
+            assert self.update(np.asarray)
+            found = [self.update(jnp.asarray) for _ in range(base.PATIENCE)]
+            assert found == [True] * base.PATIENCE
+
+    def test_many_others_do(self):
+        for here, there in [(np.asarray, jnp.asarray), (jnp.asarray, np.asarray)]:
+            natively = self.update(here)
+            for _ in range(base.PATIENCE):
+                assert self.update(there) is natively
+            assert self.update(there) is not natively
+            self.setup_method()
+
+    def test_what_waits_or_is_averaged_or_huge(self, monkeypatch):
+        self.trainer.exponential_moving_average(0.9)
+        assert not self.update(np.asarray)
+        self.setup_method()
+        monkeypatch.setattr(base, "LEAST", 1)
+        self.trainer.set_sparse_updates(False)
+        assert not self.update(np.asarray)
+        self.setup_method()
+        monkeypatch.setattr(base, "HUGE", 2)
+        assert not self.update(np.asarray)
 
 
 class TestRefused:
