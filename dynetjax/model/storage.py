@@ -145,6 +145,11 @@ class DenseStorage:
         """The values: only tables are stored otherwise."""
         return self.values
 
+    @property
+    def present(self) -> Any:
+        """The values, of JAX or of NumPy: what is there."""
+        return self._host if self._device is None else self._device
+
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
         if self._host is None:
@@ -423,7 +428,7 @@ class TableStorage:
         """A number of rows, one of a few sizes, that `part` has room in."""
         if len(self._parts) == 1 and not on_host(self._parts[0].values):
             return len(self._parts[0].rows)
-        return self.row_capacity()
+        return capacity_for(len(self.touched()))
 
     def part(self, size: int) -> RowGradient:
         """All parts as one of `size` rows, in which a row may come repeatedly."""
