@@ -131,9 +131,12 @@ class DenseStorage:
     @property
     def values(self) -> Any:
         """float32 array of the parameter's shape, on the device."""
-        if self._device is None:
-            self._device = give_to_device(self._host)
-        return self._device
+        device, host = self._device, self._host
+        if device is None:
+            device = give_to_device(host)
+            if self._host is host:  # no other thread has set the values meanwhile
+                self._device = device
+        return device
 
     @values.setter
     def values(self, values: Any) -> None:
@@ -152,9 +155,12 @@ class DenseStorage:
 
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
-        if self._host is None:
-            self._host = np.asarray(self._device)
-        return self._host
+        device, host = self._device, self._host
+        if host is None:
+            host = np.asarray(device)
+            if self._device is device:
+                self._host = host
+        return host
 
     def will_read(self, rows: np.ndarray | None) -> None:
         """Its values are always ready."""
@@ -315,13 +321,18 @@ class TableStorage:
     @property
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
-        if on_host(self._array):
-            self._array = give_to_device(self._array)  # which may be the same memory
+        if on_host(self._array):  # the device may use its memory, and write to it
+            self._array = give_to_device(self._own())
         if self._factor is None:
             return self._array
         if isinstance(self._factor, float):
             self._factor = jnp.float32(self._factor)
         return Scaled(self._array, self._factor)
+
+    @property
+    def decays(self) -> bool:
+        """It is stored with a factor."""
+        return self._factor is not None
 
     def start_to_decay(self) -> None:
         """Store it with a factor from now on."""
@@ -336,26 +347,30 @@ class TableStorage:
         if self._left < LEAST_FACTOR:
             self.values  # noqa: B018  (takes the factor in)
 
-    def stored_on_host(self) -> tuple[np.ndarray, float]:
-        """(array, factor on it): an array to be written to at once.
-
-        It is the one that is stored, and nobody else has it.
-        """
+    def _own(self) -> np.ndarray:
+        """The array on the host, which nobody else has."""
         if not on_host(self._array) or sys.getrefcount(self._array) > 2:
             self._array = np.array(self._array)
+        return self._array
+
+    def stored_on_host(self) -> tuple[np.ndarray, float]:
+        """(array, factor on it): an array to be written to, and returned to `wrote`."""
+        array = self._own()
         if self._factor is not None:
             self._factor = float(np.asarray(self._factor))
-        return self._array, 1.0 if self._factor is None else self._factor
+        return array, 1.0 if self._factor is None else self._factor
 
-    def wrote(self, to_all: bool, kept: float) -> None:
-        """An update has written to what `stored_on_host` returned.
+    def wrote(self, array: np.ndarray, factor: float) -> None:
+        """An update has written to the array of `stored_on_host`, and left this factor.
 
-        To all rows, with the factor in it, or to some, and took `kept` of the factor.
+        Another thread may have moved the array meanwhile: what it has is older.
         """
+        if factor < LEAST_FACTOR:
+            array *= np.float32(factor)
+            factor = 1.0
+        self._array, self._left = array, factor
         if self._factor is not None:
-            self._factor = self._left = 1.0 if to_all else self._factor * kept
-            if self._left < LEAST_FACTOR:
-                self.edit()  # takes the factor in
+            self._factor = factor
 
     def edit(self) -> np.ndarray:
         """The values on the host, to be written to until somebody reads them.

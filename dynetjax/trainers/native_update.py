@@ -62,12 +62,13 @@ class NativeUpdate:
         """
         fresh = [[np.empty(s.shape, np.float32) for s in b] for b in members.blocks]
         blocks = zip(members.blocks, fresh, strict=True)
-        tables = zip(members.tables, dense, strict=True)
+        pairs = zip(members.tables, dense, strict=True)
+        tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]
         norm = core.update(
             self.rule,
             numbers,
             [self._block(block, new) for block, new in blocks],
-            [self._table(table, to_all) for table, to_all in tables],
+            [self._table(*about) for about in tables],
             [_array(s.gradient) for s in members.frozen if s.gradient is not None],
             [_frozen(table) for table in members.frozen_tables if table.has_gradient],
         )
@@ -76,8 +77,9 @@ class NativeUpdate:
         for block, new in zip(members.blocks, fresh, strict=True):
             for parameter, values in zip(block, new, strict=True):
                 parameter.values = values
-        for table, to_all in zip(members.tables, dense, strict=True):
-            table.wrote(to_all, numbers.kept)
+        for table, array, factor, to_all in tables:
+            decays = table.decays and not to_all
+            table.wrote(array, factor * numbers.kept if decays else 1.0)
         return norm
 
     def _block(self, block: Block, new: list[np.ndarray]) -> tuple:
@@ -85,8 +87,9 @@ class NativeUpdate:
         gradients = [_array(s.gradient) for s in block]
         return states, [s.host_values() for s in block], new, gradients
 
-    def _table(self, table: TableStorage, to_all: bool) -> tuple:
-        array, factor = table.stored_on_host()
+    def _table(
+        self, table: TableStorage, array: np.ndarray, factor: float, to_all: bool
+    ) -> tuple:
         states = self._states.of_table_on_host(table)
         return (*_size(table), array, factor, states, *_gradient(table), to_all)
 

@@ -1,4 +1,4 @@
-"""Parameters whose numbers a table has: gradients of the one are gradients of the other."""
+"""Parameters whose numbers a table has share its gradients, too."""
 
 import jax.numpy as jnp
 import numpy as np

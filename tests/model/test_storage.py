@@ -206,7 +206,7 @@ class TestWhereValuesAre:
             array, factor = E.stored_on_host()
             assert factor == 1
             array[1] = 8
-            E.wrote(to_all=False, kept=1.0)
+            E.wrote(array, 1.0)
             assert E.host_rows([1]).tolist() == [[8, 8]]
             assert E.values.tolist() == [[0, 1], [8, 8], [4, 5]]
 
@@ -215,8 +215,8 @@ class TestWhereValuesAre:
         E = table(3, 2)
         E.start_to_decay()
         for k in range(1, 5):
-            E.stored_on_host()
-            E.wrote(to_all=False, kept=0.5)
+            array, factor = E.stored_on_host()
+            E.wrote(array, factor * 0.5)
             expected = np.arange(6).reshape(3, 2) / 2**k
             assert E.host_rows([0, 1, 2]).tolist() == expected.tolist()
             assert E.stored_on_host()[1] == [1, 0.5, 0.25, 1, 0.5][k]

@@ -411,6 +411,26 @@ class TestHeld:
         assert len(places) == 1
 
 
+def test_a_table_that_another_thread_moves_during_an_update(monkeypatch):
+    m = dy.ParameterCollection()
+    E = m.lookup_parameters_from_numpy(np.zeros((64, 16)))
+    trainer = dy.SimpleSGDTrainer(m, 1.0)
+    trainer.set_clip_threshold(0)
+    update = policy.core.update
+
+    class Core:
+        @staticmethod
+        def update(*about):
+            E.storage.values.block_until_ready()
+            return update(*about)
+
+    monkeypatch.setattr("dynetjax.trainers.native_update.core", Core)
+    rows = np.array([3], np.int32)
+    E.storage.add_row_gradients(rows, np.ones((1, 16), np.float32))
+    trainer.update()
+    np.testing.assert_array_equal(E.as_array()[3], np.full(16, -1))
+
+
 def test_threads():
     """Trainers in several threads do what they do in one."""
 
