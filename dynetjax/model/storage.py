@@ -330,6 +330,16 @@ class TableStorage:
         return Scaled(self._array, self._factor)
 
     @property
+    def is_on_host(self) -> bool:
+        """It is stored as an array of NumPy."""
+        return on_host(self._array)
+
+    @property
+    def present(self) -> Any:
+        """The values, of JAX or of NumPy: what is there."""
+        return self.host_values() if self.is_on_host else self.values
+
+    @property
     def decays(self) -> bool:
         """It is stored with a factor."""
         return self._factor is not None

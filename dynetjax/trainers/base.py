@@ -164,10 +164,10 @@ class Trainer(OnFile):
             self._lagging.before_update(members.tables, dense)
         if self._is_native(members, dense):
             self._update_at_once(members, dense, decay)
-            return
-        with Uninterrupted():
-            self._send(members, dense, decay)
-            _unread[id(self)] = weakref.ref(self)
+        else:
+            with Uninterrupted():
+                self._send(members, dense, decay)
+                _unread[id(self)] = weakref.ref(self)
         if self._averages is not None:
             self.check()
             self._averages.update(self._storages(), self._updates - 1)
@@ -194,9 +194,7 @@ class Trainer(OnFile):
         return self._on_host is not False
 
     def _can_be_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
-        if not policy.native() or self._native is None or self._averages is not None:
-            return False
-        if self._lagging is not None and self._lagging.is_needed:
+        if not policy.native() or self._native is None:
             return False
         return _numbers(members, dense) <= HUGE and self._native.rule is not None
 
@@ -209,12 +207,15 @@ class Trainer(OnFile):
         with Uninterrupted():
             norm = self._native(members, dense, numbers)
             refused = is_refused(norm, self._threshold)
+            if self._lagging is not None and not refused:
+                rate = self._learning_rate
+                self._lagging.after_update(members.tables, dense, step, rate)
             gradients = _take_gradients(members)
             if not refused:
                 self._note_update()
                 self._clips += 0 < self._threshold < norm
         if refused:
-            raise self._refused(norm, gradients)
+            raise self._refused(norm, gradients, at_once=True)
 
     def _note_update(self) -> None:
         """Count an update that was sent or made."""
@@ -335,9 +336,11 @@ class Trainer(OnFile):
             self._clips += threshold > 0 and length > threshold
             return
         self._undo()
-        self._refusal = self._refused(length, gradients)
+        self._refusal = self._refused(length, gradients, at_once=not _asynchronous)
 
-    def _refused(self, length: float, gradients: dict[Any, Any]) -> RuntimeError:
+    def _refused(
+        self, length: float, gradients: dict[Any, Any], at_once: bool
+    ) -> RuntimeError:
         """What to raise for gradients of this norm."""
         worst, source = self._worst(gradients), _trace()
         return RuntimeError(
@@ -346,7 +349,7 @@ class Trainer(OnFile):
                 got=f"{worst}, from {source}" if source else worst,
                 expected="a finite norm; no parameter was changed",
                 fix="look for log(0) and the like, or lower the learning rate"
-                if source or not _asynchronous
+                if source or at_once
                 else "init(async_checks=False) tells which operation it comes from",
             )
         )

@@ -120,6 +120,15 @@ class States:
             return self._on_device(shape)
         return tuple(map(give_to_device, leaves)) if _is_on_host(leaves) else leaves
 
+    def is_on_host(self, table: TableStorage) -> bool:
+        """Whether the state of a table can be written to where it is."""
+        leaves = self._tables.get(table)
+        return leaves is None or _is_on_host(leaves)
+
+    def from_leaves(self, leaves: Sequence[Any]) -> Any:
+        """A state of these arrays."""
+        return jax.tree.unflatten(self._tree, leaves)
+
     def of_block_on_host(self, block: Block) -> Leaves:
         """The arrays of a block's state, to be written to."""
         leaves = self._blocks[block]

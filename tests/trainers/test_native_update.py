@@ -10,7 +10,8 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
-from dynetjax.trainers import base
+from dynetjax.model import storage
+from dynetjax.trainers import averages, base, lagging
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.native_update import NativeUpdate
 
@@ -168,6 +169,79 @@ def test_against_xla(make, rule, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-6 * np.abs(b).max())
 
 
+LAZY = {
+    "adam": (lambda m: dy.AdamTrainer(m, 0.01, lazy_correct=True), rules.Adam, 0.01),
+    "few steps": (
+        lambda m: dy.AdamTrainer(m, 0.01, 0.3, 0.9, 0.1, lazy_correct=True),
+        lambda shape, rate: rules.Adam(shape, rate, 0.3, 0.9, 0.1),
+        0.01,
+    ),
+    "momentum": (
+        lambda m: dy.MomentumSGDTrainer(m, lazy_correct=True),
+        rules.Momentum,
+        0.01,
+    ),
+    "rmsprop": (
+        lambda m: dy.RMSPropTrainer(m, lazy_correct=True),
+        rules.RmsProp,
+        0.001,
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "rule", "rate"), LAZY.values(), ids=LAZY)
+def test_rows_that_wait(make, rule, rate, monkeypatch):
+    """The table stays where it is, and all comes to what dense updates do."""
+    monkeypatch.setattr(lagging, "_caught_up", None)
+    m, random = dy.ParameterCollection(), np.random.RandomState(0)
+    E = m.lookup_parameters_from_numpy(random.randn(9, 5))
+    trainer, expected = make(m), E.as_array()
+    rule = rule(expected.shape, rate)
+    for t, rows in enumerate([[0, 3], [3], [8, 1], [3, 8], [0], [0, 5]], start=1):
+        g = random.randn(len(rows), 5).astype(np.float32)
+        E.storage.add_row_gradients(np.array(rows, np.int32), g)
+        dense = np.zeros(expected.shape)
+        dense[rows] = g
+        factor = clip_factor([dense], 5.0)
+        trainer.update()
+        expected -= rule.direction(factor * dense, np.arange(9), t)
+        if t == 4:
+            np.testing.assert_allclose(E.row_as_array(0), expected[0], rtol=1e-4)
+    np.testing.assert_allclose(E.as_array(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [None, 0.6])
+def test_moving_averages(beta, monkeypatch):
+    """Nothing goes to the device."""
+    monkeypatch.setattr(averages, "_mix", None)
+    monkeypatch.setattr(storage, "give_to_device", None)
+    m = dy.ParameterCollection()
+    W = m.parameters_from_numpy(np.ones(3))
+    E = m.lookup_parameters_from_numpy(np.ones((2, 3)))
+    trainer = dy.SimpleSGDTrainer(m, 1.0)
+    if beta is None:
+        trainer.cumulative_moving_average()
+    else:
+        trainer.exponential_moving_average(beta)
+    seen = []
+    for _ in range(3):
+        W.storage.gradient = np.full(3, 0.5, np.float32)
+        rows = np.array([1], np.int32)
+        E.storage.add_row_gradients(rows, np.ones((1, 3), np.float32))
+        trainer.update()
+        seen.append((W.as_array(), E.as_array()))
+    shares = (
+        np.full(3, 1 / 3) if beta is None else (1 - beta) * beta ** np.arange(3)[::-1]
+    )
+    trainer.swap_params_to_moving_average()
+    for k, x in enumerate((W, E)):
+        expected = sum(s * arrays[k] for s, arrays in zip(shares, seen, strict=True))
+        np.testing.assert_allclose(x.as_array(), expected, rtol=1e-6)
+    trainer.swap_params_to_weights()
+    for x, array in zip((W, E), seen[-1], strict=True):
+        np.testing.assert_array_equal(x.as_array(), array)
+
+
 class Signs(Trainer):
     """Moves by the sign of a mean, and towards 0: there is no loop for that."""
 
@@ -294,14 +368,9 @@ class TestWhere:
             assert self.update(there) is not natively
             self.setup_method()
 
-    def test_what_waits_or_is_averaged_or_huge(self, monkeypatch):
-        self.trainer.exponential_moving_average(0.9)
-        assert not self.update(np.asarray)
-        self.setup_method()
-        monkeypatch.setattr(base, "LEAST", 1)
-        self.trainer.set_sparse_updates(False)
-        assert not self.update(np.asarray)
-        self.setup_method()
+    def test_huge(self, monkeypatch):
+        monkeypatch.setattr(base, "HUGE", 3)
+        assert self.update(np.asarray)
         monkeypatch.setattr(base, "HUGE", 2)
         assert not self.update(np.asarray)
 
