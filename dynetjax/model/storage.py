@@ -321,8 +321,8 @@ class TableStorage:
     @property
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
-        if on_host(self._array):  # the device may use its memory, and write to it
-            self._array = give_to_device(self._own())
+        if on_host(self._array):
+            self._array = give_to_device(self._array)
         if self._factor is None:
             return self._array
         if isinstance(self._factor, float):
@@ -357,18 +357,13 @@ class TableStorage:
         if self._left < LEAST_FACTOR:
             self.values  # noqa: B018  (takes the factor in)
 
-    def _own(self) -> np.ndarray:
-        """The array on the host, which nobody else has."""
+    def stored_on_host(self) -> tuple[np.ndarray, float]:
+        """(array, factor on it), for `wrote`: nobody else has the array."""
         if not on_host(self._array) or sys.getrefcount(self._array) > 2:
             self._array = np.array(self._array)
-        return self._array
-
-    def stored_on_host(self) -> tuple[np.ndarray, float]:
-        """(array, factor on it): an array to be written to, and returned to `wrote`."""
-        array = self._own()
         if self._factor is not None:
             self._factor = float(np.asarray(self._factor))
-        return array, 1.0 if self._factor is None else self._factor
+        return self._array, 1.0 if self._factor is None else self._factor
 
     def wrote(self, array: np.ndarray, factor: float) -> None:
         """An update has written to the array of `stored_on_host`, and left this factor.

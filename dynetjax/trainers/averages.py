@@ -48,8 +48,7 @@ class Averages:
             values, old = storage.present, self.arrays.pop(storage, None)
             if on_host(values):
                 old = np.zeros_like(values) if old is None else np.asarray(old)
-                mixed = kept * old + (1 - kept) * values
-                self.arrays[storage] = mixed.astype(np.float32)
+                self.arrays[storage] = kept * old + (1 - kept) * values
             else:
                 old = jnp.zeros(storage.shape) if old is None else old
                 self.arrays[storage] = _mix(old, values, np.float32(kept))

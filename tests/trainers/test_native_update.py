@@ -448,8 +448,9 @@ class TestHeld:
                 np.testing.assert_array_equal(array, np.full((3, 3), 2.0))
         np.testing.assert_array_equal(W.as_array(), np.full((3, 3), -2.0))
 
+    @pytest.mark.parametrize("kinds", ["host", "device", "host device", "device host"])
     @pytest.mark.parametrize("decay", [0.0, 0.5])
-    def test_arrays_of_a_table_that_others_have_stay(self, decay):
+    def test_arrays_of_a_table_that_others_have_stay(self, decay, kinds):
         m = dy.ParameterCollection()
         m.set_weight_decay(decay)
         E = m.lookup_parameters_from_numpy(np.full((64, 16), 2.0))
@@ -458,8 +459,10 @@ class TestHeld:
         held, expected = [], []
         for k in range(4):
             shown = np.array(E.as_array())
-            held += [E.storage.values, E.storage.host_values()]
-            expected += [shown, shown]
+            for kind in kinds.split():
+                device = kind == "device"
+                held.append(E.storage.values if device else E.storage.host_values())
+                expected.append(shown)
             rows = np.array([k], np.int32)
             E.storage.add_row_gradients(rows, np.ones((1, 16), np.float32))
             trainer.update()
