@@ -37,7 +37,8 @@ def init(
             it must come before the first use of JAX, and costs speed.
         async_checks: with False, every ``update()`` waits for the device and raises
             for its own gradients. With True, the default, that comes out when a value
-            is next read.
+            is next read, unless the executor in C++ makes the update: it waits for
+            nothing.
         debug: note the user's line that makes each node, for `explain`. Building is
             slower.
         profiling: from 1 on, print `stats` at exit; with 2, run components one by one

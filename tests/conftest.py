@@ -79,10 +79,24 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    policy.tier = config.getoption("tier")
     asked = config.getoption("build")
     if asked not in (None, BUILD):
         raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
+    policy.tier = config.getoption("tier")
+
+
+@pytest.fixture
+def by_xla(monkeypatch):
+    """XLA does all, and nothing the executor in C++."""
+    monkeypatch.setattr(policy, "tier", "xla")
+
+
+@pytest.fixture
+def natively(monkeypatch):
+    """The executor in C++ does what it can."""
+    monkeypatch.setattr(policy, "tier", "native")
+    if not policy.native():
+        pytest.skip("there is no executor in C++ here")
 
 
 def pytest_terminal_summary(terminalreporter):

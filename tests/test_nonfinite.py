@@ -80,6 +80,7 @@ class TestARefusedUpdate:
                 dy.SimpleSGDTrainer(m).update()
 
 
+@pytest.mark.usefixtures("by_xla")
 def test_a_refused_update_that_comes_out_later():
     trainer = bad_update()
     dy.renew_cg()

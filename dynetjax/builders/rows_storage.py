@@ -2,12 +2,17 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
-from dynetjax.model.storage import DenseStorage, TableStorage, to_device, to_host
+from dynetjax.model.storage import (
+    DenseStorage,
+    TableStorage,
+    on_host,
+    to_device,
+    to_host,
+)
 
 
 class RowsStorage(DenseStorage):
@@ -24,7 +29,7 @@ class RowsStorage(DenseStorage):
         part: where in the entry.
     """
 
-    __slots__ = ("_at", "_entry", "_shape", "_table")
+    __slots__ = ("_at", "_entry", "_table")
     in_table = True
 
     def __init__(
@@ -37,16 +42,11 @@ class RowsStorage(DenseStorage):
     ):
         self._table, self._entry, self._at = table, entry, part
         table.shown = False
-        self._shape = values.shape
         super().__init__(name, values)
 
     def __reduce__(self) -> tuple:
         values = np.array(self.host_values())
         return RowsStorage, (self.name, values, self._table, self._entry, self._at)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
 
     @property
     def values(self) -> Any:
@@ -60,6 +60,10 @@ class RowsStorage(DenseStorage):
     @property
     def stored(self) -> Any:
         return self.values
+
+    @property
+    def present(self) -> Any:
+        return self.host_values()
 
     def host_values(self) -> np.ndarray:
         return self._table.host_rows(self._entry)[self._at]
@@ -81,9 +85,10 @@ class RowsStorage(DenseStorage):
     @gradient.setter
     def gradient(self, gradient: Any) -> None:
         if gradient is not None:
-            whole = jnp.zeros((1, *self._table.shape[1:]), jnp.float32)
+            whole = np.zeros((1, *self._table.shape[1:]), np.float32)
+            whole[0, *self._at] = gradient
             rows = np.array([self._entry], np.int32)
-            self._table.add_row_gradients(rows, whole.at[0, *self._at].set(gradient))
+            self._table.add_row_gradients(rows, whole)
 
     @property
     def has_gradient(self) -> bool:
@@ -98,7 +103,7 @@ class RowsStorage(DenseStorage):
 
     def host_gradient(self) -> np.ndarray:
         found = self._table.gradient_now()
-        total = np.zeros(self._shape, np.float32)
+        total = np.zeros(self.shape, np.float32)
         if found.whole is not None:
             total += np.asarray(found.whole)[self._entry][self._at]
         for rows, values in found.parts:
@@ -107,7 +112,8 @@ class RowsStorage(DenseStorage):
         return to_host(total)
 
     def gradient_now(self) -> Any:
-        return jnp.array(self.host_gradient()) if self.has_gradient else None
+        gradient = self.host_gradient() if self.has_gradient else None
+        return None if gradient is None else np.asarray(gradient, np.float32, order="C")
 
     def take_gradient(self) -> Any:
         gradient = self.gradient_now()
@@ -124,12 +130,21 @@ class RowsStorage(DenseStorage):
         table = self._table
         whole, parts = table.take_gradient()
         if whole is not None:
-            table.gradient = whole.at[self._entry, *self._at].set(0)
+            table.gradient = _without(whole, (self._entry, *self._at))
             table.has_gradient = True
         for rows, values in parts:
             for k in np.flatnonzero(rows == self._entry):
-                values = values.at[k, *self._at].set(0)
+                values = _without(values, (k, *self._at))
             table.add_row_gradients(rows, values)
+
+
+def _without(array: Any, place: tuple[Any, ...]) -> Any:
+    """An array with zeros at some place of it."""
+    if not on_host(array):
+        return array.at[place].set(0)
+    found = array.copy()
+    found[place] = 0
+    return found
 
 
 def show_as_rows(made: list[Parameters], table: LookupParameters, entry: int) -> None:

@@ -25,11 +25,14 @@ def accumulate(
         storage = OWNERS.get(kind.source) if kind.is_parameter else None
         if storage is None or kind.constant:
             continue
-        if storage.gradient is None and len(gradients) == 1:
-            storage.gradient = gradients[0]
+        earlier = [] if storage.gradient is None else [storage.gradient]
+        terms = earlier + gradients
+        if len(terms) == 1:
+            storage.gradient = terms[0]
+        elif all(isinstance(term, np.ndarray) for term in terms):
+            storage.gradient = sum(terms[1:], terms[0])
         else:
-            earlier = [] if storage.gradient is None else [storage.gradient]
-            several.append((storage, earlier + gradients))
+            several.append((storage, terms))
     if several:
         sums = add_up([gradients for _, gradients in several])
         for (storage, _), total in zip(several, sums, strict=True):

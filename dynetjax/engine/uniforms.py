@@ -81,6 +81,16 @@ class Uniforms:
             found = self._values[kind]
         return found
 
+    def on_host(self, kind: Kind) -> np.ndarray:
+        """The array of a parameter on the host, as it was when first read."""
+        found = self._values.get(kind)
+        if found is None:
+            storage = OWNERS.get(kind.source)
+            if storage is None:
+                return _nothing(kind.shape)
+            found = self._values[kind] = storage.host_values()
+        return np.asarray(found)
+
     def _parameter(self, kind: Kind) -> Array:
         """As it was when first read; a table as it is, for updates donate the old."""
         assert kind.source is not None

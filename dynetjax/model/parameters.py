@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
@@ -86,7 +85,7 @@ class Parameters(Whole, _Leaf):
 
     def as_array(self) -> np.ndarray:
         """The values, a float64 copy."""
-        return to_host(self.storage.values)
+        return to_host(self.storage.host_values())
 
     def grad_as_array(self) -> np.ndarray:
         """The accumulated gradient, a float64 copy; zeros if there is none."""
@@ -112,12 +111,12 @@ class Parameters(Whole, _Leaf):
 
     def zero(self) -> None:
         """Set the values to 0, and clear the gradient."""
-        self.storage.values = jnp.zeros(self.storage.shape, jnp.float32)
+        self.storage.values = np.zeros(self.storage.shape, np.float32)
         self.storage.take_gradient()
 
     def scale(self, s: float) -> None:
         """Multiply the values by `s`."""
-        self.storage.values = self.storage.values * np.float32(s)
+        self.storage.values = self.storage.present * np.float32(s)
 
     def scale_gradient(self, s: float) -> None:
         """Multiply the gradient by `s`."""
@@ -126,7 +125,7 @@ class Parameters(Whole, _Leaf):
     def clip_inplace(self, left: float, right: float) -> None:
         """Bring every value into ``[left, right]``."""
         low, high = np.float32(left), np.float32(right)
-        self.storage.values = jnp.clip(self.storage.values, low, high)
+        self.storage.values = self.storage.present.clip(low, high)
 
     def is_updated(self) -> bool:
         """Whether trainers change this parameter."""

@@ -8,6 +8,7 @@ asks. Which rows are touched is known on the host without waiting for the device
 import collections
 import functools
 import heapq
+import sys
 import threading
 import weakref
 from typing import Any, NamedTuple, Protocol
@@ -64,6 +65,11 @@ def give_to_device(array: np.ndarray) -> jax.Array:
     return jax.device_put(np.asarray(array, dtype=np.float32))
 
 
+def on_host(array: Any) -> bool:
+    """Whether an array is one of NumPy."""
+    return isinstance(array, np.ndarray)
+
+
 def to_host(array: Any) -> np.ndarray:
     """A copy as users see arrays: float64, Fortran order."""
     return np.array(array, dtype=np.float64, order="F")
@@ -87,44 +93,74 @@ class DenseStorage:
     Attributes:
         ident: see `dynetjax.ops.registry.Storage`.
         name: full name, ``/encoder/W``.
-        values: float32 array of the parameter's shape.
-        gradient: accumulated gradient of the same shape; None stands for zeros.
+        shape: that of the parameter.
+        gradient: accumulated gradient of the same shape, of JAX or NumPy; None stands
+            for zeros.
         has_gradient: a backward reached it since the gradient was last cleared.
         updated: trainers may change it.
         in_table: a table has its numbers, which trainers change there.
+
+    The numbers are an array of JAX, one of NumPy, or both: the one is made of the other
+    when it is first asked for. Nobody ever writes to them, for a graph may hold them.
     """
 
     __slots__ = (
         "__weakref__",
+        "_device",
+        "_host",
         "gradient",
         "has_gradient",
         "ident",
         "name",
+        "shape",
         "updated",
-        "values",
     )
     is_table = in_table = False
+    _host: Any
+    _device: Any
 
     def __init__(self, name: str, values: np.ndarray):
+        self.shape: Shape = values.shape
         self.ident = _idents.take(self, values.shape)
         self.name = name
-        self.values: Any = give_to_device(values)
+        self.values = np.asarray(values, np.float32, order="C")
         self.gradient: Any = None
         self.has_gradient = False
         self.updated = True
 
     @property
-    def shape(self) -> Shape:
-        return self.values.shape
+    def values(self) -> Any:
+        """float32 array of the parameter's shape, on the device."""
+        device, host = self._device, self._host
+        if device is None:
+            device = give_to_device(host)
+            if self._host is host:  # no other thread has set the values meanwhile
+                self._device = device
+        return device
+
+    @values.setter
+    def values(self, values: Any) -> None:
+        host = on_host(values)
+        self._host, self._device = (values, None) if host else (None, values)
 
     @property
     def stored(self) -> Any:
         """The values: only tables are stored otherwise."""
         return self.values
 
+    @property
+    def present(self) -> Any:
+        """The values, of JAX or of NumPy: what is there."""
+        return self._host if self._device is None else self._device
+
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
-        return np.asarray(self.values)
+        device, host = self._device, self._host
+        if host is None:
+            host = np.asarray(device)
+            if self._device is device:
+                self._host = host
+        return host
 
     def will_read(self, rows: np.ndarray | None) -> None:
         """Its values are always ready."""
@@ -132,7 +168,7 @@ class DenseStorage:
     def __reduce__(self) -> tuple:
         about = self.has_gradient, self.updated
         gradient = None if self.gradient is None else np.array(self.gradient)
-        return _dense, (self.name, np.array(self.values), gradient, *about)
+        return _dense, (self.name, np.array(self.host_values()), gradient, *about)
 
     def host_rows(self, rows: Any) -> np.ndarray:
         raise AssertionError(f"{self.name} is no table: it has no rows")
@@ -150,21 +186,21 @@ class DenseStorage:
         if self.gradient is not None:
             self.gradient = self.gradient * np.float32(factor)
 
-    def take_gradient(self) -> jax.Array | None:
+    def take_gradient(self) -> Any:
         """Clear the gradient, and return what it was."""
         gradient, self.gradient, self.has_gradient = self.gradient, None, False
         return gradient
 
-    def put_gradient(self, gradient: jax.Array | None) -> None:
+    def put_gradient(self, gradient: Any) -> None:
         """Have what `take_gradient` returned."""
         self.gradient, self.has_gradient = gradient, gradient is not None
 
-    def gradient_now(self) -> jax.Array | None:
+    def gradient_now(self) -> Any:
         """What `take_gradient` would return."""
         return self.gradient
 
     @staticmethod
-    def largest(gradient: jax.Array | None) -> float:
+    def largest(gradient: Any) -> float:
         """The largest magnitude in a gradient; NaN if there is one."""
         return _largest([] if gradient is None else [gradient])
 
@@ -174,17 +210,18 @@ class RowGradient(NamedTuple):
 
     Attributes:
         rows: int32 ids; those past the last row of the table are padding.
-        values: ``[len(rows), *row]``; what stands at the padding has no meaning.
+        values: ``[len(rows), *row]``, of JAX or NumPy; what stands at the padding has
+            no meaning.
     """
 
     rows: np.ndarray
-    values: jax.Array
+    values: Any
 
 
 class TableGradient(NamedTuple):
     """All of a table's gradient: what touched the whole of it, and the parts."""
 
-    whole: jax.Array | None
+    whole: Any
     parts: tuple[RowGradient, ...]
 
 
@@ -203,6 +240,7 @@ class TableStorage:
 
     Attributes:
         ident, name, has_gradient, updated: as in `DenseStorage`.
+        shape: ``[N, *row]``.
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
         lagging: has rows catch up, before somebody looks at them, with updates that
             they missed; None if they missed none.
@@ -211,14 +249,17 @@ class TableStorage:
 
     Under weight decay it is stored with a factor, so that an update that changes all
     rows a little need write those only that were touched; see `Scaled`.
+
+    The numbers are an array of JAX, or one of NumPy that is the storage's own and is
+    written to in its place. Whoever asks for the other kind has them moved there.
     """
 
     __slots__ = (
         "__weakref__",
-        "_edited",
+        "_array",
+        "_factor",
         "_left",
         "_parts",
-        "_stored",
         "_touched",
         "gradient",
         "has_gradient",
@@ -235,10 +276,10 @@ class TableStorage:
         self.ident = _idents.take(self, values.shape)
         self.name = name
         self.shape: Shape = values.shape
-        self._stored: Any = give_to_device(values)
+        self._array: Any = np.require(values, np.float32, ["C", "W", "O"])
+        self._factor: Any = None  # on it, if it decays
         self.lagging: Lagging | None = None
         self._left = 1.0  # about what the factor is
-        self._edited: np.ndarray | None = None
         self.shown = True
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
@@ -251,11 +292,11 @@ class TableStorage:
         """float32 array ``[N, *row]`` on the device."""
         self.will_read(None)
         stored = self.stored
-        if not isinstance(stored, Scaled):
+        if self._factor is None:
             return stored
         if self._left != 1:
             self._set(_multiply(*stored))
-        return self._stored.array
+        return self._array
 
     @values.setter
     def values(self, values: Any) -> None:
@@ -273,50 +314,96 @@ class TableStorage:
             self.lagging.let_go(self)
 
     def _set(self, values: Any) -> None:
-        if isinstance(self._stored, Scaled):
-            values = Scaled(values, jnp.ones(()))
-        self._stored, self._edited, self._left = values, None, 1.0
+        self._array, self._left = values, 1.0
+        if self._factor is not None:
+            self._factor = 1.0
 
     @property
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
-        if self._edited is not None:
-            self._set(give_to_device(self._edited))
-        return self._stored
+        if on_host(self._array):
+            self._array = give_to_device(self._array)
+        if self._factor is None:
+            return self._array
+        if isinstance(self._factor, float):
+            self._factor = jnp.float32(self._factor)
+        return Scaled(self._array, self._factor)
+
+    @property
+    def is_on_host(self) -> bool:
+        """It is stored as an array of NumPy."""
+        return on_host(self._array)
+
+    @property
+    def present(self) -> Any:
+        """The values, of JAX or of NumPy: what is there."""
+        return self.host_values() if self.is_on_host else self.values
+
+    @property
+    def decays(self) -> bool:
+        """It is stored with a factor."""
+        return self._factor is not None
 
     def start_to_decay(self) -> None:
         """Store it with a factor from now on."""
-        if not isinstance(self.stored, Scaled):
-            self._stored = Scaled(self._stored, jnp.ones(()))
+        if self._factor is None:
+            self._factor = 1.0
 
     def store(self, stored: Any, kept: float) -> None:
         """What an update made of `stored`, which took `kept` of the factor."""
-        self._stored, self._left = stored, self._left * kept
+        scaled = isinstance(stored, Scaled)
+        self._array, self._factor = stored if scaled else (stored, None)
+        self._left *= kept
         if self._left < LEAST_FACTOR:
             self.values  # noqa: B018  (takes the factor in)
 
+    def stored_on_host(self) -> tuple[np.ndarray, float]:
+        """(array, factor on it), for `wrote`: nobody else has the array."""
+        if not on_host(self._array) or sys.getrefcount(self._array) > 2:
+            self._array = np.array(self._array)
+        if self._factor is not None:
+            self._factor = float(np.asarray(self._factor))
+        return self._array, 1.0 if self._factor is None else self._factor
+
+    def wrote(self, array: np.ndarray, factor: float) -> None:
+        """An update has written to the array of `stored_on_host`, and left this factor.
+
+        Another thread may have moved the array meanwhile: what it has is older.
+        """
+        if factor < LEAST_FACTOR:
+            array *= np.float32(factor)
+            factor = 1.0
+        self._array, self._left = array, factor
+        if self._factor is not None:
+            self._factor = factor
+
     def edit(self) -> np.ndarray:
-        """The values on the host, to be written to until `values` is next read.
+        """The values on the host, to be written to until somebody reads them.
 
         Setting a row on the device would copy the table: a hundred thousand
         pretrained vectors are set one by one here, and sent once.
         """
-        if self._edited is None:
-            self._edited = np.array(self.values)
-        return self._edited
+        self.will_read(None)
+        array, factor = self.stored_on_host()
+        if factor != 1:
+            array *= np.float32(factor)
+            self._set(array)
+        return array
 
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
-        return np.asarray(self.values if self._edited is None else self._edited)
+        self.will_read(None)
+        if self._factor is None or self._left == 1:
+            return np.asarray(self._array)
+        return self.edit() if on_host(self._array) else np.asarray(self.values)
 
     def host_rows(self, rows: Any) -> np.ndarray:
         """The values of a row, or of several."""
         self.will_read(np.atleast_1d(rows))
-        if self._edited is None and isinstance(self._stored, Scaled):
-            array, factor = self._stored
-            return np.asarray(array)[rows] * np.asarray(factor)
-        stored = self._stored if self._edited is None else self._edited
-        return np.asarray(stored)[rows]
+        found = np.asarray(self._array)[rows]
+        if self._factor is None:
+            return found
+        return found * np.asarray(self._factor, np.float32)
 
     def __reduce__(self) -> tuple:
         about = self.has_gradient, self.updated
@@ -359,9 +446,9 @@ class TableStorage:
 
     def part_size(self) -> int:
         """A number of rows, one of a few sizes, that `part` has room in."""
-        if len(self._parts) == 1:
+        if len(self._parts) == 1 and not on_host(self._parts[0].values):
             return len(self._parts[0].rows)
-        return self.row_capacity()
+        return capacity_for(len(self.touched()))
 
     def part(self, size: int) -> RowGradient:
         """All parts as one of `size` rows, in which a row may come repeatedly."""
@@ -385,6 +472,11 @@ class TableStorage:
         ids = self.touched()
         rows = np.full(capacity, self.shape[0], np.int32)
         rows[: len(ids)] = ids
+        if all(on_host(part.values) for part in self._parts):
+            total = np.zeros((capacity + 1, *self.shape[1:]), np.float32)
+            for part in self._parts:
+                np.add.at(total, self._slots(part, ids, capacity), part.values)
+            return RowGradient(rows, total[:capacity])
         first, *others = self._parts
         slots = self._slots(first, ids, capacity)
         total = _place(first.values, slots, capacity=capacity)

@@ -66,6 +66,9 @@ class Storage(Protocol):
     def will_read(self, rows: np.ndarray | None) -> None:
         """Have these rows of a table ready to be read; None stands for all."""
 
+    def host_values(self) -> np.ndarray:
+        """All values on the host, not to be written to."""
+
     def host_rows(self, rows: Any) -> np.ndarray:
         """The values of a row of a table, or of several, on the host."""
 

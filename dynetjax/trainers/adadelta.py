@@ -9,9 +9,10 @@ import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.loops import runs_as
 
 
-@functools.cache
+@runs_as("adadelta")
 def adadelta(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
     """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
 

@@ -1,15 +1,14 @@
 """Adagrad."""
 
-import functools
-
 import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@functools.cache
+@runs_as("adagrad")
 def adagrad(eps: float) -> optax.GradientTransformationExtraArgs:
     """-learning_rate g / sqrt(G + eps), where G is the sum of all g^2; 0 where G is"""
     by_root = optax.scale_by_rss(initial_accumulator_value=0.0, eps=eps)

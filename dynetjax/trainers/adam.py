@@ -13,6 +13,7 @@ import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.loops import runs_as
 
 MOST_TERMS = 8  # of a polynomial
 
@@ -24,7 +25,7 @@ class AdamState(NamedTuple):
     v: optax.Params
 
 
-@functools.cache
+@runs_as("adam")
 def adam(
     beta_1: float, beta_2: float, eps: float
 ) -> optax.GradientTransformationExtraArgs:

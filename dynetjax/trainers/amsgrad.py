@@ -12,6 +12,7 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.loops import runs_as
 
 
 class AmsgradState(NamedTuple):
@@ -22,7 +23,7 @@ class AmsgradState(NamedTuple):
     vhat: optax.Params
 
 
-@functools.cache
+@runs_as("amsgrad")
 def amsgrad(
     beta_1: float, beta_2: float, eps: float
 ) -> optax.GradientTransformationExtraArgs:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.errors import explain
-from dynetjax.model.storage import to_device
+from dynetjax.model.storage import on_host, to_device
 from dynetjax.trainers.settings import Settings
 from dynetjax.uninterrupted import Uninterrupted
 
@@ -45,10 +45,13 @@ class Averages:
         for storage in storages:
             count = self.counts.get(storage, 0)
             kept = count / (count + 1) if self.beta is None else self.beta
-            old = self.arrays.pop(storage, None)
-            if old is None:
-                old = jnp.zeros(storage.shape)
-            self.arrays[storage] = _mix(old, storage.values, np.float32(kept))
+            values, old = storage.present, self.arrays.pop(storage, None)
+            if on_host(values):
+                old = np.zeros_like(values) if old is None else np.asarray(old)
+                self.arrays[storage] = kept * old + (1 - kept) * values
+            else:
+                old = jnp.zeros(storage.shape) if old is None else old
+                self.arrays[storage] = _mix(old, values, np.float32(kept))
             self.counts[storage] = count + 1
 
     def most(self) -> int:
@@ -168,7 +171,7 @@ class Averaging(Settings):
             for storage in self._storages():
                 if storage in averages.counts:
                     if save_weights:
-                        averages.weights[storage] = storage.values + 0
+                        averages.weights[storage] = storage.present + 0
                     storage.values = averages.average(storage, bias_correction)
 
     def swap_params_to_weights(self) -> None:

@@ -1,9 +1,12 @@
 """Trainer: what every trainer does around its rule.
 
-An update is sent to the device and not waited for. Whether the gradients were
-finite is read later: by the trainer's next update, by `Trainer.check`, or by
-`check_pending`, which the engine calls before it hands values out. Until then the
-trainer holds on to the gradients, to tell which one was not.
+Gradients that the executor in C++ has computed are there when an update begins, and it
+makes the update, too, at once. What XLA has computed is updated by XLA, as is what is
+huge, and by rules that look at more than one number: such an update is sent to the
+device and not waited for. Whether its gradients were finite is read later: by the
+trainer's next update, by `Trainer.check`, or by `check_pending`, which the engine calls
+before it hands values out. Until then the trainer holds on to the gradients, to tell
+which one was not.
 """
 
 import itertools
@@ -17,6 +20,7 @@ import jax
 import numpy as np
 import optax
 
+from dynetjax.engine import policy
 from dynetjax.engine.compiling import shape_of
 from dynetjax.engine.device import copy_soon
 from dynetjax.engine.stats import falling_back
@@ -27,6 +31,11 @@ from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.members import SMALL, Census, Members
+from dynetjax.trainers.native_update import (
+    Numbers,
+    gradients_are_on_host,
+    is_refused,
+)
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
 from dynetjax.uninterrupted import Uninterrupted
@@ -35,6 +44,9 @@ LEAST = 2**18
 """Numbers in rows without a gradient, for which dense updates wait until they are read.
 
 Changing fewer takes no longer than catching up."""
+HUGE = 2**25
+"""Numbers in a model that XLA updates: it has all processors at work."""
+PATIENCE = 3  # updates with gradients of the other executor before it takes over
 LATE = 4  # a row that must catch up first costs as much as so many that need not
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
 
@@ -98,7 +110,7 @@ class Trainer(OnFile):
             )
         super().__init__(learning_rate)
         self._collection, self._numbers = m, numbers
-        self._states, compiled = self._way(rule)
+        self._states, compiled, self._native = self._way(rule)
         self._compiled = cache(compiled)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
@@ -107,6 +119,8 @@ class Trainer(OnFile):
         self._lagging = missed and Lagging(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
         self._still = still or self._states.is_empty
+        self._on_host: bool | None = None  # where updates are made; None: not known
+        self._elsewhere = 0  # gradients in a row that were on the other side
         _trainers.add(self)
 
     def update(self) -> None:
@@ -148,14 +162,64 @@ class Trainer(OnFile):
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
         if self._lagging is not None:
             self._lagging.before_update(members.tables, dense)
-        with Uninterrupted():
-            self._send(members, dense, decay)
-            _unread[id(self)] = weakref.ref(self)
+        if self._is_native(members, dense):
+            self._update_at_once(members, dense, decay)
+        else:
+            with Uninterrupted():
+                self._send(members, dense, decay)
+                _unread[id(self)] = weakref.ref(self)
         if self._averages is not None:
             self.check()
             self._averages.update(self._storages(), self._updates - 1)
         elif not _asynchronous:
             self.check()
+
+    def _is_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
+        """Whether the executor in C++ makes this update.
+
+        In any case it could: then updates are made where gradients are, for numbers
+        that move take longer than an update. One graph of another kind moves nothing.
+        """
+        if not self._can_be_native(members, dense):
+            return False
+        if policy.tier == "native":
+            return True
+        here = gradients_are_on_host(members)
+        if here is None or here is self._on_host:
+            self._elsewhere = 0
+        else:
+            self._elsewhere += 1
+            if self._on_host is None or self._elsewhere > PATIENCE:
+                self._on_host, self._elsewhere = here, 0
+        return self._on_host is not False
+
+    def _can_be_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
+        if not policy.native() or self._native is None:
+            return False
+        return _numbers(members, dense) <= HUGE and self._native.rule is not None
+
+    def _update_at_once(
+        self, members: Members, dense: tuple[bool, ...], decay: float
+    ) -> None:
+        assert self._native is not None
+        step = min(self._updates + 1, _LAST_COUNT)
+        numbers = Numbers(self._learning_rate, self._threshold, step, 1 - decay)
+        with Uninterrupted():
+            norm = self._native(members, dense, numbers)
+            refused = is_refused(norm, self._threshold)
+            if self._lagging is not None and not refused:
+                rate = self._learning_rate
+                self._lagging.after_update(members.tables, dense, step, rate)
+            gradients = _take_gradients(members)
+            if not refused:
+                self._note_update()
+                self._clips += 0 < self._threshold < norm
+        if refused:
+            raise self._refused(norm, gradients, at_once=True)
+
+    def _note_update(self) -> None:
+        """Count an update that was sent or made."""
+        self._updates += 1
 
     def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
         step = min(self._updates + 1, _LAST_COUNT)
@@ -174,7 +238,7 @@ class Trainer(OnFile):
             self._lagging.after_update(members.tables, dense, step, rate)
         copy_soon(norm)
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
-        self._updates += 1
+        self._note_update()
 
     def _prepare(self, touched: dict[Any, list[np.ndarray]]) -> None:
         """Have the first update compiled before its gradients are there.
@@ -186,6 +250,8 @@ class Trainer(OnFile):
         if self._updates or not self._is_plain(members):
             return
         dense = (False,) * len(members.tables)
+        if policy.tier == "native" and self._can_be_native(members, dense):
+            return
         numbers = knobs(self._learning_rate, self._threshold, 1)
         about = numbers, members.values, self._states.targets(members)
         gradients = to_come(members, touched)
@@ -270,14 +336,20 @@ class Trainer(OnFile):
             self._clips += threshold > 0 and length > threshold
             return
         self._undo()
+        self._refusal = self._refused(length, gradients, at_once=not _asynchronous)
+
+    def _refused(
+        self, length: float, gradients: dict[Any, Any], at_once: bool
+    ) -> RuntimeError:
+        """What to raise for gradients of this norm."""
         worst, source = self._worst(gradients), _trace()
-        self._refusal = RuntimeError(
+        return RuntimeError(
             explain(
                 f"update: Magnitude of gradient is bad: {length:g}",
                 got=f"{worst}, from {source}" if source else worst,
                 expected="a finite norm; no parameter was changed",
                 fix="look for log(0) and the like, or lower the learning rate"
-                if source or not _asynchronous
+                if source or at_once
                 else "init(async_checks=False) tells which operation it comes from",
             )
         )
@@ -333,9 +405,15 @@ def _is_small(members: Members, dense: tuple[bool, ...]) -> bool:
     return not any(d and math.prod(s.shape) > SMALL for s, d in pairs)
 
 
+def _numbers(members: Members, dense: tuple[bool, ...]) -> int:
+    """The numbers that an update changes, but for rows of tables."""
+    pairs = zip(members.tables, dense, strict=True)
+    return members.numbers + sum([math.prod(s.shape) for s, d in pairs if d])
+
+
 def _take_gradients(members: Members) -> dict[Any, Any]:
     """The gradients of all that is updated, by whose they are; cleared there."""
-    owners: Iterable[Any] = itertools.chain(members.tables, *members.blocks)
+    owners: list[Any] = [*members.tables, *itertools.chain(*members.blocks)]
     return {owner: owner.take_gradient() for owner in owners}
 
 

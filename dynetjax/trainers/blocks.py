@@ -13,11 +13,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from dynetjax.model.storage import DenseStorage, TableStorage, to_device
+from dynetjax.dims import Shape
+from dynetjax.model.storage import (
+    DenseStorage,
+    TableStorage,
+    give_to_device,
+    on_host,
+)
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.native_update import NativeUpdate
 from dynetjax.trainers.update import Targets, compiled_update
 from dynetjax.trainers.way import Take, Way, require_shape
 
@@ -25,8 +33,14 @@ SMALL = 2**16
 """Numbers in the largest parameter that shares a block."""
 
 
+Leaves = tuple[Any, ...]  # the arrays of a state, of JAX or of NumPy
+
+
 class States:
-    """A rule's state of every parameter and table; zeros for one not met before.
+    """A rule's state of every parameter and table; that of one not met before is new.
+
+    Its arrays are of JAX or of NumPy, whichever the last update needed; those of NumPy
+    change in their place.
 
     Args:
         rule: of numbers, or of tensors.
@@ -36,20 +50,24 @@ class States:
     def __init__(self, rule: optax.GradientTransformationExtraArgs, join: bool):
         self._rule = rule
         self._join = join
-        self.is_empty = not jax.tree.leaves(rule.init(jnp.zeros(1)))
-        self._tables: dict[TableStorage, Any] = {}
-        self._blocks: dict[Block, Any] = {}
-        self._apart: dict[DenseStorage, Any] = {}  # of those in no block now
+        leaves, self._tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
+        self._new = [np.asarray(leaf).ravel()[:1] for leaf in leaves]
+        self.is_empty = not leaves
+        self._tables: dict[TableStorage, Leaves] = {}
+        self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
+        self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """Have the state of these parameters in blocks from now on."""
         blocks = self._blocks_of(parameters)
         for old in [block for block in self._blocks if block not in blocks]:
-            states = _split(self._blocks.pop(old), tuple(s.shape for s in old))
-            self._apart.update(zip(old, states, strict=True))
+            state = self._blocks.pop(old)
+            if state is not None:
+                states = _split(state, tuple(s.shape for s in old))
+                self._apart.update(zip(old, states, strict=True))
         for new in blocks:
             if new not in self._blocks:
-                self._blocks[new] = self._make(new)
+                self._blocks[new] = self._gathered(new)
         return blocks
 
     def _blocks_of(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
@@ -60,62 +78,107 @@ class States:
         large = [(s,) for s in parameters if math.prod(s.shape) > limit]
         return (small, *large) if small else tuple(large)
 
-    def _make(self, block: Block) -> Any:
-        if any(s in self._apart for s in block):
-            return _join([self._take(s) for s in block])
-        return self._rule.init(jnp.zeros(sum(math.prod(s.shape) for s in block)))
+    def _gathered(self, block: Block) -> Leaves | None:
+        """What there is of the state of its parameters; None if that is nothing."""
+        if not any(s in self._apart for s in block):
+            return None
+        found = [self._apart.pop(s, None) for s in block]
+        on_host = all(_is_on_host(state) for state in found if state is not None)
+        new = self._on_host if on_host else self._on_device
+        several = zip(found, block, strict=True)
+        return _join([new(s.shape) if x is None else x for x, s in several])
 
-    def _take(self, parameter: DenseStorage) -> Any:
-        if parameter in self._apart:
-            return self._apart.pop(parameter)
-        return self._rule.init(jnp.zeros(parameter.shape))
+    def _on_device(self, shape: Shape) -> Leaves:
+        """The state that a parameter begins with."""
+        return tuple(jax.tree.leaves(self._rule.init(jnp.zeros(shape))))
+
+    def _on_host(self, shape: Shape) -> Leaves:
+        """The same: a rule of numbers begins with the same number everywhere."""
+        return tuple([np.full(shape, *number) for number in self._new])
 
     def targets(self, members: Members) -> Targets:
         """What an update of these members changes."""
         return Targets(
-            [self._blocks[block] for block in members.blocks],
+            [self._of_block(block) for block in members.blocks],
             [table.stored for table in members.tables],
             [self.of_table(table) for table in members.tables],
         )
 
+    def _of_block(self, block: Block) -> Any:
+        leaves = self._blocks[block] = self._moved(self._blocks[block], _size_of(block))
+        return jax.tree.unflatten(self._tree, leaves)
+
     def of_table(self, table: TableStorage) -> Any:
         """State of a table, arrays of its shape."""
-        if table not in self._tables:
-            self._tables[table] = self._rule.init(jnp.zeros(table.shape))
-        return self._tables[table]
+        leaves = self._moved(self._tables.get(table), table.shape)
+        self._tables[table] = leaves
+        return jax.tree.unflatten(self._tree, leaves)
+
+    def _moved(self, leaves: Leaves | None, shape: Shape) -> Leaves:
+        """A state on the device."""
+        if leaves is None:
+            return self._on_device(shape)
+        return tuple(map(give_to_device, leaves)) if _is_on_host(leaves) else leaves
+
+    def is_on_host(self, table: TableStorage) -> bool:
+        """Whether the state of a table can be written to where it is."""
+        leaves = self._tables.get(table)
+        return leaves is None or _is_on_host(leaves)
+
+    def from_leaves(self, leaves: Sequence[Any]) -> Any:
+        """A state of these arrays."""
+        return jax.tree.unflatten(self._tree, leaves)
+
+    def of_block_on_host(self, block: Block) -> Leaves:
+        """The arrays of a block's state, to be written to."""
+        leaves = self._blocks[block]
+        if leaves is None or not _is_on_host(leaves):
+            leaves = self._blocks[block] = self._fetched(leaves, _size_of(block))
+        return leaves
+
+    def of_table_on_host(self, table: TableStorage) -> Leaves:
+        """Those of a table's state."""
+        leaves = self._tables.get(table)
+        if leaves is None or not _is_on_host(leaves):
+            leaves = self._tables[table] = self._fetched(leaves, table.shape)
+        return leaves
+
+    def _fetched(self, leaves: Leaves | None, shape: Shape) -> Leaves:
+        """A state on the host."""
+        if leaves is None:
+            return self._on_host(shape)
+        return tuple([np.array(leaf) for leaf in leaves])
 
     def put(self, members: Members, targets: Targets) -> None:
         """The state that an update made."""
-        self._blocks.update(zip(members.blocks, targets.states, strict=True))
-        self._tables.update(zip(members.tables, targets.table_states, strict=True))
+        for block, state in zip(members.blocks, targets.states, strict=True):
+            self._blocks[block] = tuple(jax.tree.leaves(state))
+        for table, state in zip(members.tables, targets.table_states, strict=True):
+            self.put_table(table, state)
 
     def put_table(self, table: TableStorage, state: Any) -> None:
         """The state of a table."""
-        self._tables[table] = state
+        self._tables[table] = tuple(jax.tree.leaves(state))
 
     def arrays(self, storages: Sequence[Any]) -> list[list[Any]]:
         """The state of each, arrays of its shape."""
-        known: dict[Any, Any] = dict(self._apart)
+        known: dict[Any, Leaves] = dict(self._apart)
         for block, state in self._blocks.items():
-            shapes = tuple(s.shape for s in block)
-            known.update(zip(block, _split(state, shapes), strict=True))
+            if state is not None:
+                shapes = tuple(s.shape for s in block)
+                known.update(zip(block, _split(state, shapes), strict=True))
         known.update(self._tables)
-        found = [known.get(s) for s in storages]
-        return [
-            jax.tree.leaves(self._rule.init(jnp.zeros(s.shape)) if x is None else x)
-            for s, x in zip(storages, found, strict=True)
-        ]
+        return [[*(known.get(s) or self._on_device(s.shape))] for s in storages]
 
     def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
         """Take what `arrays` returned; `arrange` must be called again."""
-        tree = jax.tree.structure(self._rule.init(jnp.zeros(1)))
         self._blocks, self._apart, self._tables = {}, {}, {}
         for storage, leaves in zip(storages, arrays, strict=True):
-            state = jax.tree.unflatten(tree, [to_device(leaf) for leaf in leaves])
+            own = tuple([np.array(leaf, np.float32, order="C") for leaf in leaves])
             if storage.is_table:
-                self._tables[storage] = state
+                self._tables[storage] = own
             else:
-                self._apart[storage] = state
+                self._apart[storage] = own
 
     def named(self, storages: Sequence[Any]) -> dict[str, Any]:
         """The same as a dict."""
@@ -131,38 +194,60 @@ class States:
         Raises:
             KeyError, ValueError: it is not of these.
         """
-        count = len(jax.tree.leaves(self._rule.init(jnp.zeros(1))))
         found = [
-            [require_shape(arrays[f"{i}.{k}"], s.shape) for k in range(count)]
+            [require_shape(arrays[f"{i}.{k}"], s.shape) for k in range(len(self._new))]
             for i, s in enumerate(storages)
         ]
         return lambda: self.restore(storages, found)
 
     def clear(self) -> None:
-        """Set all of it to zero."""
+        """Begin anew."""
         self._tables.clear()
         self._apart.clear()
-        self._blocks = {block: self._make(block) for block in self._blocks}
+        self._blocks = dict.fromkeys(self._blocks)
+
+
+def _size_of(block: Block) -> Shape:
+    return (sum([math.prod(s.shape) for s in block]),)
+
+
+def _is_on_host(leaves: Leaves) -> bool:
+    return all(map(on_host, leaves))
+
+
+def _join(states: Sequence[Leaves]) -> Leaves:
+    if all(map(_is_on_host, states)):
+        several = zip(*states, strict=True)
+        return tuple([np.concatenate([*map(np.ravel, xs)]) for xs in several])
+    return _joined_on_device(states)
+
+
+def _split(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
+    if _is_on_host(leaves):
+        return [tuple(map(np.copy, state)) for state in _apart(leaves, shapes)]
+    return _apart_on_device(leaves, shapes)
 
 
 @jax.jit
-def _join(states):
-    return jax.tree.map(lambda *arrays: join(arrays), *states)
+def _joined_on_device(states):
+    return tuple([join(leaves) for leaves in zip(*states, strict=True)])
 
 
 @partial(jax.jit, static_argnums=1)
-def _split(state, shapes):
-    leaves, tree = jax.tree.flatten(state)
-    apart = [split(leaf, shapes) for leaf in leaves]
-    return [
-        jax.tree.unflatten(tree, [leaf[k] for leaf in apart])
-        for k in range(len(shapes))
-    ]
+def _apart_on_device(leaves, shapes):
+    return _apart(leaves, shapes)
+
+
+def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
+    each = [split(leaf, shapes) for leaf in leaves]
+    return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
 def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:
     """For a rule that works number by number: parameters may lie end to end."""
-    return Way(States(rule, join=True), partial(compiled_update, rule))
+    states = States(rule, join=True)
+    native = NativeUpdate(rule, states)
+    return Way(states, partial(compiled_update, rule), native)
 
 
 def by_tensor(rule: optax.GradientTransformationExtraArgs) -> Way:

@@ -5,7 +5,6 @@ import math
 from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.members import Members
 from dynetjax.trainers.sgd import sgd
 
 
@@ -73,9 +72,9 @@ class CyclicalSGDTrainer(Trainer):
         height = max(0, 1 - x) * self._gamma**it
         return self._low + (self._high - self._low) * height
 
-    def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
+    def _note_update(self) -> None:
         used, following = self.learning_rate, self._rate_after(self._updates)
-        super()._send(members, dense, decay)
+        super()._note_update()
         self.learning_rate = following
         self._turn = used, self.learning_rate
 

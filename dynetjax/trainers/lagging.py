@@ -173,17 +173,41 @@ class Lagging:
         numbers = np.zeros((len(ids), known.shape[1]), np.float32)
         numbers[: len(rows)] = known
         with Uninterrupted():
-            array, state = _caught_up(
-                self._missed.catch_up,
-                table.stored,
-                self._states.of_table(table),
-                ids,
-                missed,
-                numbers,
-            )
-            table.store(array, 1.0)
-            self._states.put_table(table, state)
+            if table.is_on_host and self._states.is_on_host(table):
+                self._bring_on_host(table, rows, missed, numbers)
+            else:
+                array, state = _caught_up(
+                    self._missed.catch_up,
+                    table.stored,
+                    self._states.of_table(table),
+                    ids,
+                    missed,
+                    numbers,
+                )
+                table.store(array, 1.0)
+                self._states.put_table(table, state)
             clock.last[rows] = clock.now
+
+    def _bring_on_host(
+        self,
+        table: TableStorage,
+        rows: np.ndarray,
+        missed: np.ndarray,
+        numbers: np.ndarray,
+    ) -> None:
+        """The same where arrays of NumPy change in their place; XLA sees only rows."""
+        array, factor = table.stored_on_host()
+        leaves = self._states.of_table_on_host(table)
+        room, *row = len(missed), *table.shape[1:]
+        padded = [np.zeros((room, *row), np.float32) for _ in leaves]
+        for leaf, of_rows in zip(leaves, padded, strict=True):
+            of_rows[: len(rows)] = leaf[rows]
+        state = self._states.from_leaves(padded)
+        change, new = _changes(self._missed.catch_up, state, missed, numbers)
+        array[rows] += np.asarray(change)[: len(rows)] / np.float32(factor)
+        for leaf, of_rows in zip(leaves, jax.tree.leaves(new), strict=True):
+            leaf[rows] = np.asarray(of_rows)[: len(rows)]
+        table.wrote(array, factor)
 
     def _numbers(self, clock: Clock, rows: np.ndarray, most: int) -> np.ndarray:
         """What `Missed.catch_up` needs to know of the steps that each row missed."""
@@ -197,11 +221,17 @@ class Lagging:
         return clock.factors(rows, width) if width else np.zeros((len(rows), 0))
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _changes(catch_up, of_rows, missed, numbers):
+    """What rows have missed, and their state after that."""
+    return jax.vmap(catch_up)(of_rows, missed, numbers)
+
+
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
 def _caught_up(catch_up, table, state, ids, missed, numbers):
     """The table and the state with rows `ids` brought up to date."""
     of_rows = jax.tree.map(lambda x: take_if_there(x, ids), state)
-    change, new = jax.vmap(catch_up)(of_rows, missed, numbers)
+    change, new = _changes(catch_up, of_rows, missed, numbers)
     new_state = jax.tree.map(
         lambda x, rows: x.at[ids].set(rows, mode="drop"), state, new
     )

@@ -23,7 +23,8 @@ class Members(NamedTuple):
         tables: tables that are updated.
         frozen: parameters that count in the norm, and stay as they are.
         frozen_tables: likewise.
-        small: the blocks have few numbers.
+        small: the blocks have few numbers each.
+        numbers: how many they have in all.
     """
 
     blocks: tuple[Block, ...]
@@ -31,6 +32,7 @@ class Members(NamedTuple):
     frozen: list[DenseStorage]
     frozen_tables: list[TableStorage]
     small: bool = True
+    numbers: int = 0
 
     @property
     def values(self) -> list[list[Any]]:
@@ -96,7 +98,8 @@ class Census:
             self._flags = flags
             sizes = [sum([math.prod(s.shape) for s in block]) for block in blocks]
             small = max(sizes, default=0) <= SMALL
-            self._members = Members(blocks, tables, frozen, frozen_tables, small)
+            about = small, sum(sizes)
+            self._members = Members(blocks, tables, frozen, frozen_tables, *about)
         return self._members
 
 

@@ -7,10 +7,11 @@ import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@functools.cache
+@runs_as("momentum")
 def momentum(mom: float) -> optax.GradientTransformationExtraArgs:
     """v_t = mom v_(t-1) - learning_rate g
 

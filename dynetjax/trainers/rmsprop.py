@@ -8,10 +8,11 @@ import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@functools.cache
+@runs_as("rmsprop")
 def rmsprop(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
     """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
     return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd())

@@ -1,15 +1,14 @@
 """Stochastic gradient descent."""
 
-import functools
-
 import jax
 import optax
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.loops import runs_as
 
 
-@functools.cache
+@runs_as("sgd")
 def sgd() -> optax.GradientTransformationExtraArgs:
     """-learning_rate g"""
 

@@ -8,6 +8,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.native_update import NativeUpdate
 
 Take = Callable[[], None]
 
@@ -51,10 +52,12 @@ class Way(NamedTuple):
         states: keeps the state.
         compiled: the update, given whether it is ``small``; see
             `dynetjax.trainers.update.compiled_update`.
+        native: the update by the executor in C++, if it can be.
     """
 
     states: States
     compiled: Callable[..., Any]
+    native: NativeUpdate | None = None
 
 
 def require_shape(array: Any, shape: Shape) -> Any:

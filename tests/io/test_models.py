@@ -474,6 +474,7 @@ USES = [
 ]
 
 
+@pytest.mark.usefixtures("by_xla")
 @pytest.mark.parametrize(("kind", "use"), USES)
 def test_a_refused_update_does_not_get_in_the_way_of_files(m, file, kind, use):
     """It has changed nothing; whoever reads a value next is told of it."""

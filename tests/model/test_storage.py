@@ -152,3 +152,74 @@ class TestEdit:
 @pytest.mark.parametrize(("count", "capacity"), [(0, 0), (1, 64), (64, 64), (65, 256)])
 def test_capacity(count, capacity):
     assert capacity_for(count) == capacity
+
+
+class TestGradientsOfNumPy:
+    """They stay arrays of NumPy, and are added up like others."""
+
+    def test_table(self):
+        E = table(5, 2)
+        rows = np.array([3, 1, 9], np.int32)
+        values = np.array([[1, 2], [3, 4], [np.nan, 0]], np.float32)
+        E.add_row_gradients(rows, values)
+        E.add_row_gradients(rows[:1], values[1:2])
+        E.scale_gradient(2)
+        found = E.row_gradient(E.row_capacity())
+        assert isinstance(found.values, np.ndarray)
+        assert len(found.rows) == len(found.values) == 64
+        assert found.rows[:2].tolist() == [1, 3]
+        assert found.values[:2].tolist() == [[6, 8], [8, 12]]
+        assert (found.rows[2:] == 5).all()
+        assert not found.values[2:].any()
+        assert E.largest(E.gradient_now()) == 12
+
+    def test_one_part_gets_one_of_few_sizes(self):
+        """The XLA program that reads it would be compiled for any other."""
+        E = table(5, 2)
+        E.add_row_gradients(np.array([3, 1], np.int32), np.ones((2, 2), np.float32))
+        assert E.part_size() == 64
+        assert len(E.part(64).rows) == 64
+
+    def test_parameter(self):
+        W = DenseStorage("/W", np.zeros(2))
+        W.gradient = np.array([1, -3], np.float32)
+        W.scale_gradient(2)
+        assert W.gradient.tolist() == [2, -6]
+        assert isinstance(W.gradient, np.ndarray)
+        assert W.largest(W.gradient) == 6
+
+
+class TestWhereValuesAre:
+    def test_both_kinds_are_the_same(self):
+        W = DenseStorage("/W", np.arange(3.0))
+        assert W.host_values() is W.host_values()
+        assert W.values is W.values
+        for values in np.full(3, 2, np.float32), jnp.full(3, 5.0):
+            W.values = values
+            assert W.values.tolist() == W.host_values().tolist() == values.tolist()
+
+    def test_a_table_moves(self):
+        E = table(3, 2)
+        for _ in range(2):
+            E.edit()[1] = 7
+            assert E.values.tolist() == [[0, 1], [7, 7], [4, 5]]
+            array, factor = E.stored_on_host()
+            assert factor == 1
+            array[1] = 8
+            E.wrote(array, 1.0)
+            assert E.host_rows([1]).tolist() == [[8, 8]]
+            assert E.values.tolist() == [[0, 1], [8, 8], [4, 5]]
+
+    def test_a_table_that_decays(self):
+        """Its factor is taken in where it is small."""
+        E = table(3, 2)
+        E.start_to_decay()
+        for k in range(1, 5):
+            array, factor = E.stored_on_host()
+            E.wrote(array, factor * 0.5)
+            expected = np.arange(6).reshape(3, 2) / 2**k
+            assert E.host_rows([0, 1, 2]).tolist() == expected.tolist()
+            assert E.stored_on_host()[1] == [1, 0.5, 0.25, 1, 0.5][k]
+        array, factor = E.stored
+        assert (np.asarray(array) * np.asarray(factor)).tolist() == expected.tolist()
+        assert E.values.tolist() == E.host_values().tolist() == expected.tolist()

@@ -19,7 +19,7 @@ SIZES = itertools.count(3)
 
 
 @pytest.fixture(autouse=True)
-def _new_updates():
+def _new_updates(by_xla):
     """None that a trainer with the same rule has had compiled, for other sizes."""
     compiled_update.cache_clear()
 

@@ -322,7 +322,8 @@ class Code:
         made = self.made.get(array.buffer)
         if made and array.buffer.slot == TEMPORARY and array.is_whole:
             mine = array.buffer
-            mine.slot, mine.stride, mine.start = buffer.slot, buffer.stride, 0
+            mine.slot, mine.stride = buffer.slot, buffer.stride
+            mine.start = buffer.start
             return
         to = Array(buffer, 0, array.shape, side_by_side(array.shape), array.kind)
         self.copy(to, array)

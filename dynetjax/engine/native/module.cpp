@@ -1,103 +1,12 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python.h"
 
-#include <algorithm>
-#include <cstring>
-#include <new>
-#include <stdexcept>
 #include <unordered_map>
 
 #include "graph.h"
 #include "kernels.h"
 
 namespace {
-
-// Python's objects --------------------------------------------------------------------
-
-struct Failed {};  // Python has an exception set
-
-class Ref {  // owns a reference
-public:
-    explicit Ref(PyObject* p = nullptr) : p_(p) {}
-    Ref(Ref&& other) noexcept : p_(other.p_) { other.p_ = nullptr; }
-    Ref& operator=(Ref&& other) noexcept {
-        std::swap(p_, other.p_);
-        return *this;
-    }
-    Ref(const Ref&) = delete;
-    Ref& operator=(const Ref&) = delete;
-    ~Ref() { Py_XDECREF(p_); }
-    PyObject* get() const { return p_; }
-    PyObject* release() {
-        PyObject* p = p_;
-        p_ = nullptr;
-        return p;
-    }
-
-private:
-    PyObject* p_;
-};
-
-Ref owned(PyObject* p) {
-    if (!p) throw Failed();
-    return Ref(p);
-}
-[[noreturn]] void fail(PyObject* kind, const char* what) {
-    PyErr_SetString(kind, what);
-    throw Failed();
-}
-
-class View {  // words of a contiguous buffer, as long as this lives
-public:
-    explicit View(PyObject* p, bool writable = false) {
-        if (PyObject_GetBuffer(p, &b_, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO)) throw Failed();
-    }
-    View(View&& other) noexcept : b_(other.b_) { other.b_.obj = nullptr; }
-    View(const View&) = delete;
-    View& operator=(const View&) = delete;
-    ~View() {
-        if (b_.obj) PyBuffer_Release(&b_);
-    }
-    template <class T> T* as() const { return (T*)b_.buf; }
-    size_t words() const { return (size_t)b_.len / 4; }
-    size_t bytes() const { return (size_t)b_.len; }
-    const Py_buffer& raw() const { return b_; }
-
-private:
-    Py_buffer b_;
-};
-template <class T> std::vector<T> copied(PyObject* p) {
-    const View v(p);
-    if (v.bytes() % sizeof(T)) fail(PyExc_ValueError, "a buffer has part of an element");
-    std::vector<T> found(v.bytes() / sizeof(T));
-    if (!found.empty()) memcpy(found.data(), v.as<void>(), v.bytes());
-    return found;
-}
-
-long integer(PyObject* p) {
-    const long found = PyLong_AsLong(p);
-    if (found == -1 && PyErr_Occurred()) throw Failed();
-    return found;
-}
-double number(PyObject* p) {
-    const double found = PyFloat_AsDouble(p);
-    if (found == -1 && PyErr_Occurred()) throw Failed();
-    return found;
-}
-
-// Runs `f`; what goes wrong becomes Python's exception.
-template <class F> PyObject* guarded(F f) {
-    try {
-        return f();
-    } catch (const Failed&) {
-    } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
-    } catch (const std::exception& e) {
-        PyErr_SetString(PyExc_RuntimeError, e.what());
-    }
-    return nullptr;
-}
 
 struct Names {
     PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows;
@@ -185,9 +94,8 @@ int32_t GraphState::use_of(long macro) {
     Ref number = owned(PyLong_FromLong(macro));
     Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.program, number.get()));
     if (found.get() == Py_None) return -1;
-    if (!PyObject_TypeCheck(found.get(), program_type)) fail(PyExc_TypeError, "no Program");
     Use u;
-    u.program = *((ProgramObject*)found.get())->program;
+    u.program = program_in(found.get());
     u.number = (int32_t)macro;
     for (size_t k = 0; k < u.program->uniforms.size(); k++) {
         Ref kind = owned(PyLong_FromLong(u.program->uniforms[k]));
@@ -603,10 +511,16 @@ PyObject* make_module() {
     }
     if (PyModule_AddObjectRef(m.get(), "OPCODES", opcodes.get()) || PyModule_AddObjectRef(m.get(), "MEANINGS", meanings.get())) throw Failed();
     if (PyModule_AddStringConstant(m.get(), "LEVEL", kernels().level)) throw Failed();
+    add_updates(m.get());
     return m.release();
 }
 
 }  // namespace
+
+const std::shared_ptr<const Program>& program_in(PyObject* p) {
+    if (!PyObject_TypeCheck(p, program_type)) fail(PyExc_TypeError, "no Program");
+    return *((ProgramObject*)p)->program;
+}
 
 PyMODINIT_FUNC PyInit_core() {
     return guarded([] { return make_module(); });

@@ -57,8 +57,8 @@ class HostUniforms:
     def _parameter(self, kind: Kind) -> np.ndarray:
         owner = OWNERS.get(kind.source)
         if owner is not None and owner.is_table:  # a copy, as updates change tables
-            return np.array(owner.values, np.float32)
-        return np.ascontiguousarray(self._uniforms.value(kind), np.float32)
+            return np.array(owner.host_values(), np.float32)
+        return self._uniforms.on_host(kind)
 
     def _computed(self, kind: Kind) -> tuple[np.ndarray, Any]:
         """The array of a uniform made of others, and the graph that made it."""

@@ -1,0 +1,104 @@
+// Python's objects as C++ has them.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+struct Program;
+
+struct Failed {};  // Python has an exception set
+
+class Ref {  // owns a reference
+public:
+    explicit Ref(PyObject* p = nullptr) : p_(p) {}
+    Ref(Ref&& other) noexcept : p_(other.p_) { other.p_ = nullptr; }
+    Ref& operator=(Ref&& other) noexcept {
+        std::swap(p_, other.p_);
+        return *this;
+    }
+    Ref(const Ref&) = delete;
+    Ref& operator=(const Ref&) = delete;
+    ~Ref() { Py_XDECREF(p_); }
+    PyObject* get() const { return p_; }
+    PyObject* release() {
+        PyObject* p = p_;
+        p_ = nullptr;
+        return p;
+    }
+
+private:
+    PyObject* p_;
+};
+
+inline Ref owned(PyObject* p) {
+    if (!p) throw Failed();
+    return Ref(p);
+}
+[[noreturn]] inline void fail(PyObject* kind, const char* what) {
+    PyErr_SetString(kind, what);
+    throw Failed();
+}
+
+class View {  // words of a contiguous buffer, as long as this lives
+public:
+    explicit View(PyObject* p, bool writable = false) {
+        if (PyObject_GetBuffer(p, &b_, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO)) throw Failed();
+    }
+    View(View&& other) noexcept : b_(other.b_) { other.b_.obj = nullptr; }
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    ~View() {
+        if (b_.obj) PyBuffer_Release(&b_);
+    }
+    template <class T> T* as() const { return (T*)b_.buf; }
+    size_t words() const { return (size_t)b_.len / 4; }
+    size_t bytes() const { return (size_t)b_.len; }
+    const Py_buffer& raw() const { return b_; }
+
+private:
+    Py_buffer b_;
+};
+template <class T> std::vector<T> copied(PyObject* p) {
+    const View v(p);
+    if (v.bytes() % sizeof(T)) fail(PyExc_ValueError, "a buffer has part of an element");
+    std::vector<T> found(v.bytes() / sizeof(T));
+    if (!found.empty()) memcpy(found.data(), v.as<void>(), v.bytes());
+    return found;
+}
+
+inline long integer(PyObject* p) {
+    const long found = PyLong_AsLong(p);
+    if (found == -1 && PyErr_Occurred()) throw Failed();
+    return found;
+}
+inline double number(PyObject* p) {
+    const double found = PyFloat_AsDouble(p);
+    if (found == -1 && PyErr_Occurred()) throw Failed();
+    return found;
+}
+
+// Runs `f`; what goes wrong becomes Python's exception.
+template <class F> PyObject* guarded(F f) {
+    try {
+        return f();
+    } catch (const Failed&) {
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::exception& e) {
+        PyErr_SetString(PyExc_RuntimeError, e.what());
+    }
+    return nullptr;
+}
+
+// The program of a `Program`; TypeError if it is none.
+const std::shared_ptr<const Program>& program_in(PyObject* p);
+// What update.cpp has for the module.
+void add_updates(PyObject* module);

@@ -1,0 +1,109 @@
+"""Rules as the executor in C++ runs them: as a loop, or as byte code."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from dynetjax.engine.native.bytecode import (
+    DYNAMIC,
+    FIRST,
+    SAVED,
+    VALUE,
+    Array,
+    Buffer,
+    Code,
+    NotCoveredError,
+    Pool,
+    Value,
+    side_by_side,
+)
+from dynetjax.engine.native.lower import inline
+from dynetjax.engine.policy import core
+from dynetjax.trainers.loops import loop_of
+
+SIZE = 1024
+"""Numbers that byte code changes at a time: they stay in the cache meanwhile."""
+MOST_STATES = 8
+
+
+@functools.lru_cache(maxsize=64)
+def native_rule(rule: optax.GradientTransformationExtraArgs) -> Any:
+    """A rule of numbers for `core.update`; None if there is no byte code for it."""
+    leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
+    loop = loop_of(rule)
+    if loop is not None:
+        return core.Rule(loop.name, loop.numbers, len(leaves))
+    if len(leaves) > MOST_STATES or any(leaf.dtype != np.float32 for leaf in leaves):
+        return None
+    try:
+        return core.Rule(program_of(rule), (), len(leaves))
+    except NotCoveredError:
+        return None
+
+
+def program_of(rule: optax.GradientTransformationExtraArgs) -> Any:
+    """Byte code for `SIZE` numbers: gradients, values and state to change and state.
+
+    Raises:
+        NotCoveredError: there is none for some primitive.
+    """
+    leaves, tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
+    count = len(leaves)
+
+    def run(factor, step, rate, gradient, values, *leaves):
+        state = jax.tree.unflatten(tree, leaves)
+        change, state = rule.update(
+            gradient * factor, state, values, step=step, learning_rate=rate
+        )
+        return change, *jax.tree.leaves(state)
+
+    one = jax.ShapeDtypeStruct((), np.float32)
+    several = jax.ShapeDtypeStruct((SIZE,), np.float32)
+    closed = jax.make_jaxpr(run)(*[one] * 3, *[several] * (2 + count))
+    code = Code(Pool())
+    shapes = [()] * 3 + [(SIZE,)] * (2 + count)
+    given: list[Value] = [_operand(FIRST + k, shape) for k, shape in enumerate(shapes)]
+    change, *leaves = inline(code, closed.jaxpr, closed.consts, given)
+    saved = SIZE * count
+    code.put(change, Buffer(VALUE, SIZE, SIZE))
+    for k, leaf in enumerate(leaves):
+        code.put(leaf, Buffer(SAVED, SIZE, SIZE, k * SIZE))
+    code.prune()
+    words, room = code.encode()
+    none = _ints([])
+    return core.Program(
+        0,
+        SIZE,
+        SIZE,
+        False,
+        _ints(range(2 + count)),
+        _ints([SIZE] * (2 + count)),
+        none,
+        "",
+        _ints([0, 1, 2]),
+        _ints([1, 1, 1]),
+        words,
+        None,
+        _ints(code.pool.extra),
+        np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]).view(np.float32),
+        room,
+        saved,
+        none,
+        -1,
+        0,
+        1,
+    )
+
+
+def _operand(slot: int, shape: tuple[int, ...]) -> Array:
+    stride = DYNAMIC if shape else 0
+    buffer = Buffer(slot, SIZE if shape else 1, stride)
+    return Array(buffer, 0, shape, side_by_side(shape), "f")
+
+
+def _ints(numbers: Any) -> np.ndarray:
+    return np.array([*numbers], np.int32)

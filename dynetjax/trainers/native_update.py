@@ -1,0 +1,133 @@
+"""The update by the executor in C++: a whole collection in one call, at once."""
+
+import functools
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import optax
+
+from dynetjax.engine.policy import core
+from dynetjax.model.storage import TableStorage, on_host
+from dynetjax.trainers.members import Block, Members
+
+if core is not None:
+    from dynetjax.trainers.native_rule import native_rule
+
+
+class Numbers(NamedTuple):
+    """What an update is about; see `dynetjax.trainers.apply.Step`."""
+
+    learning_rate: float
+    threshold: float
+    step: float
+    kept: float
+
+
+class States(Protocol):
+    """The state of a rule in arrays of NumPy, which an update writes to."""
+
+    def of_block_on_host(self, block: Block) -> tuple[np.ndarray, ...]:
+        """That of a block, whose parameters lie end to end."""
+
+    def of_table_on_host(self, table: TableStorage) -> tuple[np.ndarray, ...]:
+        """That of a table."""
+
+
+class NativeUpdate:
+    """Updates by a rule that works number by number.
+
+    Args:
+        rule: see `dynetjax.trainers.apply`.
+        states: where its state is.
+    """
+
+    def __init__(self, rule: optax.GradientTransformationExtraArgs, states: States):
+        self._of, self._states = rule, states
+
+    @functools.cached_property
+    def rule(self) -> Any:
+        """The rule as it is run; None if there is no byte code for it."""
+        return None if core is None else native_rule(self._of)
+
+    def __call__(
+        self, members: Members, dense: tuple[bool, ...], numbers: Numbers
+    ) -> float:
+        """Change all members by their gradients; the norm of these.
+
+        Args:
+            members: who they are.
+            dense: per table, whether the rule goes to all rows.
+            numbers: nothing changes if the norm `is_refused`.
+        """
+        fresh = [[np.empty(s.shape, np.float32) for s in b] for b in members.blocks]
+        blocks = zip(members.blocks, fresh, strict=True)
+        pairs = zip(members.tables, dense, strict=True)
+        tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]
+        norm = core.update(
+            self.rule,
+            numbers,
+            [self._block(block, new) for block, new in blocks],
+            [self._table(*about) for about in tables],
+            [_array(s.gradient) for s in members.frozen if s.gradient is not None],
+            [_frozen(table) for table in members.frozen_tables if table.has_gradient],
+        )
+        if is_refused(norm, numbers.threshold):
+            return norm
+        for block, new in zip(members.blocks, fresh, strict=True):
+            for parameter, values in zip(block, new, strict=True):
+                parameter.values = values
+        for table, array, factor, to_all in tables:
+            decays = table.decays and not to_all
+            table.wrote(array, factor * numbers.kept if decays else 1.0)
+        return norm
+
+    def _block(self, block: Block, new: list[np.ndarray]) -> tuple:
+        states = self._states.of_block_on_host(block)
+        gradients = [_array(s.gradient) for s in block]
+        return states, [s.host_values() for s in block], new, gradients
+
+    def _table(
+        self, table: TableStorage, array: np.ndarray, factor: float, to_all: bool
+    ) -> tuple:
+        states = self._states.of_table_on_host(table)
+        return (*_size(table), array, factor, states, *_gradient(table), to_all)
+
+
+def gradients_are_on_host(members: Members) -> bool | None:
+    """Whether the first gradient is an array of NumPy; None if there is no gradient."""
+    for block in members.blocks:
+        for parameter in block:
+            if parameter.gradient is not None:
+                return on_host(parameter.gradient)
+    for table in members.tables:
+        whole, parts = table.gradient_now()
+        if whole is not None or parts:
+            return on_host(parts[0].values if whole is None else whole)
+    return None
+
+
+def is_refused(norm: float, threshold: float) -> bool:
+    """Whether gradients of this norm cannot be clipped."""
+    return threshold > 0 and not math.isfinite(norm)
+
+
+def _frozen(table: TableStorage) -> tuple:
+    """A table that counts in the norm only."""
+    return (*_size(table), None, 1.0, (), *_gradient(table), False)
+
+
+def _size(table: TableStorage) -> tuple[int, int]:
+    """How many rows there are, and numbers in one."""
+    count, *row = table.shape
+    return count, math.prod(row)
+
+
+def _gradient(table: TableStorage) -> tuple[Any, list[tuple[Any, Any]]]:
+    whole, parts = table.gradient_now()
+    return _array(whole), [(rows, _array(values)) for rows, values in parts]
+
+
+def _array(array: Any) -> Any:
+    """On the host; this waits for what XLA computes."""
+    return None if array is None else np.asarray(array)
