@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import policy
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ class TestDrawing:
         assert "tanh" in text
         assert "pick" not in text
 
-    def test_large_graphs_are_folded(self, model):
+    def test_large_graphs_are_folded(self, model, monkeypatch):
         """What runs together is one box; what is computed on the way is in it."""
         W, table = model.add_parameters((2, 2)), model.add_lookup_parameters((9, 2))
         dy.renew_cg()
@@ -189,6 +190,7 @@ class TestDrawing:
         assert re.search(loop, text)
         assert text.count("->") == 5  # input, W, lookups, the loop; the norm
         assert dy.dot(fold=False).count("->") == 5 * 60 + 1
+        monkeypatch.setattr(policy, "tier", "xla")
         h.value()
         assert re.search(loop, dy.dot())
 
@@ -198,7 +200,7 @@ class TestDrawing:
         for _ in range(3):
             x = dy.tanh(x)
             x.value()
-        assert dy.dot(fold=True).count("one step") == 2
+        assert dy.dot(fold=True).count("one step") == 2 + policy.native()
 
     def test_lines_of_the_user(self):
         dy.init(debug=True)

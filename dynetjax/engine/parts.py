@@ -14,7 +14,7 @@ from dynetjax.engine.state import Part, State
 from dynetjax.engine.stats import phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
-from dynetjax.graph import ComputationGraph
+from dynetjax.graph import ComputationGraph, free_last_graph
 from dynetjax.ops.rules import CHANGED
 
 
@@ -51,6 +51,7 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
         return False
     state.native = native
     state.parts.append(part)
+    free_last_graph()
     return True
 
 

@@ -28,3 +28,11 @@ class Graph:
         new: Callable[[int], Any],
         seed: Any = None,
     ) -> tuple[list[int], list[tuple[int, bytes, bytes]]]: ...
+
+class Rule:
+    """A trainer's rule; see `update.cpp`."""
+
+    def __init__(self, *about: Any) -> None: ...
+
+def update(*about: Any) -> float:
+    """Change parameters, tables and the state of a rule; the norm of the gradients."""

@@ -20,7 +20,6 @@ float* Arena::take(size_t words) {
     at_ += words;
     return found;
 }
-void Arena::reset() { chunk_ = at_ = 0; }
 
 float* Graph::zeros(size_t count) {
     if (zeros_.size() < count) {
@@ -350,7 +349,23 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     run(p.backward, p, f);
 }
 
+void Graph::begin() {
+    parts_.push_back({cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), values_.place()});
+}
+
+void Graph::drop() {
+    const Part& p = parts_.back();
+    cells.resize(std::min(p.cells, cells.size()), Cell{});
+    refs.resize(p.refs), words.resize(p.words), groups.resize(p.groups), order.resize(p.order);
+    operands_.resize(p.operands), data_.resize(p.data);
+    values_.reset(p.values);
+    parts_.pop_back();
+    for (Cell& c : cells)
+        if (c.external) c.value = nullptr;  // its rows may have been here: they are fetched again
+}
+
 void Graph::cut(int32_t count) {
+    while (!parts_.empty() && (int32_t)parts_.back().cells >= count) drop();
     for (int32_t n = count; n < (int32_t)cells.size(); n++)
         if (!cells[n].external) {
             const Group& g = groups[cells[n].group];

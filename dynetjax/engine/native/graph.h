@@ -11,8 +11,13 @@
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
 public:
+    struct Place {
+        size_t chunk = 0, at = 0;
+    };
     float* take(size_t words);
-    void reset();
+    Place place() const { return {chunk_, at_}; }
+    void reset(Place place) { chunk_ = place.chunk, at_ = place.at; }
+    void reset() { reset(Place()); }
 
 private:
     struct Free {
@@ -74,6 +79,10 @@ public:
     std::vector<Group> groups;
     std::vector<int32_t> order;
 
+    // Nodes are added part by part: note that one begins, or drop it again.
+    void begin();
+    void drop();
+    // Keep so many nodes.
     void cut(int32_t count);
     // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
     // number there; null where there is none.
@@ -85,6 +94,11 @@ private:
         float* base;
         long stride;
     };
+    struct Part {  // where everything was when it began
+        size_t cells, refs, words, groups, order, operands, data;
+        Arena::Place values;
+    };
+    std::vector<Part> parts_;
     std::vector<Operands> operands_;
     std::vector<float*> data_;
     Arena values_, gradients_;

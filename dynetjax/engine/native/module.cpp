@@ -324,9 +324,8 @@ GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 // more than `most` work, or the number of a fused op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
     GraphState& s = state_of(self);
-    const size_t cells = s.graph.cells.size(), refs = s.graph.refs.size(), words = s.graph.words.size();
-    const size_t groups = s.graph.groups.size(), order = s.graph.order.size();
     bool computed = false;
+    s.graph.begin();
     PyObject* found = guarded([&]() -> PyObject* {
         PyObject* list;
         Py_ssize_t start;
@@ -358,11 +357,7 @@ PyObject* extend(PyObject* self, PyObject* args) {
         if (full) throw std::bad_alloc();
         return PyLong_FromLong(DONE);
     });
-    if (!found || !computed) {  // as it was before
-        s.graph.cells.resize(std::min(cells, s.graph.cells.size()));
-        s.graph.refs.resize(refs), s.graph.words.resize(words);
-        s.graph.groups.resize(groups), s.graph.order.resize(order);
-    }
+    if (!found || !computed) s.graph.drop();
     return found;
 }
 
