@@ -148,6 +148,7 @@ def draw(names: dict[dy.Expression, str]) -> None:
 
 
 def main() -> None:
+    dy.init(tier="xla")  # whose program is shown
     """Write the page and its drawings, or check the page."""
     dy.renew_cg()
     scope: dict[str, Any] = {}

@@ -16,12 +16,13 @@ from .backends import on_cpu
 
 PROGRAM = """\
 import dynetjax as dy
+dy.init(tier="xla")
 dy.tanh(dy.inputVector([0.5, 1.5])).value()
 """
 TRAINING = """\
 import dynetjax as dy
 
-dy.init(deterministic=True)  # else the host computes while programs are made
+dy.init(tier="xla", deterministic=True)
 dy.reset_random_seed(3)
 model = dy.ParameterCollection()
 table = model.add_lookup_parameters((20, 8))

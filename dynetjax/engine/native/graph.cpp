@@ -2,18 +2,62 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "kernels.h"
+
+namespace {
+
+constexpr size_t CHUNK = (size_t)1 << 18;  // words
+constexpr size_t MOST_KEPT = 64;           // chunks
+
+// Chunks that nobody has, for the next arena: memory that is new to a process is slow.
+class Chunks {
+public:
+    Arena::Words take() {
+        {
+            std::lock_guard<std::mutex> held(lock_);
+            if (!free_.empty()) {
+                Arena::Words found = std::move(free_.back());
+                free_.pop_back();
+                return found;
+            }
+        }
+        return make(CHUNK);
+    }
+    void give_back(Arena::Words words) {
+        std::lock_guard<std::mutex> held(lock_);
+        if (free_.size() < MOST_KEPT) free_.push_back(std::move(words));
+    }
+    static Arena::Words make(size_t words) {
+        void* p = std::aligned_alloc(64, words * sizeof(float));
+        if (!p) throw std::bad_alloc();
+        return Arena::Words((float*)p);
+    }
+
+private:
+    std::mutex lock_;
+    std::vector<Arena::Words> free_;
+};
+Chunks& chunks() {
+    static Chunks all;
+    return all;
+}
+
+}  // namespace
+
+Arena::~Arena() {
+    for (Chunk& c : chunks_)
+        if (c.room == CHUNK) chunks().give_back(std::move(c.words));
+}
 
 float* Arena::take(size_t words) {
     words = (words + 15) / 16 * 16;  // lines of the cache
     while (chunk_ < chunks_.size() && at_ + words > chunks_[chunk_].room) chunk_++, at_ = 0;
     if (chunk_ == chunks_.size()) {
-        const size_t room = std::max(words, (size_t)1 << (chunks_.empty() ? 14 : 18));
-        float* p = (float*)std::aligned_alloc(64, room * sizeof(float));
-        if (!p) throw std::bad_alloc();
-        chunks_.push_back({std::unique_ptr<float, Free>(p), room});
+        const size_t room = std::max(words, CHUNK);
+        chunks_.push_back({room == CHUNK ? chunks().take() : Chunks::make(room), room});
         at_ = 0;
     }
     float* found = chunks_[chunk_].words.get() + at_;
@@ -148,17 +192,18 @@ void Graph::forward(Group& g) {
     }
 }
 
-void Graph::frame(Frame& f, const Group& g, long lanes) {
+Frame& Graph::frame(const Group& g, long lanes) {
+    Frame& f = frame_;
     const Use& u = uses[g.use];
     const Program& p = *u.program;
-    const size_t need = (size_t)lanes * p.temporary + 16;
-    if (temporaries_.size() < need) temporaries_.resize(need);
+    scratch_.reset();
     f.base.resize(p.slots()), f.strides.resize(p.places.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
-    f.base[TEMPORARY] = temporaries_.data();
+    f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
     f.base[SAVED] = g.saved, f.base[VALUE] = g.value, f.base[COTANGENT] = g.gradient;
     for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
-    f.lanes = lanes, f.room = g.lanes;
+    f.lanes = lanes, f.room = g.lanes, f.first = 0;
+    return f;
 }
 
 void Graph::map(Group& g, Use& u) {
@@ -201,8 +246,7 @@ void Graph::map(Group& g, Use& u) {
         at += width;
     }
     g.saved = values_.take((size_t)g.lanes * p.saved);
-    Frame f;
-    frame(f, g, g.lanes);
+    Frame& f = frame(g, g.lanes);
     for (size_t j = 0; j < p.places.size(); j++) f.base[p.first_operand() + j] = operands_[g.operands + j].base, f.strides[j] = operands_[g.operands + j].stride;
     for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
     run(p.forward, p, f);
@@ -231,9 +275,12 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     gradients_.reset();
     for (Group& g : groups) g.gradient = nullptr;
     for (Cell& c : cells) c.reached = false;
-    for (Use& u : uses) {
-        u.asides.resize(u.program->asides.size());
-        for (Aside& a : u.asides) a.rows = 0;
+    std::vector<size_t> lanes(uses.size(), 0);
+    for (const Group& g : groups) lanes[g.use] += g.lanes;
+    for (size_t n = 0; n < uses.size(); n++) {
+        uses[n].asides.clear();
+        for (const auto& [rows, columns] : uses[n].program->asides)
+            uses[n].asides.push_back({gradients_.take(lanes[n] * rows), gradients_.take(lanes[n] * columns), 0});
     }
     // what a gradient is asked of: all that something learned is part of
     for (size_t n = 0; n < cells.size(); n++) {
@@ -255,7 +302,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
             if (q.op != PUT_ASIDE) continue;
             const Aside& a = uses[n].asides[q.extra];
             float* to = gradients[n][q.d.slot - p.first_gradient()];
-            if (a.rows) kernels().product(to, q.m, a.a.data(), 1, q.n, a.b.data(), q.m, q.n, a.rows, q.m, true);
+            if (a.rows) kernels().product(to, q.m, a.a, 1, q.n, a.b, q.m, q.n, a.rows, q.m, true);
         }
     }
 }
@@ -321,8 +368,7 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
 void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes) {
     Use& u = uses[g.use];
     const Program& p = *u.program;
-    Frame f;
-    frame(f, g, lanes);
+    Frame& f = frame(g, lanes);
     f.first = first;
     const size_t count = p.places.size();
     if (targets_.size() < count) targets_.resize(count);

@@ -19,12 +19,16 @@ public:
     void reset(Place place) { chunk_ = place.chunk, at_ = place.at; }
     void reset() { reset(Place()); }
 
-private:
     struct Free {
         void operator()(float* p) const { std::free(p); }
     };
+    using Words = std::unique_ptr<float, Free>;
+    Arena() = default;
+    ~Arena();
+
+private:
     struct Chunk {
-        std::unique_ptr<float, Free> words;
+        Words words;
         size_t room;
     };
     std::vector<Chunk> chunks_;
@@ -101,19 +105,20 @@ private:
     std::vector<Part> parts_;
     std::vector<Operands> operands_;
     std::vector<float*> data_;
-    Arena values_, gradients_;
-    std::vector<float> temporaries_, zeros_;
+    Arena values_, gradients_, scratch_;
+    std::vector<float> zeros_;
     size_t fresh_ = 0;
     std::vector<int32_t> level_;
     std::vector<float*> rows_;
     std::vector<std::vector<float*>> targets_;
+    Frame frame_;  // of the group at hand
 
     float* zeros(size_t count);
     void forward(Group& g);
     void map(Group& g, Use& u);
     void backward(const Group& g, const std::vector<float*>& gradients);
     void run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes);
-    void frame(Frame& f, const Group& g, long lanes);
+    Frame& frame(const Group& g, long lanes);
     float* reach(int32_t number);
     float* row(int32_t number, int32_t lane) const {
         const Cell& c = cells[number];

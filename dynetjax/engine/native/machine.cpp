@@ -280,13 +280,10 @@ void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
 void put_aside(const Instruction& q, const Frame& f, const Program& p) {
     Aside& to = f.asides[q.extra];
     const Words a = find(q.a, f, p), b = find(q.b, f, p);
-    const long rows = to.rows + f.lanes;
-    to.a.resize(rows * q.n), to.b.resize(rows * q.m);
-    for (long l = 0; l < f.lanes; l++) {
-        memcpy(to.a.data() + (to.rows + l) * q.n, a.of(l), 4 * q.n);
-        memcpy(to.b.data() + (to.rows + l) * q.m, b.of(l), 4 * q.m);
+    for (long l = 0; l < f.lanes; l++, to.rows++) {
+        memcpy(to.a + to.rows * q.n, a.of(l), 4 * q.n);
+        memcpy(to.b + to.rows * q.m, b.of(l), 4 * q.m);
     }
-    to.rows = rows;
 }
 
 }  // namespace

@@ -324,13 +324,15 @@ GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 // more than `most` work, or the number of a fused op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
     GraphState& s = state_of(self);
+    PyObject* list;
+    Py_ssize_t start;
+    double most;
+    if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) return nullptr;
+    // an interrupt may have come before the caller knew what was computed
+    if (start >= 0 && start < (Py_ssize_t)s.graph.cells.size()) s.graph.cut((int32_t)start);
     bool computed = false;
     s.graph.begin();
     PyObject* found = guarded([&]() -> PyObject* {
-        PyObject* list;
-        Py_ssize_t start;
-        double most;
-        if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) throw Failed();
         const long outcome = s.encode(list, start, most);
         if (outcome != DONE) return PyLong_FromLong(outcome);
         computed = true;

@@ -70,7 +70,7 @@ struct Frame {
 
 // Rows whose outer products are to be added to a gradient.
 struct Aside {
-    std::vector<float> a, b;
+    float *a = nullptr, *b = nullptr;  // with room for all lanes of the fused op
     long rows = 0;
 };
 
