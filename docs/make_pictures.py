@@ -148,8 +148,8 @@ def draw(names: dict[dy.Expression, str]) -> None:
 
 
 def main() -> None:
-    dy.init(tier="xla")  # whose program is shown
     """Write the page and its drawings, or check the page."""
+    dy.init(tier="xla")  # whose program is shown
     dy.renew_cg()
     scope: dict[str, Any] = {}
     exec(compile(PROGRAM, PAGE.name, "exec"), scope)
