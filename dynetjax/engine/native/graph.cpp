@@ -8,19 +8,18 @@
 
 float* Arena::take(size_t words) {
     words = (words + 15) / 16 * 16;  // lines of the cache
-    while (chunk_ < chunks_.size() && at_ + words > chunks_[chunk_].room) chunk_++, at_ = 0;
-    if (chunk_ == chunks_.size()) {
+    auto& [chunk, at] = here_;
+    while (chunk < chunks_.size() && at + words > chunks_[chunk].room) chunk++, at = 0;
+    if (chunk == chunks_.size()) {
         const size_t room = std::max(words, (size_t)1 << (chunks_.empty() ? 14 : 18));
         float* p = (float*)std::aligned_alloc(64, room * sizeof(float));
         if (!p) throw std::bad_alloc();
         chunks_.push_back({std::unique_ptr<float, Free>(p), room});
-        at_ = 0;
     }
-    float* found = chunks_[chunk_].words.get() + at_;
-    at_ += words;
+    float* found = chunks_[chunk].words.get() + at;
+    at += words;
     return found;
 }
-void Arena::reset() { chunk_ = at_ = 0; }
 
 float* Graph::zeros(size_t count) {
     if (zeros_.size() < count) {
@@ -36,6 +35,7 @@ void Graph::external(int32_t number, const float* rows) {
     c.value = values_.take(size);
     memcpy(c.value, rows, 4 * size);
     c.external = true;
+    fetched_.push_back(number);
 }
 
 void Graph::arrange(int32_t start) {
@@ -229,7 +229,7 @@ float* Graph::gradient_of(int32_t number) {
 }
 
 void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients) {
-    gradients_.reset();
+    gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
     for (Cell& c : cells) c.reached = false;
     for (Use& u : uses) {
@@ -239,6 +239,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     // what a gradient is asked of: all that something learned is part of
     for (size_t n = 0; n < cells.size(); n++) {
         Cell& c = cells[n];
+        if (c.use < 0) continue;  // nobody reads it
         c.needed = full || uses[c.use].program->weighted;
         for (int32_t k = 0; !c.needed && k < c.count; k++) {
             const int32_t r = refs[c.reads + k];
@@ -350,12 +351,27 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     run(p.backward, p, f);
 }
 
+Graph::Mark Graph::mark() const {
+    return {cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), values_.here()};
+}
+
+void Graph::rewind(const Mark& to) {
+    cells.resize(std::min(to.cells, cells.size()));
+    for (size_t k = to.fetched; k < fetched_.size(); k++)
+        if ((size_t)fetched_[k] < cells.size()) cells[fetched_[k]] = EXTERNAL;
+    refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
+    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched);
+    values_.rewind(to.values);
+}
+
 void Graph::cut(int32_t count) {
-    for (int32_t n = count; n < (int32_t)cells.size(); n++)
-        if (!cells[n].external) {
-            const Group& g = groups[cells[n].group];
-            for (int32_t i = 0; i < g.count; i++)
-                if (order[g.first + i] == n) order[g.first + i] = DEAD;
-        }
-    if ((int32_t)cells.size() > count) cells.resize(count);
+    while (!marks_.empty() && marks_.back().cells >= (size_t)count) {
+        rewind(marks_.back());
+        marks_.pop_back();
+    }
+    if (cells.size() <= (size_t)count) return;
+    // only what was computed last can have nodes on both sides
+    for (size_t k = marks_.empty() ? 0 : marks_.back().order; k < order.size(); k++)
+        if (order[k] >= count) order[k] = DEAD;
+    cells.resize(count);
 }

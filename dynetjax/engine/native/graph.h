@@ -11,8 +11,12 @@
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
 public:
+    struct Place {
+        size_t chunk = 0, at = 0;
+    };
     float* take(size_t words);
-    void reset();
+    Place here() const { return here_; }
+    void rewind(Place to) { here_ = to; }
 
 private:
     struct Free {
@@ -23,7 +27,7 @@ private:
         size_t room;
     };
     std::vector<Chunk> chunks_;
-    size_t chunk_ = 0, at_ = 0;
+    Place here_;
 };
 
 constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
@@ -35,7 +39,6 @@ struct Use {
     int32_t number;                        // of the fused op
     std::vector<const float*> uniforms;    // as they were when first read
     std::vector<Aside> asides;
-    long first_index = -1;                 // of the first of its nodes, among the user's
 };
 
 struct Cell {
@@ -48,6 +51,8 @@ struct Cell {
     float* gradient;
     bool needed, reached, external;
 };
+// One that something else has computed, and of which nothing is known so far.
+constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
 
 // Nodes of one fused op that are computed together, side by side.
 struct Group {
@@ -74,6 +79,15 @@ public:
     std::vector<Group> groups;
     std::vector<int32_t> order;
 
+    // How long everything is, to go back to.
+    struct Mark {
+        size_t cells, refs, words, groups, order, operands, data, fetched;
+        Arena::Place values;
+    };
+    Mark mark() const;
+    void rewind(const Mark& to);
+    // What was computed since is there to stay, up to a cut.
+    void keep(const Mark& since) { marks_.push_back(since); }
     void cut(int32_t count);
     // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
     // number there; null where there is none.
@@ -90,6 +104,8 @@ private:
     Arena values_, gradients_;
     std::vector<float> temporaries_, zeros_;
     size_t fresh_ = 0;
+    std::vector<Mark> marks_;
+    std::vector<int32_t> fetched_;  // nodes that something else has computed
     std::vector<int32_t> level_;
     std::vector<float*> rows_;
     std::vector<std::vector<float*>> targets_;

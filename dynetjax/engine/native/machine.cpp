@@ -358,7 +358,7 @@ struct Checker {
     // Words that a lane has in a slot, beginning where the operand does; -1: none.
     long room(const Operand& x) {
         if (x.slot < 0 || x.slot >= p.slots()) return -1;
-        if (x.slot == CONSTANT) return (long)p.constants.size();
+        if (x.slot == CONSTANT) return x.stride ? -1 : (long)p.constants.size();
         if (x.slot == TEMPORARY) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
         if (x.slot == SAVED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
         if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
@@ -487,6 +487,8 @@ std::string Program::check() const {
     for (const auto& x : uniform_sizes) if (x < 0) return "a uniform has no size";
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
     if (size <= 0 || temporary < 0 || saved < 0) return "a row has no size";
+    for (const auto& x : places) if (x < 0) return "an operand has no place";
+    for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
     if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
     for (Checker* checker : {&forth, &back}) {
         const auto& code = checker->back ? backward : forward;
