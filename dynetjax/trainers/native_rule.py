@@ -8,21 +8,23 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dynetjax.engine.native.bytecode import (
+from dynetjax.engine.native import core
+from dynetjax.engine.native.arrays import (
     DYNAMIC,
     FIRST,
     SAVED,
     VALUE,
     Array,
     Buffer,
-    Code,
     NotCoveredError,
-    Pool,
     Value,
     side_by_side,
 )
+from dynetjax.engine.native.bytecode import (
+    Code,
+    Pool,
+)
 from dynetjax.engine.native.lower import inline
-from dynetjax.engine.policy import core
 from dynetjax.trainers.loops import loop_of
 
 SIZE = 1024

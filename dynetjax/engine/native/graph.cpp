@@ -54,14 +54,14 @@ Arena::~Arena() {
 
 float* Arena::take(size_t words) {
     words = (words + 15) / 16 * 16;  // lines of the cache
-    while (chunk_ < chunks_.size() && at_ + words > chunks_[chunk_].room) chunk_++, at_ = 0;
-    if (chunk_ == chunks_.size()) {
+    auto& [chunk, at] = here_;
+    while (chunk < chunks_.size() && at + words > chunks_[chunk].room) chunk++, at = 0;
+    if (chunk == chunks_.size()) {
         const size_t room = std::max(words, CHUNK);
         chunks_.push_back({room == CHUNK ? chunks().take() : Chunks::make(room), room});
-        at_ = 0;
     }
-    float* found = chunks_[chunk_].words.get() + at_;
-    at_ += words;
+    float* found = chunks_[chunk].words.get() + at;
+    at += words;
     return found;
 }
 
@@ -79,6 +79,7 @@ void Graph::external(int32_t number, const float* rows) {
     c.value = values_.take(size);
     memcpy(c.value, rows, 4 * size);
     c.external = true;
+    fetched_.push_back(number);
 }
 
 void Graph::arrange(int32_t start) {
@@ -196,7 +197,7 @@ Frame& Graph::frame(const Group& g, long lanes) {
     Frame& f = frame_;
     const Use& u = uses[g.use];
     const Program& p = *u.program;
-    scratch_.reset();
+    scratch_.rewind({});
     f.base.resize(p.slots()), f.strides.resize(p.places.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
@@ -272,7 +273,7 @@ float* Graph::gradient_of(int32_t number) {
 }
 
 void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients) {
-    gradients_.reset();
+    gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
     for (Cell& c : cells) c.reached = false;
     std::vector<size_t> lanes(uses.size(), 0);
@@ -285,6 +286,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     // what a gradient is asked of: all that something learned is part of
     for (size_t n = 0; n < cells.size(); n++) {
         Cell& c = cells[n];
+        if (c.use < 0) continue;  // nobody reads it
         c.needed = full || uses[c.use].program->weighted;
         for (int32_t k = 0; !c.needed && k < c.count; k++) {
             const int32_t r = refs[c.reads + k];
@@ -395,28 +397,27 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     run(p.backward, p, f);
 }
 
-void Graph::begin() {
-    parts_.push_back({cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), values_.place()});
+Graph::Mark Graph::mark() const {
+    return {cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), values_.here()};
 }
 
-void Graph::drop() {
-    const Part& p = parts_.back();
-    cells.resize(std::min(p.cells, cells.size()), Cell{});
-    refs.resize(p.refs), words.resize(p.words), groups.resize(p.groups), order.resize(p.order);
-    operands_.resize(p.operands), data_.resize(p.data);
-    values_.reset(p.values);
-    parts_.pop_back();
-    for (Cell& c : cells)
-        if (c.external) c.value = nullptr;  // its rows may have been here: they are fetched again
+void Graph::rewind(const Mark& to) {
+    cells.resize(std::min(to.cells, cells.size()));
+    for (size_t k = to.fetched; k < fetched_.size(); k++)
+        if ((size_t)fetched_[k] < cells.size()) cells[fetched_[k]] = EXTERNAL;
+    refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
+    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched);
+    values_.rewind(to.values);
 }
 
 void Graph::cut(int32_t count) {
-    while (!parts_.empty() && (int32_t)parts_.back().cells >= count) drop();
-    for (int32_t n = count; n < (int32_t)cells.size(); n++)
-        if (!cells[n].external) {
-            const Group& g = groups[cells[n].group];
-            for (int32_t i = 0; i < g.count; i++)
-                if (order[g.first + i] == n) order[g.first + i] = DEAD;
-        }
-    if ((int32_t)cells.size() > count) cells.resize(count);
+    while (!marks_.empty() && marks_.back().cells >= (size_t)count) {
+        rewind(marks_.back());
+        marks_.pop_back();
+    }
+    if (cells.size() <= (size_t)count) return;
+    // only what was computed last can have nodes on both sides
+    for (size_t k = marks_.empty() ? 0 : marks_.back().order; k < order.size(); k++)
+        if (order[k] >= count) order[k] = DEAD;
+    cells.resize(count);
 }

@@ -15,9 +15,8 @@ public:
         size_t chunk = 0, at = 0;
     };
     float* take(size_t words);
-    Place place() const { return {chunk_, at_}; }
-    void reset(Place place) { chunk_ = place.chunk, at_ = place.at; }
-    void reset() { reset(Place()); }
+    Place here() const { return here_; }
+    void rewind(Place to) { here_ = to; }
 
     struct Free {
         void operator()(float* p) const { std::free(p); }
@@ -32,7 +31,7 @@ private:
         size_t room;
     };
     std::vector<Chunk> chunks_;
-    size_t chunk_ = 0, at_ = 0;
+    Place here_;
 };
 
 constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
@@ -44,7 +43,6 @@ struct Use {
     int32_t number;                        // of the fused op
     std::vector<const float*> uniforms;    // as they were when first read
     std::vector<Aside> asides;
-    long first_index = -1;                 // of the first of its nodes, among the user's
 };
 
 struct Cell {
@@ -57,6 +55,8 @@ struct Cell {
     float* gradient;
     bool needed, reached, external;
 };
+// One that something else has computed, and of which nothing is known so far.
+constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
 
 // Nodes of one fused op that are computed together, side by side.
 struct Group {
@@ -83,10 +83,15 @@ public:
     std::vector<Group> groups;
     std::vector<int32_t> order;
 
-    // Nodes are added part by part: note that one begins, or drop it again.
-    void begin();
-    void drop();
-    // Keep so many nodes.
+    // How long everything is, to go back to.
+    struct Mark {
+        size_t cells, refs, words, groups, order, operands, data, fetched;
+        Arena::Place values;
+    };
+    Mark mark() const;
+    void rewind(const Mark& to);
+    // What was computed since is there to stay, up to a cut.
+    void keep(const Mark& since) { marks_.push_back(since); }
     void cut(int32_t count);
     // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
     // number there; null where there is none.
@@ -108,6 +113,8 @@ private:
     Arena values_, gradients_, scratch_;
     std::vector<float> zeros_;
     size_t fresh_ = 0;
+    std::vector<Mark> marks_;
+    std::vector<int32_t> fetched_;  // nodes that something else has computed
     std::vector<int32_t> level_;
     std::vector<float*> rows_;
     std::vector<std::vector<float*>> targets_;

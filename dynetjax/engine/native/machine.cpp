@@ -194,17 +194,20 @@ void scan(int op, float* d, const float* a, long outer, long count, long inner, 
     }
 }
 
-// The order of JAX: -NaN and -inf first, -0 and 0 alike, NaN last.
-void sort_order(float* d, const float* a, long outer, long count, bool ints) {
+// The order of JAX: -inf first, -0 and 0 alike, NaN last; or NaN first and -inf last.
+// Equal numbers stay as they come.
+void sort_order(float* d, const float* a, long outer, long count, int flags) {
+    const auto before = [](float x, float y) { return x == x && (y != y || x < y); };
     for (long o = 0; o < outer; o++, d += count, a += count) {
         int32_t* order = (int32_t*)d;
+        const int32_t* x = (const int32_t*)a;
         std::iota(order, order + count, 0);
-        if (ints) {
-            const int32_t* x = (const int32_t*)a;
+        if (flags & INTS)
             std::stable_sort(order, order + count, [x](int32_t i, int32_t j) { return x[i] < x[j]; });
-        } else {
-            std::stable_sort(order, order + count, [a](int32_t i, int32_t j) { return a[i] == a[i] && (a[j] != a[j] || a[i] < a[j]); });
-        }
+        else if (flags & LARGEST_FIRST)
+            std::stable_sort(order, order + count, [a, before](int32_t i, int32_t j) { return before(a[j], a[i]); });
+        else
+            std::stable_sort(order, order + count, [a, before](int32_t i, int32_t j) { return before(a[i], a[j]); });
     }
 }
 
@@ -327,7 +330,7 @@ void run(const std::vector<Instruction>& code, const Program& p, Frame& f) {
                 case MOVE: move(to, from, extra + 1, extra[0]); break;
                 case SLICE_AT: slice_at(to, from, b.of(l), extra, false); break;
                 case PUT_AT: slice_at(from, to, b.of(l), extra, true); break;
-                case SORT_ORDER: sort_order(to, from, q.n, q.m, q.flags & INTS); break;
+                case SORT_ORDER: sort_order(to, from, q.n, q.m, q.flags); break;
                 case TAKE: take(to, from, b.of(l), q.n, q.m, q.k); break;
                 case ADD_AT: add_at(to, from, b.of(l), q.n, q.m, q.k); break;
                 case RANDOM_BITS: random_bits(to, from, q.n); break;
@@ -352,7 +355,7 @@ struct Checker {
     // Words that a lane has in a slot, beginning where the operand does; -1: none.
     long room(const Operand& x) {
         if (x.slot < 0 || x.slot >= p.slots()) return -1;
-        if (x.slot == CONSTANT) return (long)p.constants.size();
+        if (x.slot == CONSTANT) return x.stride ? -1 : (long)p.constants.size();
         if (x.slot == TEMPORARY) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
         if (x.slot == SAVED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
         if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
@@ -481,6 +484,8 @@ std::string Program::check() const {
     for (const auto& x : uniform_sizes) if (x < 0) return "a uniform has no size";
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
     if (size <= 0 || temporary < 0 || saved < 0) return "a row has no size";
+    for (const auto& x : places) if (x < 0) return "an operand has no place";
+    for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
     if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
     for (Checker* checker : {&forth, &back}) {
         const auto& code = checker->back ? backward : forward;

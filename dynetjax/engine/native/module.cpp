@@ -8,6 +8,14 @@
 
 namespace {
 
+int32_t word(PyObject* p) {
+    const long found = integer(p);
+    if (found != (int32_t)found) fail(PyExc_OverflowError, "a number has more than 32 bits");
+    return (int32_t)found;
+}
+// Of a list, which may have become shorter.
+Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
+
 struct Names {
     PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows;
 };
@@ -67,6 +75,7 @@ struct GraphState {
     Ref tables;                             // Python's side: programs, uniforms, rows of tables
     std::unordered_map<long, int32_t> use;  // by number of the fused op
     std::vector<View> views;                // of uniforms, which must not go
+    bool busy = false;                      // somebody computes here
     explicit GraphState(PyObject* t) : tables(Py_NewRef(t)) {}
 
     int32_t use_of(long macro);
@@ -138,7 +147,7 @@ void GraphState::map(Cell& c, const Program& p, PyObject* args) {
     const Py_ssize_t given = PyTuple_GET_SIZE(args);
     for (int32_t place : p.places) {
         if (place >= given) fail(PyExc_ValueError, "an operand is missing");
-        graph.refs.push_back((int32_t)integer(PyTuple_GET_ITEM(args, place)));
+        graph.refs.push_back(word(PyTuple_GET_ITEM(args, place)));
     }
     c.count = (int32_t)p.places.size();
     if (p.data.empty()) return;
@@ -154,15 +163,15 @@ void GraphState::map(Cell& c, const Program& p, PyObject* args) {
         const bool several = PyList_Check(x);
         if (several && PyList_GET_SIZE(x) != c.lanes) fail(PyExc_ValueError, "runtime data for another batch");
         for (int32_t l = 0; l < c.lanes; l++) {
-            PyObject* one = several ? PyList_GET_ITEM(x, l) : x;
-            int32_t word;
+            const Ref one = several ? item(x, l) : Ref(Py_NewRef(x));
+            int32_t bits;
             if (d.type == 'i') {
-                word = (int32_t)integer(one);
+                bits = word(one.get());
             } else {
-                const float value = (float)number(one);
-                memcpy(&word, &value, 4);
+                const float value = (float)number(one.get());
+                memcpy(&bits, &value, 4);
             }
-            graph.words.push_back(word);
+            graph.words.push_back(bits);
         }
     }
 }
@@ -170,12 +179,12 @@ void GraphState::map(Cell& c, const Program& p, PyObject* args) {
 // Rows of any number of nodes, or certain elements of them.
 void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
     c.count = (int32_t)PyTuple_GET_SIZE(args);
-    for (int32_t k = 0; k < c.count; k++) graph.refs.push_back((int32_t)integer(PyTuple_GET_ITEM(args, k)));
+    for (int32_t k = 0; k < c.count; k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args, k)));
     if (data == Py_None) return;
     c.data = (int32_t)graph.words.size();
-    Ref several = owned(PySequence_Fast(data, "elements are no list"));
-    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(several.get()); k++)
-        graph.words.push_back((int32_t)integer(PySequence_Fast_GET_ITEM(several.get(), k)));
+    const Ref several = owned(PySequence_Tuple(data));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++)
+        graph.words.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
 }
 
 constexpr long DONE = -1, TOO_MUCH = -2;
@@ -185,34 +194,30 @@ constexpr long DONE = -1, TOO_MUCH = -2;
 long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
     double work = 0;
     const Py_ssize_t stop = PyList_GET_SIZE(list);
-    const Cell blank{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
-    if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, blank);  // others computed these
+    if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
+    if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, EXTERNAL);
     if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.cells.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
-        Ref cell(Py_NewRef(PyList_GET_ITEM(list, n)));
+        const Ref cell = item(list, n);
         Ref rule = attribute(cell.get(), names.rule), macro = attribute(rule.get(), names.macro);
         const long number = integer(macro.get());
         const int32_t u = use_of(number);
         if (u < 0) return number;
         const Program& p = *graph.uses[u].program;
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, nullptr, false, false, false};
-        c.lanes = (int32_t)integer(attribute(cell.get(), names.lanes).get());
+        c.lanes = word(attribute(cell.get(), names.lanes).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
         work += (double)p.work * c.lanes;
         if (work > most) return TOO_MUCH;
-        if (p.weighted) {
-            c.index = (int32_t)integer(attribute(cell.get(), names.index).get());
-            long& first = graph.uses[u].first_index;
-            if (first < 0 || c.index < first) first = c.index;
-        }
+        if (p.weighted) c.index = word(attribute(cell.get(), names.index).get());
         if (p.form == Form::LOOKUP) {
             Ref data = attribute(cell.get(), names.data);
             c.data = (int32_t)graph.words.size();
             const bool several = PyList_Check(data.get());
             if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
-            for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back((int32_t)integer(several ? PyList_GET_ITEM(data.get(), l) : data.get()));
+            for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
             Ref args = attribute(cell.get(), names.inner);
             if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
@@ -308,7 +313,7 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
 }
 int clear_graph(PyObject* self) {
     GraphState* s = ((GraphObject*)self)->state;
-    if (s) s->tables = Ref();
+    if (s) s->tables = Ref(Py_NewRef(Py_None));
     return 0;
 }
 void free_graph(PyObject* self) {
@@ -320,29 +325,60 @@ void free_graph(PyObject* self) {
 }
 GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 
+class Busy {  // as long as this lives, nobody else computes in a graph, or cuts it
+public:
+    explicit Busy(GraphState& s) : s_(s) {
+        if (s.busy) fail(PyExc_RuntimeError, "the graph is being computed");
+        s.busy = true;
+    }
+    Busy(const Busy&) = delete;
+    ~Busy() { s_.busy = false; }
+
+private:
+    GraphState& s_;
+};
+
+class Undo {  // brings a graph back to where it was, if nobody keeps what came since
+public:
+    Undo(Graph& graph, Graph::Mark since) : graph_(graph), since_(since) {}
+    Undo(const Undo&) = delete;
+    ~Undo() {
+        if (!kept_) graph_.rewind(since_);
+    }
+    void keep(size_t start) {  // before which others may have computed nodes
+        since_.cells = start;
+        graph_.keep(since_);
+        kept_ = true;
+    }
+
+private:
+    Graph& graph_;
+    Graph::Mark since_;
+    bool kept_ = false;
+};
+
 // (cells, start, most): compute the nodes from `start` on. Returns -1; -2 where that is
 // more than `most` work, or the number of a fused op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
-    GraphState& s = state_of(self);
-    PyObject* list;
-    Py_ssize_t start;
-    double most;
-    if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) return nullptr;
-    // an interrupt may have come before the caller knew what was computed
-    if (start >= 0 && start < (Py_ssize_t)s.graph.cells.size()) s.graph.cut((int32_t)start);
-    bool computed = false;
-    s.graph.begin();
-    PyObject* found = guarded([&]() -> PyObject* {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        PyObject* list;
+        Py_ssize_t start;
+        double most;
+        if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) throw Failed();
+        // an interrupt may have come before the caller knew what was computed
+        if (start >= 0 && start < (Py_ssize_t)s.graph.cells.size()) s.graph.cut((int32_t)start);
+        Undo undo{s.graph, s.graph.mark()};
         const long outcome = s.encode(list, start, most);
         if (outcome != DONE) return PyLong_FromLong(outcome);
-        computed = true;
         s.draw();
         s.graph.arrange((int32_t)start);
-        for (Py_ssize_t n = start; n < PyList_GET_SIZE(list); n++) {
+        for (Py_ssize_t n = start; n < (Py_ssize_t)s.graph.cells.size(); n++) {
             const Cell& c = s.graph.cells[n];
             const Program& p = *s.graph.uses[c.use].program;
             if (p.form != Form::INPUT) continue;
-            Ref data = attribute(PyList_GET_ITEM(list, n), names.data);
+            const Ref data = attribute(item(list, n).get(), names.data);
             const View v(data.get());
             if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4) fail(PyExc_ValueError, "an input of another size");
             memcpy(c.value, v.as<float>(), v.bytes());
@@ -352,15 +388,14 @@ PyObject* extend(PyObject* self, PyObject* args) {
         Py_BEGIN_ALLOW_THREADS
         try {
             s.graph.compute();
-        } catch (const std::bad_alloc&) {
+        } catch (const std::exception&) {  // of memory
             full = true;
         }
         Py_END_ALLOW_THREADS
         if (full) throw std::bad_alloc();
+        undo.keep((size_t)start);
         return PyLong_FromLong(DONE);
     });
-    if (!found || !computed) s.graph.drop();
-    return found;
 }
 
 const Cell& cell_of(GraphState& s, PyObject* which) {
@@ -388,9 +423,11 @@ PyObject* gradient(PyObject* self, PyObject* which) {
 }
 PyObject* cut(PyObject* self, PyObject* count) {
     return guarded([&]() -> PyObject* {
-        const long n = integer(count);
+        const int32_t n = word(count);
         if (n < 0) fail(PyExc_ValueError, "less than no nodes");
-        state_of(self).graph.cut((int32_t)n);
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        s.graph.cut(n);
         Py_RETURN_NONE;
     });
 }
@@ -400,6 +437,7 @@ PyObject* cut(PyObject* self, PyObject* count) {
 PyObject* backward(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
+        const Busy busy(s);
         Py_ssize_t root;
         long index;
         int full;
@@ -434,15 +472,18 @@ PyObject* backward(PyObject* self, PyObject* args) {
         Py_BEGIN_ALLOW_THREADS
         try {
             g.backward((int32_t)root, begin, full, gradients);
-        } catch (const std::bad_alloc&) {
+        } catch (const std::exception&) {
             no_memory = true;
         }
         Py_END_ALLOW_THREADS
         if (no_memory) throw std::bad_alloc();
+        std::vector<bool> met(g.uses.size());
+        for (const Cell& c : g.cells)
+            if (c.use >= 0 && g.uses[c.use].program->weighted && c.index <= index) met[c.use] = true;
         Ref ops = owned(PyList_New(0)), tables = owned(PyList_New(0));
         for (size_t n = 0; n < g.uses.size(); n++) {
+            if (!met[n]) continue;
             const Use& u = g.uses[n];
-            if (u.first_index < 0 || u.first_index > index) continue;
             Ref which = owned(PyLong_FromLong(u.number));
             if (PyList_Append(ops.get(), which.get())) throw Failed();
             if (u.program->form != Form::LOOKUP) continue;

@@ -140,7 +140,7 @@
     X(ADD_TO_OPERAND, "gradient of operand number m, from its number k on, += a[n]") \
     X(SLICE_AT, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
     X(PUT_AT, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
-    X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS") \
+    X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS; flag LARGEST_FIRST: NaN comes first then") \
     X(TAKE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
     X(ADD_AT, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
     X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored")
@@ -158,7 +158,7 @@ inline bool is_elementwise(int op) { return op >= COPY && op <= SELECT; }
 inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
 
-enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4 };
+enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8 };
 
 // Where an operand's words are. The number of a uniform, operand, datum or gradient is
 // added to the first of its kind.

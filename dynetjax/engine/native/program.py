@@ -10,21 +10,20 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.native import core
-from dynetjax.engine.native.bytecode import (
+from dynetjax.engine.native.arrays import (
     COTANGENT,
     DYNAMIC,
     FIRST,
-    OP,
     VALUE,
     Array,
     Buffer,
-    Code,
     NotCoveredError,
-    Pool,
     Value,
+    kind_of,
     side_by_side,
 )
-from dynetjax.engine.native.lower import inline, kind_of
+from dynetjax.engine.native.bytecode import OP, Code, Pool
+from dynetjax.engine.native.lower import inline
 from dynetjax.ops.registry import (
     FAN_IN,
     GATHER,
@@ -117,10 +116,14 @@ def _mapped(macro: Macro) -> Any:
 
     floats = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
     given = [jax.ShapeDtypeStruct(s, t) for t, s in (DATA[x] for _, x in data)]
-    closed, (out, residuals) = jax.make_jaxpr(forth, return_shape=True)(*floats, *given)
-    back = jax.make_jaxpr(lambda rs, ct: jax.tree.unflatten(tree[0], rs)(ct))(
-        residuals, out
-    )
+    try:
+        traced = jax.make_jaxpr(forth, return_shape=True)(*floats, *given)
+        closed, (out, residuals) = traced
+        pull = jax.make_jaxpr(lambda rs, ct: jax.tree.unflatten(tree[0], rs)(ct))
+        back = pull(residuals, out)
+    except Exception as error:
+        # tier 1 computes it without a derivative, or says what is wrong
+        raise NotCoveredError("a function that JAX cannot differentiate") from error
     pool = Pool()
     inputs = _inputs(shapes, len(kinds), [x for _, x in data])
     code = Code(pool)

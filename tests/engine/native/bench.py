@@ -1,0 +1,167 @@
+"""Runs JAX functions in tier 0 by themselves, without graphs of the user."""
+
+from math import prod
+from types import SimpleNamespace
+
+import numpy as np
+
+from dynetjax.engine.macros import Step
+from dynetjax.engine.native import core
+from dynetjax.engine.native.program import FORMS, program_of
+from dynetjax.ops.registry import INPUT, MAP
+
+
+def program(function, shape, uniforms=(), operands=(), types="", constant=()):
+    """The program of a function of uniforms, operands and runtime data.
+
+    Args:
+        shape: of its result.
+        uniforms, operands: shapes.
+        types: of the runtime data, a letter each.
+        constant: numbers of uniforms that have no gradient.
+    """
+    op = SimpleNamespace(bind=lambda static: function, runtime=types)
+    named = [("uniform", k) for k in range(len(uniforms))]
+    named += [("leaf", k) for k in range(len(operands))]
+    kinds = [
+        SimpleNamespace(id=k, shape=s, is_parameter=False, constant=k in constant)
+        for k, s in enumerate(uniforms)
+    ]
+    macro = SimpleNamespace(
+        form=MAP,
+        shape=tuple(shape),
+        kinds=kinds,
+        leaves=[SimpleNamespace(shape=tuple(s)) for s in operands],
+        places=list(range(len(operands))),
+        fields={(0, k): len(operands) + k for k in range(len(types))},
+        steps=[Step(SimpleNamespace(op=op, static=()), tuple(named), None)],
+    )
+    return program_of(macro)
+
+
+def plain(form, size, **about):
+    """A program that has no code, such as that of an input."""
+    none = np.array([], np.int32)
+    given = {"weighted": False, "table": -1, "pieces": 0, "outer": 1, **about}
+    rest = none, none, none, "", none, none, none, none, none, none, 0, 0, none
+    last = given["table"], given["pieces"], given["outer"]
+    return core.Program(FORMS[form], size, size, given["weighted"], *rest, *last)
+
+
+def cell(number, *inner, lanes=1, data=None, index=0):
+    """What the executor sees of a node."""
+    rule = SimpleNamespace(macro=number)
+    return SimpleNamespace(rule=rule, lanes=lanes, inner=inner, data=data, index=index)
+
+
+class Tables:
+    """What the executor asks for, from dictionaries."""
+
+    def __init__(self, programs, uniforms=(), table=None, older=None):
+        self.programs, self.uniforms = programs, uniforms
+        self.table, self.older = table, older
+        self.asked = []
+
+    def program(self, number):
+        return self.programs.get(number)
+
+    def uniform(self, kind):
+        return np.ascontiguousarray(self.uniforms[kind], np.float32)
+
+    def lookup(self, kind, ids):
+        return np.ascontiguousarray(self.table[np.frombuffer(ids, np.int32)])
+
+    def keys(self, nodes, lanes):
+        """Of node n and element e: n and e."""
+        numbers = np.frombuffer(nodes, np.int64)
+        counts = np.frombuffer(lanes, np.int32)
+        pairs = [(n, e) for n, c in zip(numbers, counts, strict=True) for e in range(c)]
+        return np.array(pairs, np.uint32)
+
+    def rows(self, number):
+        self.asked.append(number)
+        return self.older(number)
+
+
+class Run:
+    """One node of a function, computed.
+
+    Args:
+        function: of uniforms, operands and runtime data.
+        operands: arrays ``[lanes, *shape]``; with one lane, all lanes read it.
+        uniforms: arrays.
+        data: a list of as many as there are lanes, or one for all.
+        types: of the data.
+    Attributes:
+        value: ``[lanes, *shape]``.
+    """
+
+    def __init__(self, function, shape, operands=(), uniforms=(), data=(), types=""):
+        operands = [np.ascontiguousarray(x, np.float32) for x in operands]
+        self.shape, self.uniforms = tuple(shape), uniforms
+        self.lanes = max(1, *map(len, operands)) if operands else 1
+        shapes = [np.shape(u) for u in uniforms], [x.shape[1:] for x in operands]
+        made = program(function, shape, *shapes, types)
+        assert made is not None, "it has no byte code"
+        programs = {0: made}
+        cells = []
+        for k, x in enumerate(operands, 1):
+            programs[k] = plain(INPUT, prod(x.shape[1:]))
+            cells.append(cell(k, lanes=len(x), data=x))
+        inner = *range(len(operands)), *data
+        cells.append(cell(0, *inner, lanes=self.lanes))
+        self.graph = core.Graph(Tables(programs, uniforms))
+        assert self.graph.extend(cells, 0, float("inf")) == -1
+        self.operands, self.root = operands, len(operands)
+        found = np.frombuffer(self.graph.rows(self.root), np.float32)
+        self.value = found.reshape(self.lanes, *self.shape)
+
+    def gradients(self, seed):
+        """Of uniforms, then of operands: what the seed ``[lanes, *shape]`` comes to."""
+        found = {}
+
+        def zeros(kind):
+            found[kind] = np.zeros(np.shape(self.uniforms[kind]), np.float32)
+            return found[kind]
+
+        seed = np.ascontiguousarray(seed, np.float32)
+        self.graph.backward(self.root, 0, True, zeros, seed)
+        several = [found[k] for k in range(len(self.uniforms))]
+        for k, x in enumerate(self.operands):
+            rows = self.graph.gradient(k)
+            none = np.zeros(x.size, np.float32)
+            array = none if rows is None else np.frombuffer(rows, np.float32)
+            several.append(array.reshape(x.shape))
+        return several
+
+
+def central_differences(function, arrays, seed, step=1e-6):
+    """Gradients of the sum of `seed` times a function of float64 arrays."""
+    found = []
+    for at, x in enumerate(arrays):
+        slope = np.zeros(x.shape)
+        for place in np.ndindex(x.shape):
+            ends = []
+            for by in (step, -step):
+                moved = [np.array(a, np.float64) for a in arrays]
+                moved[at][place] += by
+                ends.append(np.sum(seed * function(*moved)))
+            slope[place] = (ends[0] - ends[1]) / (2 * step)
+        found.append(slope)
+    return found
+
+
+def on_lanes(function, lanes, uniforms=0):
+    """A NumPy function of single rows, of batches; the first operands are uniforms."""
+
+    def whole(*arrays):
+        rows = [
+            function(
+                *arrays[:uniforms],
+                *[x[0 if len(x) == 1 else lane] for x in arrays[uniforms:]],
+            )
+            for lane in range(lanes)
+        ]
+        return np.stack(rows)
+
+    return whole

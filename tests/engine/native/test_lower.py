@@ -1,0 +1,302 @@
+"""Every primitive of JAX that has byte code, against NumPy."""
+
+import cases_of_numbers
+import cases_of_places
+import cases_of_views
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bench import Run, program
+from cases import check, number, still
+from jax import lax
+
+from dynetjax.engine.native.lower import PRIMITIVES
+
+ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_places.CASES]
+SEVERAL = [case for case in ALL if len(case.shapes) > 1]
+
+
+@pytest.mark.parametrize("case", ALL, ids=repr)
+def test_one_lane(case):
+    check(case, 1, 1)
+
+
+@pytest.mark.parametrize("case", ALL, ids=repr)
+def test_lanes(case):
+    check(case, 3, 3)
+
+
+@pytest.mark.parametrize("case", SEVERAL, ids=repr)
+def test_lanes_that_read_one_row(case):
+    check(case, 3, 1)
+
+
+@pytest.mark.parametrize("case", SEVERAL, ids=repr)
+def test_lanes_that_read_a_uniform(case):
+    check(case, 3, 1, uniform=True)
+
+
+def test_names_of_cases_differ():
+    assert len({case.name for case in ALL}) == len(ALL)
+
+
+def primitives(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for value in equation.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from primitives(inner)
+
+
+# Those that JAX makes of what is in the cases only where it goes back, and others that
+# are tested below.
+ELSEWHERE = {"add_any", "random_bits", "random_unwrap", "random_wrap"}
+
+
+def test_every_primitive_has_a_case():
+    met = set()
+    for case in ALL:
+        xs = [jax.ShapeDtypeStruct(s, np.float32) for s in case.shapes]
+        met.update(primitives(jax.make_jaxpr(case.ours)(*xs).jaxpr))
+    assert (
+        met - {"jit", "pjit", "custom_jvp_call", "checkpoint", "remat2"} <= PRIMITIVES
+    )
+    assert PRIMITIVES - met <= ELSEWHERE
+
+
+ODD = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, 1e-40], np.float32)
+
+
+def special(name, ours, numpy):
+    """On zeros, infinities, NaN and a number below the normal ones."""
+    return pytest.param(ours, numpy, id=name)
+
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+@pytest.mark.parametrize(
+    ("ours", "numpy"),
+    [
+        special("exp", lax.exp, np.exp),
+        special("log", lax.log, np.log),
+        special("tanh", lax.tanh, np.tanh),
+        special("logistic", lax.logistic, logistic),
+        special("sqrt", lax.sqrt, np.sqrt),
+        special("sign", lax.sign, np.sign),
+        special("floor", lax.floor, np.floor),
+        special("is_finite", lambda x: number(jnp.isfinite(x)), np.isfinite),
+        special("max", lambda x: jnp.maximum(x, 1), lambda x: np.maximum(x, 1)),
+        special("max of NaN", lambda x: lax.max(x[6], x), lambda x: x * np.nan),
+        special("min", lambda x: jnp.minimum(1, x), lambda x: np.minimum(1, x)),
+        special("eq", lambda x: number(x == x), lambda x: x == x),
+        special("ne", lambda x: number(x != x), lambda x: x != x),
+        special("lt", lambda x: number(x < 1), lambda x: x < 1),
+        special("bool", lambda x: number(x.astype(bool)), lambda x: x.astype(bool)),
+        special("reduce_max", lambda x: x[:6].max()[None], lambda x: [np.inf]),
+        special("reduce_max of NaN", lambda x: x.max()[None], lambda x: [np.nan]),
+        special("reduce_min", lambda x: x[:6].min()[None], lambda x: [-np.inf]),
+        special("reduce_min of NaN", lambda x: x.min()[None], lambda x: [np.nan]),
+        special("reduce_sum", lambda x: x[:5].sum()[None], lambda x: [np.inf]),
+        special("argmax", lambda x: number(x.argmax()[None]), lambda x: [6]),
+        special("argmin", lambda x: number(x.argmin()[None]), lambda x: [6]),
+        special("argmax of infinity", lambda x: number(x[:6].argmax()[None]),
+                lambda x: [4]),
+        special("cumsum", lambda x: jnp.cumsum(x), np.cumsum),
+        special("cumprod", lambda x: jnp.cumprod(x), np.cumprod),
+        special("cummax", lambda x: lax.cummax(x), np.maximum.accumulate),
+        special("cummin", lambda x: lax.cummin(x), np.minimum.accumulate),
+        special("cummax back", lambda x: lax.cummax(x[::-1]),
+                lambda x: np.maximum.accumulate(x[::-1])),
+        special("cumlogsumexp", lambda x: lax.cumlogsumexp(x),
+                lambda x: np.logaddexp.accumulate(x)),
+        special("cumlogsumexp of nothing", lambda x: lax.cumlogsumexp(x[5:6]),
+                lambda x: [-np.inf]),
+        special("sort", still(lax.sort), np.sort),
+        special("top_k", lambda x: lax.top_k(x, 4)[0],
+                lambda x: [np.nan, np.inf, 1.5, 1e-40]),
+        special("top_k places", lambda x: number(lax.top_k(x, 8)[1]),
+                lambda x: [6, 4, 2, 7, 0, 1, 3, 5]),
+    ],
+)  # fmt: skip
+def test_special_numbers(ours, numpy):
+    with np.errstate(all="ignore"):
+        expected = np.asarray(numpy(ODD), np.float32)
+    run = Run(ours, expected.shape, [ODD[None]])
+    np.testing.assert_allclose(run.value[0], expected, 1e-6)
+
+
+def test_zeros_have_their_sign():
+    run = Run(lambda x: 1 / lax.neg(x), (2,), [ODD[None, :2]])
+    np.testing.assert_array_equal(run.value[0], [-np.inf, np.inf])
+
+
+def test_numbers_too_large_for_ints():
+    """They become the nearest, and NaN becomes 0, as XLA has it."""
+    x = np.array([[3e9, -3e9, np.nan, 5e9, -1.0, 2.9, -2.9, np.inf]], np.float32)
+    run = Run(lambda x: number(x.astype(jnp.int32) >> 1), (8,), [x])
+    largest = 2**31 - 1 >> 1
+    expected = [largest, -(2**30), 0, largest, -1, 1, -1, largest]
+    np.testing.assert_array_equal(run.value[0], np.array(expected, np.float32))
+    run = Run(lambda x: number(x.astype(jnp.uint32) >> 1), (8,), [x])
+    largest = 2**32 - 1 >> 1
+    expected = [1.5e9, 0, 0, largest, 0, 1, 0, largest]
+    np.testing.assert_array_equal(run.value[0], np.array(expected, np.float32))
+
+
+def test_the_least_int_by_minus_one():
+    least = -(2**31)
+    for f, expected in ((lax.div, least), (lax.rem, 0), (lax.mul, least)):
+        run = Run(
+            lambda x, f=f: number(f(x.astype(jnp.int32), jnp.full(1, -1))),
+            (1,),
+            [np.full((1, 1), least, np.float32)],
+        )
+        assert run.value[0] == expected
+
+
+class TestRuntimeData:
+    def test_ints(self):
+        """A row of each lane, chosen by what is the lane's."""
+        x = np.random.default_rng(1).normal(size=(3, 4, 5))
+        run = Run(lambda x, k: x[k], (5,), [x], data=[[2, 0, 3]], types="i")
+        picked = x[[0, 1, 2], [2, 0, 3]]
+        np.testing.assert_allclose(run.value, picked, 1e-6)
+        (gradient,) = run.gradients(np.ones((3, 5)))
+        expected = np.zeros_like(x)
+        expected[[0, 1, 2], [2, 0, 3]] = 1
+        np.testing.assert_array_equal(gradient, expected)
+
+    def test_floats(self):
+        x = np.arange(6.0).reshape(3, 2)
+        run = Run(lambda x, a, b: a * x + b, (2,), [x],
+                  data=[[1.0, 2.0, 3.0], [0.5, 0.25, 0.125]], types="ff")  # fmt: skip
+        scale = np.array([[1], [2], [3]])
+        expected = scale * x + np.array([[0.5], [0.25], [0.125]])
+        np.testing.assert_array_equal(run.value, expected)
+        (gradient,) = run.gradients(np.ones((3, 2)))
+        np.testing.assert_array_equal(gradient, np.broadcast_to(scale, (3, 2)))
+
+    @pytest.mark.parametrize("count", [1, 5])
+    def test_random_bits(self, count):
+        """Those that JAX draws with the same keys."""
+
+        def draw(x, key):
+            key = jax.random.wrap_key_data(key)
+            return x + jax.random.uniform(key, (count,))
+
+        run = Run(draw, (count,), [np.zeros((3, count))], data=[0], types="k")
+        for element in range(3):  # of node 0; see `Tables.keys`
+            key = jax.random.wrap_key_data(jnp.array([0, element], jnp.uint32))
+            expected = jax.random.uniform(key, (count,))
+            np.testing.assert_array_equal(run.value[element], expected)
+
+
+class TestNotCovered:
+    """What has no byte code has no program; nothing else of it is computed."""
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x: lax.while_loop(lambda y: y[0] < 9, lambda y: y + 1, x),
+            lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
+            lambda x: x.astype(jnp.float16).astype(jnp.float32),
+            lambda x: number(lax.population_count(x.astype(jnp.int32))),
+            lambda x: lax.sort(x.reshape(2, 2), dimension=0),
+            lambda x: number(lax.top_k(x.astype(jnp.int32), 2)[0]),
+            lambda x: number(jnp.matmul(x.astype(jnp.int32), x.astype(jnp.int32))),
+            lambda x: jnp.take(x, jnp.arange(7), fill_value=3.0, mode="fill"),
+            lambda x: x + jax.random.uniform(jax.random.key(3), (4,)),
+            lambda x: lax.select_n(x.astype(jnp.int32) % 3, x, x, x),
+            lambda x: x[:0].sum() + x,
+        ],
+    )
+    def test_it(self, function):
+        shape = jax.eval_shape(function, jax.ShapeDtypeStruct((4,), np.float32)).shape
+        assert program(function, shape, operands=[(4,)]) is None
+
+    def test_arrays_without_numbers(self):
+        assert program(lambda x: x, (0,), operands=[(0,)]) is None
+        assert program(lambda x: x[0], (3,), operands=[(1, 3)]) is not None
+
+    def test_no_more_than_eight_axes(self):
+        shape = (2, 1) * 9
+        turned = tuple(reversed(range(18)))
+
+        def function(x):
+            return x.transpose(turned)
+
+        assert program(function, shape[::-1], operands=[shape]) is None
+
+
+def test_constants():
+    """Numbers that are the same in every run, small and large."""
+    table = np.random.default_rng(0).normal(size=(80, 70)).astype(np.float32)
+    ones = np.ones((80, 70), np.float32)
+
+    def function(x):
+        folded = jnp.maximum(jnp.arange(70) - 30, 0) * 2.0
+        return (table @ x + ones @ x) * ones[:, 0] + (folded * x).sum()
+
+    x = np.random.default_rng(0).normal(size=(2, 70))
+    folded = np.maximum(np.arange(70) - 30, 0) * 2.0
+    expected = x @ table.T + x.sum(1)[:, None] + (x @ folded)[:, None]
+    run = Run(function, (80,), [x])
+    np.testing.assert_allclose(run.value, expected, 1e-4, 1e-3)
+    (gradient,) = run.gradients(np.ones((2, 80)))
+    slope = (table + 1).sum(0) + 80 * folded
+    np.testing.assert_allclose(gradient, [slope, slope], 1e-4, 1e-3)
+
+
+def test_a_result_that_is_an_operand():
+    x = np.arange(6.0).reshape(2, 3)
+    run = Run(lambda x: x, (3,), [x])
+    np.testing.assert_array_equal(run.value, x)
+    np.testing.assert_array_equal(run.gradients(x)[0], x)
+
+
+def test_results_that_are_constant():
+    """Their operands have no gradient."""
+    run = Run(lambda x: jnp.full(3, 2.0), (3,), [np.ones((2, 3))])
+    np.testing.assert_array_equal(run.value, np.full((2, 3), 2))
+    np.testing.assert_array_equal(run.gradients(np.ones((2, 3)))[0], np.zeros((2, 3)))
+
+
+class TestUniforms:
+    def test_gradients_are_added_up(self):
+        """Of a matrix that is read twice, and a bias, over lanes."""
+        rng = np.random.default_rng(5)
+        w, b, x = rng.normal(size=(4, 4)), rng.normal(size=4), rng.normal(size=(3, 4))
+
+        def function(w, b, x):
+            return w @ jnp.tanh(w @ x + b)
+
+        inner = np.tanh(x @ w.T + b)
+        run = Run(function, (4,), [x], [w, b])
+        np.testing.assert_allclose(run.value, inner @ w.T, 1e-5, 1e-5)
+        seed = rng.normal(size=(3, 4))
+        slope = (seed @ w) * (1 - inner**2)
+        expected = [seed.T @ inner + slope.T @ x, slope.sum(0), slope @ w]
+        for got, wanted in zip(run.gradients(seed), expected, strict=True):
+            np.testing.assert_allclose(got, wanted, 1e-4, 1e-5)
+
+    def test_blocks(self):
+        """Rows of a matrix, each for a part of the result."""
+        rng = np.random.default_rng(5)
+        w, x = rng.normal(size=(6, 4)), rng.normal(size=(3, 4))
+
+        def function(w, x):
+            return jnp.concatenate([w[:2] @ x, (w[2:] @ x)[::2]])
+
+        rows = [0, 1, 2, 4]
+        run = Run(function, (4,), [x], [w])
+        np.testing.assert_allclose(run.value, x @ w[rows].T, 1e-5, 1e-5)
+        seed = rng.normal(size=(3, 4))
+        expected = np.zeros_like(w)
+        expected[rows] = seed.T @ x
+        gradient, at_x = run.gradients(seed)
+        np.testing.assert_allclose(gradient, expected, 1e-4, 1e-5)
+        np.testing.assert_allclose(at_x, seed @ w[rows], 1e-4, 1e-5)
