@@ -399,7 +399,8 @@ class TableStorage:
 
     def host_rows(self, rows: Any) -> np.ndarray:
         """The values of a row, or of several."""
-        self.will_read(np.atleast_1d(rows))
+        if self.lagging is not None:
+            self.will_read(np.atleast_1d(rows))
         found = np.asarray(self._array)[rows]
         if self._factor is None:
             return found

@@ -17,7 +17,7 @@ int32_t word(PyObject* p) {
 Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
 
 struct Names {
-    PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows;
+    PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
 };
 Names names;
 
@@ -73,10 +73,11 @@ void free_program(PyObject* self) {
 struct GraphState {
     Graph graph;
     Ref tables;                             // Python's side: programs, uniforms, rows of tables
+    Ref programs;                           // a dict of those that are known, by number
     std::unordered_map<long, int32_t> use;  // by number of the fused op
     std::vector<View> views;                // of uniforms, which must not go
     bool busy = false;                      // somebody computes here
-    explicit GraphState(PyObject* t) : tables(Py_NewRef(t)) {}
+    GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
     int32_t use_of(long macro);
     int32_t use_of_rows(int32_t size);
@@ -101,7 +102,11 @@ int32_t GraphState::use_of(long macro) {
     const auto known = use.find(macro);
     if (known != use.end()) return known->second;
     Ref number = owned(PyLong_FromLong(macro));
-    Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.program, number.get()));
+    Ref found(Py_XNewRef(PyDict_GetItemWithError(programs.get(), number.get())));
+    if (!found.get()) {
+        if (PyErr_Occurred()) throw Failed();
+        found = owned(PyObject_CallMethodOneArg(tables.get(), names.program, number.get()));
+    }
     if (found.get() == Py_None) return -1;
     Use u;
     u.program = program_in(found.get());
@@ -202,7 +207,8 @@ long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
     for (Py_ssize_t n = start; n < stop; n++) {
         const Ref cell = item(list, n);
         Ref rule = attribute(cell.get(), names.rule), macro = attribute(rule.get(), names.macro);
-        const long number = integer(macro.get());
+        long number = integer(macro.get());
+        if (number < 0) number = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule.get())).get());
         const int32_t u = use_of(number);
         if (u < 0) return number;
         const Program& p = *graph.uses[u].program;
@@ -298,10 +304,12 @@ void GraphState::look_up() {
 
 PyObject* new_graph(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
-        PyObject* tables;
-        if (!PyArg_ParseTuple(args, "O", &tables)) throw Failed();
+        PyObject *tables, *known = nullptr;
+        if (!PyArg_ParseTuple(args, "O|O!", &tables, &PyDict_Type, &known)) throw Failed();
+        Ref programs(known ? Py_NewRef(known) : PyDict_New());
+        if (!programs.get()) throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
-        ((GraphObject*)self.get())->state = new GraphState(tables);
+        ((GraphObject*)self.get())->state = new GraphState(tables, programs.get());
         return self.release();
     });
 }
@@ -309,6 +317,7 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(Py_TYPE(self));
     GraphState* s = ((GraphObject*)self)->state;
     if (s) Py_VISIT(s->tables.get());
+    if (s) Py_VISIT(s->programs.get());
     return 0;
 }
 int clear_graph(PyObject* self) {
@@ -529,7 +538,7 @@ PyObject* make_module() {
         const char* text;
     } interned[] = {{&names.rule, "rule"}, {&names.macro, "macro"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
                     {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.uniform, "uniform"},
-                    {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}};
+                    {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}, {&names.number, "number"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();

@@ -15,30 +15,32 @@ from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.stats import phase
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
-from dynetjax.tables import remembers
+from dynetjax.ops.rules import Rule
+from dynetjax.tables import forgets
 
 DONE, TOO_MUCH = -1, -2
 
 Rows = Callable[[int], np.ndarray]
 
 
-@remembers
-def _program(number: int) -> Any:
-    return program_of(MACROS[number])
+_programs: dict[int, Any] = {}  # by numbers of fused operations
+forgets(_programs.clear)
 
 
 class _Tables:
     """What the executor asks Python for."""
 
     def __init__(self, uniforms: HostUniforms, draws: Draws):
-        self._uniforms, self._draws = uniforms, draws
+        self.uniform, self._draws = uniforms.uniform, draws
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
-        return _program(number)
+        found = _programs[number] = program_of(MACROS[number])
+        return found
 
-    def uniform(self, kind: int) -> np.ndarray:
-        return self._uniforms.value(KINDS[kind])
+    def number(self, rule: Rule) -> int:
+        """That of the fused operation of nodes that follow a rule."""
+        return macro_of_rule(rule)
 
     def lookup(self, kind: int, ids: bytes) -> np.ndarray:
         """Rows of a table, as they are now."""
@@ -71,7 +73,7 @@ class Native:
     def __init__(self, uniforms: HostUniforms, draws: Draws):
         self.uniforms = uniforms
         self._tables = _Tables(uniforms, draws)
-        self.graph = core.Graph(self._tables)
+        self.graph = core.Graph(self._tables, _programs)
         self.lacks, self.count, self.is_waiting = -1, 0, False
 
     def compute(
@@ -81,9 +83,6 @@ class Native:
 
         `older` tells the rows of nodes that another tier computed.
         """
-        for cell in cells[start:]:
-            if cell.rule.macro < 0:
-                macro_of_rule(cell.rule)
         self._tables.older = older
         try:
             with phase("run"):

@@ -40,6 +40,7 @@ class HostUniforms:
     def __init__(self, uniforms: Uniforms):
         self._uniforms = uniforms
         self._made: dict[Kind, tuple[np.ndarray, Any]] = {}
+        self._arrays: dict[int, np.ndarray] = {}
 
     def value(self, kind: Kind) -> np.ndarray:
         """Its array."""
@@ -52,7 +53,10 @@ class HostUniforms:
         return _program(number)
 
     def uniform(self, number: int) -> np.ndarray:
-        return self.value(KINDS[number])
+        found = self._arrays.get(number)
+        if found is None:
+            found = self._arrays[number] = self.value(KINDS[number])
+        return found
 
     def _parameter(self, kind: Kind) -> np.ndarray:
         owner = OWNERS.get(kind.source)

@@ -325,7 +325,6 @@ def rows(graph, number):
 
 
 BROKEN = [
-    ("nodes that were computed before", ValueError, lambda: ([], 1)),
     ("a node without rows", ValueError, lambda: [cell(TWO, lanes=0)]),
     ("more than 32 bits", OverflowError, lambda: [cell(TWO, lanes=1 << 32)]),
     ("an input of another size", ValueError, lambda: [given((1, 2, 3))]),
