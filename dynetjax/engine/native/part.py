@@ -1,6 +1,7 @@
 """Parts of a graph that tier 0 computes, and backward through these."""
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ class NativeBackward:
         self.node, self.full, self._graph = node, full, native.graph
         self.pulled_back = native.uniforms.pull_back
         self._count = native.count
+        self._latest: list[int] = []  # index of the latest node, up to each stored one
         found: dict[int, np.ndarray] = {}
 
         def zeros(kind: int) -> np.ndarray:
@@ -154,8 +156,18 @@ class NativeBackward:
             yield table, padded, values
 
     def has(self, number: int) -> bool:
-        """Whether it knows the gradient of a stored node."""
-        return number < self._count
+        """Whether it knows the gradient of a stored node.
+
+        Not of one that was stored after later nodes, of which it may be a part: what
+        goes through these does not come by its rows.
+        """
+        if number >= self._count:
+            return False
+        cells = self.node.graph.cells
+        if len(self._latest) < self._count:
+            indices = [cell.index for cell in cells[: self._count]]
+            self._latest = [*accumulate(indices, max)]
+        return self._latest[number] == cells[number].index
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node, ``[batch, *shape]``."""
