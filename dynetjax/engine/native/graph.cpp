@@ -158,7 +158,7 @@ void Graph::frame(Frame& f, const Group& g, long lanes) {
     f.base[TEMPORARY] = temporaries_.data();
     f.base[SAVED] = g.saved, f.base[VALUE] = g.value, f.base[COTANGENT] = g.gradient;
     for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
-    f.lanes = lanes, f.room = g.lanes;
+    f.lanes = f.width = lanes, f.room = g.lanes;
 }
 
 void Graph::map(Group& g, Use& u) {

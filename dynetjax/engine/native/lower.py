@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from dynetjax.dims import Shape
+from dynetjax.engine.native import loops
 from dynetjax.engine.native.bytecode import (
     INTS,
     REVERSED,
@@ -34,6 +35,7 @@ _CALLS = {
     "custom_vjp_call",
     "checkpoint",
     "remat",
+    "remat2",
 }
 _SAME = {
     "stop_gradient",
@@ -764,4 +766,5 @@ _LOWERINGS: dict[str, Lowering] = {
     "transpose": _transpose,
     "unstack": _unstack,
     **dict.fromkeys(_RESHAPES, _reshape),
+    **loops.lowerings(inline),
 }
