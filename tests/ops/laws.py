@@ -264,10 +264,7 @@ def same_shapes(case):
 LEFT_TO_TIER_1 = {
     "circ_conv",
     "circ_corr",
-    "constrained_softmax",
     "inverse",
-    "sparsemax",
-    "sparsemax_loss",
 }
 
 

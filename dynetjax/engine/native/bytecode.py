@@ -1,7 +1,8 @@
 """Byte code in the making: instructions over arrays, and the numbers beside them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -32,7 +33,11 @@ ELEMENTWISE = range(OP["COPY"], OP["SELECT"] + 1)
 
 @dataclass(eq=False, slots=True)
 class Instruction:
-    """See `core.MEANINGS`; operands that it has not are its result."""
+    """See `core.MEANINGS`; operands that it has not are its result.
+
+    Attributes:
+        blocks: instructions that it runs; they follow it.
+    """
 
     op: int
     n: int
@@ -42,6 +47,7 @@ class Instruction:
     operands: tuple[Array, ...]
     flags: int = 0
     extra: int = 0
+    blocks: tuple[list["Instruction"], ...] = ()
 
 
 @dataclass(eq=False)
@@ -137,6 +143,22 @@ class Code:
         self.code.append(ins)
         self.made[d.buffer] = ins
         return d
+
+    @contextmanager
+    def block(self) -> Iterator[list[Instruction]]:
+        """What is emitted meanwhile is not for here, but for `control`."""
+        outer, self.code = self.code, []
+        yield self.code
+        self.code = outer
+
+    def control(
+        self, op: str, *blocks: list[Instruction], n: int = 1, on: Array | None = None
+    ) -> None:
+        """An instruction that runs blocks of others, by what the number `on` is."""
+        any_place = on or self.pool.constant(np.zeros((), np.int32))
+        operands = () if on is None else (on,)
+        about = OP[op], n, 0, 0, any_place, operands
+        self.code.append(Instruction(*about, blocks=blocks))
 
     def map(self, op: str, kind: str, shape: Shape, *operands: Array) -> Array:
         """An operation on each number of arrays of `shape`."""
@@ -258,20 +280,15 @@ class Code:
 
     def _is_read_once(self, buffer: Buffer) -> bool:
         """Whether it is one result, and no instruction reads it."""
-        read = any(x.buffer is buffer for i in self.code for x in i.operands)
+        every = _with_blocks(self.code)
+        read = any(x.buffer is buffer for i in every for x in i.operands)
         return not read and self.results[buffer] == 1
 
     # From instructions to words
 
     def prune(self, kept: Sequence[Buffer] = ()) -> None:
         """Leave out what nobody reads."""
-        needed, code = set(kept), []
-        for i in reversed(self.code):
-            goes_out = i.op == OP["ADD_TO_OPERAND"] or i.d.buffer.slot != TEMPORARY
-            if goes_out or i.d.buffer in needed:
-                code.append(i)
-                needed.update(x.buffer for x in i.operands)
-        self.code = code[::-1]
+        self.code = _needed(self.code, set(kept))
 
     def save(self, residuals: Sequence[Array], room: int) -> int:
         """Have temporaries that backward reads where they stay; words of these."""
@@ -287,20 +304,13 @@ class Code:
         Temporaries take the places of those that nobody reads any more; a result that
         is made number by number that of an operand, too.
         """
-        last: dict[Buffer, int] = {}
-        for number, i in enumerate(self.code):
-            for x in (*i.operands, i.d):
-                if x.buffer.slot == TEMPORARY:
-                    last[x.buffer] = number
+        code = self._in_a_row(self.code)
+        begin, end = _lives(code)
         free: dict[int, list[int]] = {}
-        given: set[Buffer] = set()
         top, rows = 0, []
-        for number, i in enumerate(self.code):
-            dying = {x.buffer for x in i.operands if last.get(x.buffer) == number}
-            mine = i.d.buffer
-            is_new = mine.slot == TEMPORARY and mine not in given
-            if is_new:
-                given.add(mine)
+        for number, i in enumerate(code):
+            dying = end.get(number, [])
+            for mine in begin.get(number, ()):
                 for x in i.operands:
                     fits = x.buffer.size == mine.size and x.is_whole and i.d.is_whole
                     if i.op in ELEMENTWISE and x.buffer in dying and fits:
@@ -312,15 +322,84 @@ class Code:
                     mine.start = places.pop() if places else top
                     if mine.start == top:
                         top += mine.size
-            if last.get(mine) == number:
-                dying.add(mine)
             for buffer in dying:
                 free.setdefault(buffer.size, []).append(buffer.start)
             row = [i.op, i.flags, i.n, i.m, i.k, i.extra]
-            several = (i.d, *i.operands, i.d, i.d)[:4]
+            several = (i.d, *i.operands, i.d, i.d, i.d)[:4]
             for x in several:
                 one = int(x.is_one and x is not i.d)
                 buffer = x.buffer
                 row += [buffer.slot, buffer.start, x.offset, buffer.stride, one]
             rows.append(row)
         return np.array(rows, np.int32).reshape(-1, WORDS), top
+
+    def _in_a_row(self, code: list[Instruction]) -> list[Instruction]:
+        """Blocks after what runs them, which is told how long they are."""
+        found: list[Instruction] = []
+        for i in code:
+            found.append(i)
+            blocks = [self._in_a_row(block) for block in i.blocks]
+            lengths = [len(block) for block in blocks]
+            if i.op == OP["BRANCH"]:
+                i.extra = self.pool.note(*lengths)
+            elif blocks:
+                i.m, i.k = (*lengths, 0)[:2]
+            for block in blocks:
+                found += block
+        return found
+
+
+def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:
+    for i in code:
+        yield i
+        for block in i.blocks:
+            yield from _with_blocks(block)
+
+
+def _needed(code: list[Instruction], needed: set[Buffer]) -> list[Instruction]:
+    """What makes any of the buffers `needed`, to which it adds what that reads."""
+    found = []
+    for i in reversed(code):
+        made = [j.d.buffer for j in _with_blocks([i]) if not j.blocks]
+        if not any(b.slot != TEMPORARY or b in needed for b in made):
+            continue
+        needed.update(x.buffer for x in i.operands)
+        blocks, count = i.blocks, -1
+        while blocks and count != len(needed):  # a trip reads what another has left
+            count = len(needed)
+            kept = [_needed(block, needed) for block in reversed(blocks)]
+            i = replace(i, blocks=tuple(kept[::-1]))
+        found.append(i)
+    return found[::-1]
+
+
+def _lives(
+    code: list[Instruction],
+) -> tuple[dict[int, list[Buffer]], dict[int, list[Buffer]]]:
+    """By instruction, the temporaries that are there from then on, and until then.
+
+    What a loop shares with anything outside is there as long as the loop.
+    """
+    touched: dict[Buffer, list[int]] = {}
+    loops: list[tuple[int, int]] = []
+    for number, i in enumerate(code):
+        if i.blocks:
+            loops.append((number, number + sum(map(_length, i.blocks))))
+        for x in (*i.operands, i.d):
+            if x.buffer.slot == TEMPORARY:
+                touched.setdefault(x.buffer, []).append(number)
+    first: dict[int, list[Buffer]] = {}
+    last: dict[int, list[Buffer]] = {}
+    for buffer, numbers in touched.items():
+        begin, end = numbers[0], numbers[-1]
+        for start, stop in loops:
+            inside = any(start < number <= stop for number in numbers)
+            if inside and (numbers[0] <= start or numbers[-1] > stop):
+                begin, end = min(begin, start), max(end, stop)
+        first.setdefault(begin, []).append(buffer)
+        last.setdefault(end, []).append(buffer)
+    return first, last
+
+
+def _length(code: list[Instruction]) -> int:
+    return sum(1 for _ in _with_blocks(code))

@@ -203,7 +203,7 @@ Frame& Graph::frame(const Group& g, long lanes) {
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
     f.base[SAVED] = g.saved, f.base[VALUE] = g.value, f.base[COTANGENT] = g.gradient;
     for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
-    f.lanes = lanes, f.room = g.lanes, f.first = 0;
+    f.lanes = f.width = lanes, f.lane = 0, f.room = g.lanes, f.first = 0;
     return f;
 }
 

@@ -1,7 +1,7 @@
 """From jaxprs to byte code, primitive by primitive.
 
-Here are numbers one by one, and reductions; `views`, `places` and `products` have the
-others.
+Here are numbers one by one, and reductions; `views`, `places`, `products` and `loops`
+have the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from dynetjax.engine.native import places, products, views
+from dynetjax.engine.native import loops, places, products, views
 from dynetjax.engine.native.arrays import (
     CONSTANT,
     Array,
@@ -369,6 +369,7 @@ _LOWERINGS: dict[str, Lowering] = {
     "pow": _pow,
     "round": _round,
     "select_n": _select,
+    **loops.lowerings(inline),
     **places.LOWERINGS,
     **products.LOWERINGS,
     **views.LOWERINGS,

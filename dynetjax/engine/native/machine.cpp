@@ -19,13 +19,12 @@ struct Words {  // an operand, found: of lane l from at + l * stride on
 };
 
 Words find(const Operand& x, const Frame& f, const Program& p) {
-    float* base = f.base[x.slot];
-    if (x.slot == TEMPORARY) return {base + f.lanes * x.start + x.inner, x.stride};
-    if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT)
-        return {base + f.room * x.start + f.first * x.stride + x.inner, x.stride};
-    if (x.slot >= p.first_operand() && x.slot < p.first_datum())
-        return {base + x.inner, f.strides[x.slot - p.first_operand()]};
-    return {base + x.inner, x.stride};
+    float* base = f.base[x.slot] + x.inner;
+    long stride = x.stride;
+    if (x.slot == TEMPORARY) base += f.width * x.start;
+    else if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT) base += f.room * x.start + f.first * stride;
+    else if (x.slot >= p.first_operand() && x.slot < p.first_datum()) stride = f.strides[x.slot - p.first_operand()];
+    return {base + f.lane * stride, stride};
 }
 
 // Whether the words of all lanes are side by side: `one` for all, or n of each.
@@ -274,7 +273,7 @@ void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
     if (!targets) return;
     const Words a = find(q.a, f, p);
     for (long l = 0; l < f.lanes; l++)
-        if (float* to = targets[l]) {
+        if (float* to = targets[f.lane + l]) {
             if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) to[q.k + i] += *a.of(l);
             else kernels().add(to + q.k, a.of(l), q.n);
         }
@@ -289,10 +288,44 @@ void put_aside(const Instruction& q, const Frame& f, const Program& p) {
     }
 }
 
-}  // namespace
+using Place = const Instruction*;
 
-void run(const std::vector<Instruction>& code, const Program& p, Frame& f) {
-    for (const Instruction& q : code) {
+void run(Place at, Place end, const Program& p, Frame& f);
+
+// Run the blocks that belong to an instruction; where the next one is.
+Place control(Place at, const Program& p, Frame& f) {
+    const Instruction& q = *at++;
+    if (q.op == LOOP) {
+        for (long i = 0; i < q.n; i++) run(at, at + q.m, p, f);
+        return at + q.m;
+    }
+    const long first = f.lane, lanes = f.lanes;
+    const Words a = find(q.a, f, p);
+    Index lengths = p.extra.data() + q.extra;
+    f.lanes = 1;
+    for (long l = 0; l < lanes; l++) {
+        f.lane = first + l;
+        const int32_t& which = *(const int32_t*)a.of(l);
+        if (q.op == WHILE) {
+            for (run(at, at + q.m, p, f); which; run(at, at + q.m, p, f)) run(at + q.m, at + q.m + q.k, p, f);
+        } else {
+            const int chosen = std::min(std::max(which, 0), q.n - 1);
+            const Place block = std::accumulate(lengths, lengths + chosen, at);
+            run(block, block + lengths[chosen], p, f);
+        }
+    }
+    f.lane = first, f.lanes = lanes;
+    return q.op == WHILE ? at + q.m + q.k : std::accumulate(lengths, lengths + q.n, at);
+}
+
+void run(Place at, Place end, const Program& p, Frame& f) {
+    while (at != end) {
+        const Instruction& q = *at;
+        if (is_control(q.op)) {
+            at = control(at, p, f);
+            continue;
+        }
+        at++;
         if (is_elementwise(q.op)) {
             elementwise(q, f, p);
             continue;
@@ -339,6 +372,10 @@ void run(const std::vector<Instruction>& code, const Program& p, Frame& f) {
     }
 }
 
+}  // namespace
+
+void run(const std::vector<Instruction>& code, const Program& p, Frame& f) { run(code.data(), code.data() + code.size(), p, f); }
+
 // Checks -------------------------------------------------------------------------------
 
 namespace {
@@ -382,6 +419,30 @@ struct Checker {
         return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
     }
     void instruction(const Instruction& q);
+
+    // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
+    const Instruction* failed = nullptr;
+    void block(const Instruction* at, const Instruction* end, int depth) {
+        while (at != end && wrong.empty()) {
+            const Instruction& q = *at++;
+            instruction(q);
+            need(!depth || q.op != PUT_ASIDE, "a product is put aside in a loop");  // there is room for one of a lane
+            if (wrong.empty() && is_control(q.op)) at = blocks(q, at, end, depth);
+            if (!wrong.empty() && !failed) failed = &q;
+        }
+    }
+    const Instruction* blocks(const Instruction& q, const Instruction* at, const Instruction* end, int depth) {
+        std::vector<long> lengths{q.m};
+        if (q.op == WHILE) lengths.push_back(q.k);
+        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
+        if (!need(depth < 64, "loops are nested too deep")) return end;
+        for (long n : lengths) {
+            if (!need(n >= 0 && n <= end - at, "a block is longer than what it is in")) return end;
+            block(at, at + n, depth + 1);
+            at += n;
+        }
+        return at;
+    }
 };
 
 void Checker::instruction(const Instruction& q) {
@@ -474,6 +535,13 @@ void Checker::instruction(const Instruction& q) {
             if (!need(n > 0, "no bits")) return;
             writes(q.d, n - 1), reads(q.a, 1);
             return;
+        case WHILE:
+            reads(q.a, 0);
+            return;
+        case BRANCH:
+            if (!need(n > 0, "no block") || !has_extra(q, n)) return;
+            reads(q.a, 0);
+            return;
     }
 }
 
@@ -489,11 +557,9 @@ std::string Program::check() const {
     if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
     for (Checker* checker : {&forth, &back}) {
         const auto& code = checker->back ? backward : forward;
-        for (size_t k = 0; k < code.size(); k++) {
-            checker->instruction(code[k]);
-            if (!checker->wrong.empty())
-                return checker->wrong + ": instruction " + std::to_string(k) + (checker->back ? " of backward, opcode " : " of forward, opcode ") + std::to_string(code[k].op);
-        }
+        checker->block(code.data(), code.data() + code.size(), 0);
+        if (const Instruction* q = checker->failed)
+            return checker->wrong + ": instruction " + std::to_string(q - code.data()) + (checker->back ? " of backward, opcode " : " of forward, opcode ") + std::to_string(q->op);
     }
     return "";
 }

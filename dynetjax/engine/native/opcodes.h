@@ -143,7 +143,10 @@
     X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS; flag LARGEST_FIRST: NaN comes first then") \
     X(TAKE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
     X(ADD_AT, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
-    X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored")
+    X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
+    X(LOOP, "n times, the next m instructions") \
+    X(WHILE, "the next m instructions, and while a is not 0, the k after these and the m again; lane by lane") \
+    X(BRANCH, "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; extra: how many each has")
 
 enum Opcode : int {
 #define X(name, meaning) name,
@@ -157,6 +160,7 @@ inline bool is_binary(int op) { return op >= ADD && op <= SHR_I; }
 inline bool is_elementwise(int op) { return op >= COPY && op <= SELECT; }
 inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
+inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
 
 enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8 };
 

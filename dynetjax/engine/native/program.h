@@ -60,7 +60,9 @@ struct Program {
 // What a program runs on: where slots begin, for some lanes of a group.
 struct Frame {
     long lanes;                 // to run
-    long first = 0;             // of them, in SAVED, VALUE and COTANGENT
+    long lane = 0;              // the first of them; more than 0 in a loop that runs one lane
+    long width = 1;             // lanes that temporaries are laid out for
+    long first = 0;             // lane 0, in SAVED, VALUE and COTANGENT
     long room = 0;              // lanes that these have
     std::vector<float*> base;
     std::vector<long> strides;  // of operands

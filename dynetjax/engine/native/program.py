@@ -35,6 +35,7 @@ from dynetjax.ops.registry import (
     REDUCE,
 )
 
+TRIPS = 8  # of a loop that ends when it ends
 FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
 DATA: dict[str, tuple[type, Shape]] = {
     "i": (np.int32, ()),
@@ -208,10 +209,23 @@ def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
 
 def _work(code: np.ndarray) -> int:
     """Numbers computed by one lane, products counted by their factors."""
-    found = 0
-    for op, _, n, m, k, *_ in code.tolist():
-        found += n * max(1, m) * max(1, k) if op == OP["MATMUL"] else n * max(1, m)
-    return min(found, 1 << 30)
+    return min(_work_of([*map(tuple, code.tolist())]), 1 << 30)
+
+
+def _work_of(code: list[tuple[int, ...]]) -> int:
+    found, at = 0, 0
+    while at < len(code):
+        op, _, n, m, k, *_ = code[at]
+        at += 1
+        if op == OP["LOOP"]:
+            found += n * _work_of(code[at : at + m])
+            at += m
+        elif op == OP["WHILE"]:  # how often is not known
+            found += TRIPS * _work_of(code[at : at + m + k])
+            at += m + k
+        elif op != OP["BRANCH"]:  # of which all blocks count
+            found += n * max(1, m) * (max(1, k) if op == OP["MATMUL"] else 1)
+    return found
 
 
 def _ints(numbers: Any) -> np.ndarray:

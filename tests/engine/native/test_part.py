@@ -329,19 +329,19 @@ def test_threads_with_graphs_of_their_own():
 class TestOtherTier:
     """What has no byte code is computed by XLA, and what comes after it."""
 
-    def test_sparsemax(self):
+    def test_half_precision(self):
+        halve = dy.jax_op(lambda x: x.astype(jnp.float16).astype(jnp.float32) / 2)
         world = World()
         y = world.W * dy.inputVector(X)
         close(y.value(), W @ X)
-        z = dy.sparsemax(y)
-        exact = nearest_probabilities(W @ X)
-        close(z.value(), exact)
+        z = halve(y)
+        np.testing.assert_allclose(z.value(), W @ X / 2, rtol=2e-3)
         more = z + dy.inputVector(X)
-        close(more.value(), exact + X)
         squares(more).backward()
-        slope, support = 2 * (exact + X), exact > 0
-        at_y = np.where(support, slope - slope[support].mean(), 0)
-        close(world.W.grad_as_array(), np.outer(at_y, X))
+        slope = W @ X / 2 + X  # twice that, and half of it goes back
+        np.testing.assert_allclose(
+            world.W.grad_as_array(), np.outer(slope, X), rtol=5e-3
+        )
         parts = current_graph().state.parts
         assert not all(map(is_native, parts))
 
@@ -357,16 +357,6 @@ class TestOtherTier:
         while abs(expected).max() > 1:
             expected /= 2
         close(op(dy.inputVector(X * 8)).value(), expected)
-
-
-def nearest_probabilities(x):
-    """On the simplex, by trying every support."""
-    ordered = np.sort(x)[::-1]
-    for count in range(len(x), 0, -1):
-        tau = (ordered[:count].sum() - 1) / count
-        if ordered[count - 1] > tau:
-            return np.maximum(x - tau, 0)
-    raise AssertionError
 
 
 def test_explain_names_the_tier(world, capsys):
