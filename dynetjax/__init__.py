@@ -1,4 +1,4 @@
-"""dynetjax: DyNet's Python API, executed by XLA through JAX.
+"""dynetjax: DyNet's Python API on JAX.
 
     import dynetjax as dy
 
