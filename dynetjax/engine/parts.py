@@ -6,12 +6,13 @@ from dynetjax.engine import policy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.increments import Increment
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import Part, State
-from dynetjax.engine.stats import phase
+from dynetjax.engine.stats import count, note_no_byte_code, phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, free_last_graph
@@ -48,7 +49,11 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
         part = native.compute(cells, state.done, policy.most_work(True), older)
         native.is_waiting = part is not None
     if part is None:
+        if native.lacks >= 0:
+            steps = MACROS[native.lacks].steps
+            note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
+    count(interpreted=1)
     state.native = native
     state.parts.append(part)
     free_last_graph()
@@ -77,6 +82,7 @@ def backward_natively(
     if node.args[0] >= state.done and not compute_natively(graph, state, waiting):
         return None
     assert state.native is not None
+    count(interpreted=1)
     with phase("run"):
         return NativeBackward(state.native, node, full)
 

@@ -44,6 +44,8 @@ class Stats:
 
     Attributes:
         graphs: runs of the engine, forward or backward.
+        interpreted: of these, how many tier 0 computed.
+        no_byte_code: by fused operation, how many graphs it made tier 1's.
         programs: programs made, of any component, direction and size.
         causes: why the latest of them were made, in order.
         compilations: XLA compilations, of this process as a whole.
@@ -61,6 +63,8 @@ class Stats:
     """
 
     graphs: int = 0
+    interpreted: int = 0
+    no_byte_code: dict[str, int] = field(default_factory=dict)
     programs: int = 0
     causes: list[str] = field(default_factory=list)
     compilations: int = 0
@@ -82,12 +86,16 @@ class Stats:
     def __str__(self) -> str:
         phases = ", ".join(f"{k} {v:.2f} s" for k, v in self.seconds.items())
         lines = [
-            f"{self.graphs} graphs, {self.programs} programs, "
-            f"{self.compilations} XLA compilations and {self.loads} loads in "
-            f"{self.compile_seconds:.1f} s; {phases or 'nothing run'}",
+            f"{self.graphs} graphs, {self.interpreted} of them interpreted; "
+            f"{self.programs} programs, {self.compilations} XLA compilations and "
+            f"{self.loads} loads in {self.compile_seconds:.1f} s; "
+            f"{phases or 'nothing run'}",
             f"rows of one graph: at most {self.pool_bytes / 2**20:.1f} MB; "
             f"empty lanes: {100 * self.waste:.0f} %",
         ]
+        if self.no_byte_code:
+            names = [f"{name} ({n})" for name, n in self.no_byte_code.items()]
+            lines.append(f"left to XLA for lack of byte code: {', '.join(names)}")
         if self.exact:
             uses = [f"{name} ({count})" for name, count in self.exact.items()]
             lines.append(f"ragged axes by exact dims: {', '.join(uses)}")
@@ -125,6 +133,7 @@ def stats() -> Stats:
             _stats,
             causes=list(_stats.causes),
             seconds=dict(_stats.seconds),
+            no_byte_code=dict(_stats.no_byte_code),
             work={label: replace(work) for label, work in _stats.work.items()},
             exact=dict(exact_uses),
             fallbacks=dict(_stats.fallbacks),
@@ -152,6 +161,15 @@ def count(**changes: int) -> None:
     with _lock:
         for name, change in changes.items():
             setattr(_stats, name, getattr(_stats, name) + change)
+
+
+def note_no_byte_code(name: str) -> None:
+    """Note that a fused operation made a graph tier 1's."""
+    with _lock:
+        known = _stats.no_byte_code
+        if len(known) >= MOST_LABELS:
+            name = name if name in known else OTHERS
+        known[name] = known.get(name, 0) + 1
 
 
 class falling_back:  # a context manager

@@ -330,6 +330,7 @@ class TestOtherTier:
     """What has no byte code is computed by XLA, and what comes after it."""
 
     def test_half_precision(self):
+        before = set(dy.stats().no_byte_code)
         halve = dy.jax_op(lambda x: x.astype(jnp.float16).astype(jnp.float32) / 2)
         world = World()
         y = world.W * dy.inputVector(X)
@@ -344,6 +345,9 @@ class TestOtherTier:
         )
         parts = current_graph().state.parts
         assert not all(map(is_native, parts))
+        (name,) = [x for x in dy.stats().no_byte_code if x not in before]
+        assert "jax_op" in name
+        assert name in str(dy.stats())
 
     def test_functions_without_a_derivative(self):
         def halves(x):
