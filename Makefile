@@ -71,5 +71,34 @@ $(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py' -o -nam
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(NATIVE) .
 	ls $(NATIVE)/dynetjax/graph.*.so >/dev/null 2>&1 && echo compiled >$@ || echo interpreted >$@
 
+# The interpreter under the sanitizers of the C++ compiler, in a copy of the package: first
+# memory and undefined behaviour, then threads. Leaks are not looked for: Python has many.
+SANITIZED := build/sanitize
+, := ,
+SANITIZE = rm -rf $(SANITIZED)/$@ && mkdir -p $(SANITIZED)/$@ && cp -r dynetjax $(SANITIZED)/$@ && \
+	rm -f $(SANITIZED)/$@/dynetjax/engine/native/*.so && \
+	$(CXX) $(1) -std=c++17 -O1 -g -fno-omit-frame-pointer -fno-math-errno -fno-trapping-math \
+	-fno-strict-aliasing -fvisibility=hidden -fPIC -shared \
+	-I$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+	dynetjax/engine/native/*.cpp -o $(SANITIZED)/$@/dynetjax/engine/native/core.so
+SANELY = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(SANITIZED)/$@ \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/data/threads.supp \
+	LD_PRELOAD="$$($(CXX) -print-file-name=$(1)) $$($(CXX) -print-file-name=libstdc++.so)"
+OF_NATIVE := pytest tests/engine/native -p no:cacheprovider -q
+
+.PHONY: sanitize memory threads
+sanitize: memory threads
+
+memory: $(VENV)/test
+	$(call SANITIZE,-fsanitize=address$(,)undefined)
+	$(call SANELY,libasan.so) $(BIN)/$(OF_NATIVE)
+	$(call SANELY,libasan.so) $(BIN)/python tests/campaign.py --graphs 60 --seed 1 --xla 0
+
+# Without a random layout of memory, which the sanitizer cannot have.
+threads: $(VENV)/test
+	$(call SANITIZE,-fsanitize=thread)
+	$(call SANELY,libtsan.so) setarch -R $(BIN)/$(OF_NATIVE) -k threads
+
 clean:
 	rm -rf $(VENV) $(VENV)-jax-* .jax_cache build *.egg-info

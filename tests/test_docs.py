@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.native import core
 
 ROOT = pathlib.Path(__file__).parent.parent
 NAMES = ["quickstart", "tutorial", "performance", "pictures"]
@@ -51,6 +52,13 @@ def read(page):
 def test_pictures_are_up_to_date():
     """In a process of its own: what is inlined depends on what was built before."""
     script = ROOT / "docs" / "make_pictures.py"
+    beside_it = {**os.environ, "PYTHONSAFEPATH": ""}
+    subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)
+
+
+@pytest.mark.skipif(core is None, reason="the instructions are told by the interpreter")
+def test_byte_code_is_up_to_date():
+    script = ROOT / "docs" / "make_bytecode.py"
     beside_it = {**os.environ, "PYTHONSAFEPATH": ""}
     subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)
 

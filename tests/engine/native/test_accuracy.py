@@ -1,7 +1,10 @@
 """exp, log, tanh and logistic are within 5 units in the last place of float64.
 
-Where the processor does not multiply and add at once, tanh is within 6.
+tanh is within 7 where products are rounded before they are added: in the kernels for
+any processor, and under a sanitizer, where nothing is optimised.
 """
+
+import os
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +16,7 @@ from dynetjax.engine.native import core
 
 RNG = np.random.default_rng(11)
 COUNT = 1 << 15
-MOST = 6 if core.LEVEL == "plain" else 5
+ROUNDS = core.LEVEL == "plain" or "asan" in os.environ.get("LD_PRELOAD", "")
 LARGEST = np.float64(np.finfo(np.float32).max)
 
 
@@ -40,16 +43,16 @@ X = numbers()
 
 
 @pytest.mark.parametrize(
-    ("ours", "numpy", "x"),
+    ("ours", "numpy", "x", "most"),
     [
-        (lax.exp, np.exp, X),
-        (lax.log, np.log, abs(X)),
-        (lax.tanh, np.tanh, X),
-        (lax.logistic, logistic, X),
+        (lax.exp, np.exp, X, 5),
+        (lax.log, np.log, abs(X), 5),
+        (lax.tanh, np.tanh, X, 7 if ROUNDS else 5),
+        (lax.logistic, logistic, X, 5),
     ],
     ids=["exp", "log", "tanh", "logistic"],
 )
-def test_units_in_the_last_place(ours, numpy, x):
+def test_units_in_the_last_place(ours, numpy, x, most):
     with np.errstate(all="ignore"):
         exact = numpy(x.astype(np.float64))
         unit = np.spacing(abs(exact).astype(np.float32)).astype(np.float64)
@@ -60,7 +63,7 @@ def test_units_in_the_last_place(ours, numpy, x):
     assert (np.sign(got[large]) == np.sign(exact[large])).all()
     off = abs(got[~large] - exact[~large]) / unit[~large]
     worst = np.argmax(off)
-    assert off[worst] <= MOST, (x[~large][worst], got[~large][worst], off[worst])
+    assert off[worst] <= most, (x[~large][worst], got[~large][worst], off[worst])
 
 
 def test_softmax_of_what_is_far_apart():

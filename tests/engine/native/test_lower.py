@@ -250,6 +250,17 @@ def test_constants():
     np.testing.assert_allclose(gradient, [slope, slope], 1e-4, 1e-3)
 
 
+def test_a_result_in_the_place_of_an_operand():
+    """One number of which is read for all of them."""
+
+    def function(x):
+        mask = x > 0
+        return number(jnp.where(mask, mask[0], x < -1))
+
+    run = Run(function, (4,), [np.array([[-2.0, 1.0, -3.0, 1.0]])])
+    np.testing.assert_array_equal(run.value[0], [1, 0, 1, 0])
+
+
 def test_a_result_that_is_an_operand():
     x = np.arange(6.0).reshape(2, 3)
     run = Run(lambda x: x, (3,), [x])

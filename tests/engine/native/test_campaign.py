@@ -1,0 +1,29 @@
+"""A short campaign; see tests/campaign.py for longer ones."""
+
+import pathlib
+import sys
+
+import pytest
+
+import dynetjax as dy
+
+sys.path.append(str(pathlib.Path(__file__).parents[2]))
+
+import campaign
+
+
+def test_graphs():
+    assert sum(1 for _ in campaign.run(20, seed=3, xla=0)) == 1
+
+
+def test_the_seed_of_what_is_wrong_is_printed(monkeypatch, capsys):
+    right = campaign.Exact.plainly
+
+    def wrong(self, name, xs, number):
+        return right(self, name, xs, number) + (name == "tanh")
+
+    monkeypatch.setattr(campaign.Exact, "plainly", wrong)
+    with pytest.raises(AssertionError):
+        list(campaign.run(100, seed=3, xla=0))
+    assert "python tests/campaign.py --graphs 20 --seed" in capsys.readouterr().out
+    dy.renew_cg()
