@@ -1,5 +1,9 @@
 """Products of odd sizes, against float64."""
 
+import os
+import subprocess
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -119,3 +123,23 @@ def test_sums_of_rows():
         run = Run(lambda x: x.sum(keepdims=True), (1,), [x])
         off = abs(run.value[:, 0] - x.sum(1))
         assert (off <= 1e-6 * abs(x).sum(1)).all()
+
+
+def test_the_plain_kernels():
+    """They pass the tests of those that are for the processor."""
+    code = (
+        "from dynetjax.engine.native import core\n"
+        "import pytest, sys\n"
+        "assert core.LEVEL == 'plain'\n"
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    folder = os.path.dirname(__file__)
+    files = [os.path.join(folder, f"test_{n}.py") for n in ("kernels", "accuracy")]
+    env = {**os.environ, "DYNETJAX_LEVEL": "plain"}
+    told = subprocess.run(
+        [sys.executable, "-c", code, "-q", "-k", "not plain", *files],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert told.returncode == 0, told.stdout

@@ -1,0 +1,374 @@
+"""What is wrong with a node is told, and its graph is as it was before."""
+
+import numpy as np
+import pytest
+from bench import Tables, cell, plain, program
+
+from dynetjax.engine.native import core
+from dynetjax.ops.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
+
+TWO, SUM, GATHERED, JOINED, ROWS, PLUS, SCALED, DRAWN = range(8)
+TABLE = np.arange(10.0, dtype=np.float32).reshape(5, 2)
+
+
+def programs():
+    """By number, all with two numbers a row."""
+    return {
+        TWO: plain(INPUT, 2),
+        SUM: plain(REDUCE, 2),
+        GATHERED: plain(GATHER, 2),
+        JOINED: plain(JOIN, 4, pieces=2),
+        ROWS: plain(LOOKUP, 2, table=0, weighted=True),
+        PLUS: program(lambda u, x: u + x, (2,), [(2,)], [(2,)]),
+        SCALED: program(lambda x, a: x * a, (2,), (), [(2,)], "f"),
+        DRAWN: program(lambda x, k: x + k[0], (2,), (), [(2,)], "k"),
+    }
+
+
+PROGRAMS = programs()
+
+
+def given(*rows):
+    """An input of so many rows."""
+    return cell(TWO, lanes=len(rows), data=np.array(rows, np.float32))
+
+
+def row():
+    return given((1, 2))
+
+
+def batch():
+    return given((1, 2), (3, 4), (5, 6))
+
+
+class Mistaken(Tables):
+    """Answers as `answers` has it."""
+
+    def __init__(self, **answers):
+        super().__init__(PROGRAMS, [np.array([10.0, 20.0])], TABLE)
+        for name, answer in answers.items():
+            setattr(self, name, lambda *args, answer=answer: answer)
+
+
+def extended(graph, cells, *more):
+    outcome = graph.extend(cells, len(cells) - len(more), float("inf"))
+    assert outcome == -1
+    return graph
+
+
+def rows(graph, number):
+    return np.frombuffer(graph.rows(number), np.float32).tolist()
+
+
+BROKEN = [
+    ("a node without rows", ValueError, lambda: [cell(TWO, lanes=0)]),
+    ("more than 32 bits", OverflowError, lambda: [cell(TWO, lanes=1 << 32)]),
+    ("an input of another size", ValueError, lambda: [given((1, 2, 3))]),
+    (
+        "an input of another size",
+        ValueError,
+        lambda: [cell(TWO, data=np.ones(1, np.float64))],
+    ),
+    ("bytes-like", TypeError, lambda: [cell(TWO, data=None)]),
+    ("a node reads a later one", ValueError, lambda: [cell(SUM, 3)]),
+    ("a node reads a later one", ValueError, lambda: [cell(SUM, -2)]),
+    ("more than 32 bits", OverflowError, lambda: [cell(SUM, 1 << 32)]),
+    ("a row of another size", ValueError, lambda: [cell(JOINED, 0), cell(SUM, 2)]),
+    ("a node reads another batch", ValueError, lambda: [cell(SUM, 1, lanes=2)]),
+    ("a node reads another batch", ValueError, lambda: [cell(PLUS, 1)]),
+    ("an operand is missing", ValueError, lambda: [cell(PLUS)]),
+    ("runtime data is missing", ValueError, lambda: [cell(SCALED, 0)]),
+    (
+        "runtime data for another batch",
+        ValueError,
+        lambda: [cell(SCALED, 1, [1.0, 2.0], lanes=3)],
+    ),
+    ("must be real number", TypeError, lambda: [cell(SCALED, 0, "x")]),
+    ("cannot be interpreted", TypeError, lambda: [cell(SUM, None)]),
+    ("rows for another batch", ValueError, lambda: [cell(ROWS, data=[1], lanes=2)]),
+    ("elements for another batch", ValueError, lambda: [cell(SUM, 1, data=[0, 1])]),
+    (
+        "elements for another batch",
+        ValueError,
+        lambda: [cell(GATHERED, 1, data=[0, 1])],
+    ),
+    ("elements for another batch", ValueError, lambda: [cell(GATHERED, 1, lanes=2)]),
+    ("elements for another batch", ValueError, lambda: [cell(GATHERED, data=[0])]),
+    ("no such batch element", ValueError, lambda: [cell(SUM, 1, data=[3])]),
+    ("no such batch element", ValueError, lambda: [cell(SUM, 1, data=[-1])]),
+    ("no such batch element", ValueError, lambda: [cell(GATHERED, 0, data=[1])]),
+    ("no such batch element", ValueError, lambda: [cell(GATHERED, -1, data=[0])]),
+    ("a batch of nothing", ValueError, lambda: [cell(GATHERED, -1)]),
+    ("not iterable", TypeError, lambda: [cell(SUM, 1, data=3)]),
+    ("too many pieces", ValueError, lambda: [cell(JOINED, 0, 0, 0)]),
+    ("no attribute", AttributeError, lambda: [object()]),
+]
+
+
+@pytest.mark.parametrize(("message", "error", "cells"), BROKEN)
+def test_nodes(message, error, cells):
+    """The graph computes on as if the broken node had not been there."""
+    graph = core.Graph(Mistaken())
+    before = [row(), batch()]
+    extended(graph, before, *before)
+    broken = cells()
+    new, skipped = broken if isinstance(broken, tuple) else (broken, 0)
+    with pytest.raises(error, match=message):
+        graph.extend([*before, *new], 2 - skipped, float("inf"))
+    with pytest.raises(IndexError, match="no such node"):
+        graph.rows(2)
+    good = [cell(PLUS, 1, lanes=3), cell(ROWS, data=[4, 0], lanes=2), cell(SUM, 0, 0)]
+    extended(graph, [*before, *good], *good)
+    assert rows(graph, 1) == [1, 2, 3, 4, 5, 6]
+    assert rows(graph, 2) == [11, 22, 13, 24, 15, 26]
+    assert rows(graph, 3) == [8, 9, 0, 1]
+    assert rows(graph, 4) == [2, 4]
+    none = np.zeros(2, np.float32)
+    graph.backward(4, 0, True, lambda kind: none, none + 1)
+    assert np.frombuffer(graph.gradient(0), np.float32).tolist() == [2, 2]
+
+
+def test_args_that_are_no_tuple():
+    graph = core.Graph(Mistaken())
+    broken = cell(SUM)
+    broken.inner = [0]
+    with pytest.raises(TypeError, match="a node's args are no tuple"):
+        graph.extend([row(), broken], 0, float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "answers", "cells"),
+    [
+        ("no Program", TypeError, {"program": 3}, [row()]),
+        (
+            "a uniform is too small",
+            ValueError,
+            {"uniform": np.zeros(1, np.float32)},
+            [row(), cell(PLUS, 0)],
+        ),
+        (
+            "too few keys",
+            ValueError,
+            {"keys": np.zeros(3, np.uint32)},
+            [row(), cell(DRAWN, 0, 7), cell(DRAWN, 0, 8)],
+        ),
+        (
+            "rows of a table have another size",
+            ValueError,
+            {"lookup": np.zeros((1, 3), np.float32)},
+            [cell(ROWS, data=0)],
+        ),
+        ("not callable", TypeError, {}, None),
+    ],
+)
+def test_answers(message, error, answers, cells):
+    tables = Mistaken(**answers)
+    if cells is None:
+        tables.program, cells = None, [row()]
+    graph = core.Graph(tables)
+    with pytest.raises(error, match=message):
+        graph.extend(cells, 0, float("inf"))
+    with pytest.raises(IndexError, match="no such node"):
+        graph.rows(0)
+
+
+def test_no_program_and_too_much_work():
+    graph = core.Graph(Mistaken())
+    before = [row()]
+    extended(graph, before, *before)
+    assert graph.extend([row(), cell(99, 0)], 1, float("inf")) == 99
+    assert graph.extend([row(), batch(), cell(PLUS, 1, lanes=3)], 1, 7.0) == -2
+    assert graph.extend([row(), cell(SUM, 0)], 1, 2.0) == -1
+    assert rows(graph, 1) == [1, 2]
+
+
+class TestRowsOfOtherTiers:
+    def graph(self, older):
+        tables = Mistaken(rows=older)
+        return core.Graph(tables)
+
+    def test_they_are_asked_for(self):
+        graph = self.graph(np.array([[1, 2], [3, 4]], np.float32))
+        cells = [None, None, cell(PLUS, 1, lanes=2)]
+        assert graph.extend(cells, 2, float("inf")) == -1
+        assert rows(graph, 2) == [11, 22, 13, 24]
+        assert rows(graph, 1) == [1, 2, 3, 4]
+
+    @pytest.mark.parametrize(
+        "older",
+        [np.float32(1), np.zeros(3), np.zeros((0, 2), np.float32), b"abc"],
+        ids=["a number", "float64", "nothing", "bytes"],
+    )
+    def test_broken(self, older):
+        graph = self.graph(older)
+        with pytest.raises(ValueError, match=r"rows are not \[batch, \*shape\]"):
+            graph.extend([None, cell(PLUS, 0)], 1, float("inf"))
+        with pytest.raises(IndexError, match="no such node"):
+            graph.rows(0)
+
+    def test_of_another_size(self):
+        graph = self.graph(np.zeros((1, 3), np.float32))
+        with pytest.raises(ValueError, match="a row of another size"):
+            graph.extend([None, cell(PLUS, 0)], 1, float("inf"))
+
+    def test_nodes_that_are_not_there(self):
+        graph = self.graph(None)
+        with pytest.raises(ValueError, match="fewer nodes than were computed"):
+            graph.extend([row()], 2, float("inf"))
+
+    def test_backward_goes_round_them(self):
+        graph = self.graph(np.array([[1, 2]], np.float32))
+        cells = [None, None, cell(PLUS, 1, index=5)]
+        graph.extend(cells, 2, float("inf"))
+        found = np.zeros(2, np.float32)
+        ops, tables = graph.backward(
+            2, 5, False, lambda kind: found, np.ones(2, np.float32)
+        )
+        assert (ops, tables, found.tolist()) == ([PLUS], [], [1, 1])
+        assert graph.gradient(1) is None
+        with pytest.raises(IndexError, match="no such node"):
+            graph.backward(0, 5, False, lambda kind: found)
+
+
+class TestBackward:
+    @pytest.fixture
+    def graph(self):
+        cells = [row(), cell(PLUS, 0, index=1), batch()]
+        return extended(core.Graph(Mistaken()), cells, *cells)
+
+    @pytest.mark.parametrize("root", [-1, 3])
+    def test_no_such_node(self, graph, root):
+        with pytest.raises(IndexError, match="no such node"):
+            graph.backward(root, 0, False, None)
+        for read in graph.rows, graph.gradient:
+            with pytest.raises(IndexError, match="no such node"):
+                read(root)
+
+    def test_root_of_several_numbers(self, graph):
+        with pytest.raises(ValueError, match="has another size"):
+            graph.backward(2, 0, False, lambda kind: None, np.ones(2, np.float32))
+
+    def test_gradient_that_is_too_small(self, graph):
+        with pytest.raises(ValueError, match="a gradient is too small"):
+            graph.backward(1, 1, False, lambda kind: np.zeros(1, np.float32),
+                           np.ones(2, np.float32))  # fmt: skip
+
+    def test_gradient_that_cannot_be_written(self, graph):
+        with pytest.raises((BufferError, ValueError), match=r"read-only|writable"):
+            graph.backward(1, 1, False, lambda kind: bytes(8), np.ones(2, np.float32))
+
+    def test_cut(self, graph):
+        with pytest.raises(ValueError, match="less than no nodes"):
+            graph.cut(-1)
+        with pytest.raises(OverflowError, match="more than 32 bits"):
+            graph.cut(1 << 32)
+
+
+def test_nobody_computes_a_graph_that_is_computed():
+    """Not even one that the executor asks."""
+    tables = Mistaken()
+    graph = core.Graph(tables)
+    refused = []
+
+    def lookup(kind, ids):
+        for act in (
+            lambda: graph.extend([row()], 0, float("inf")),
+            lambda: graph.backward(0, 0, False, None),
+            lambda: graph.cut(0),
+        ):
+            with pytest.raises(RuntimeError, match="the graph is being computed"):
+                act()
+            refused.append(act)
+        return TABLE[:1]
+
+    tables.lookup = lookup
+    cells = [cell(ROWS, data=0)]
+    extended(graph, cells, *cells)
+    assert len(refused) == 3
+    assert rows(graph, 0) == [0, 1]
+
+
+def test_a_list_that_becomes_shorter():
+    class Shortens:
+        lanes, inner, index = 1, (), 0
+
+        @property
+        def rule(self):
+            cells.clear()
+            return row().rule
+
+        data = np.ones(2, np.float32)
+
+    cells = [Shortens(), row()]
+    graph = core.Graph(Mistaken())
+    with pytest.raises(IndexError, match="out of range"):
+        graph.extend(cells, 0, float("inf"))
+
+
+class TestCuts:
+    def test_in_the_middle_of_what_was_computed_at_once(self):
+        graph = core.Graph(Mistaken())
+        cells = [row(), cell(PLUS, 0), cell(PLUS, 0), cell(PLUS, 2), cell(SUM, 1, 2)]
+        extended(graph, cells, *cells)
+        graph.cut(2)
+        with pytest.raises(IndexError, match="no such node"):
+            graph.rows(2)
+        new = [cell(SUM, 1, 1), cell(PLUS, 2)]
+        extended(graph, [*cells[:2], *new], *new)
+        assert rows(graph, 3) == [32, 64]
+        found = np.zeros(2, np.float32)
+        graph.backward(3, 0, True, lambda kind: found, np.ones(2, np.float32))
+        assert found.tolist() == [3, 3]
+        assert np.frombuffer(graph.gradient(0), np.float32).tolist() == [2, 2]
+
+    def test_what_was_cut_is_not_reached(self):
+        """No parameter of its own counts as one that was read."""
+        graph = core.Graph(Mistaken())
+        cells = [row(), cell(PLUS, 0, index=1)]
+        extended(graph, cells[:1], cells[0])
+        extended(graph, cells, cells[1])
+        graph.cut(1)
+        new = [cell(ROWS, data=2, index=1), cell(SUM, 0, 1)]
+        extended(graph, [cells[0], *new], *new)
+        none = np.zeros(2, np.float32)
+        ops, tables = graph.backward(2, 2, False, lambda k: none, none + 1)
+        assert ops == [ROWS]
+        assert [table for table, _, _ in tables] == [0]
+
+    def test_rows_of_other_tiers_are_asked_for_again(self):
+        tables = Mistaken(rows=np.array([[1, 2]], np.float32))
+        graph = core.Graph(tables)
+        for answer in (1, 3):
+            tables.rows = lambda number, answer=answer: TABLE[answer][None]
+            cells = [None, cell(PLUS, 0)]
+            extended(graph, cells, cells[1])
+            assert rows(graph, 1) == (TABLE[answer] + [10, 20]).tolist()
+            graph.cut(1)
+
+    def test_again_and_again(self):
+        """Places are used again: the arrays of cut nodes hold no memory."""
+        graph = core.Graph(Mistaken())
+        cells = [row()]
+        extended(graph, cells, *cells)
+        for k in range(300):
+            new = [given((k, k)), cell(PLUS, 1), cell(SUM, 0, 2)]
+            extended(graph, [*cells, *new], *new)
+            assert rows(graph, 3) == [k + 11, k + 22]
+            graph.cut(1)
+        assert rows(graph, 0) == [1, 2]
+
+
+def test_zeros_that_are_no_nodes():
+    """Of every form that reads several."""
+    graph = core.Graph(Mistaken())
+    cells = [
+        row(),
+        cell(SUM, -1, 0),
+        cell(SUM, -1, -1),
+        cell(JOINED, -1, 0),
+        cell(JOINED, 0),
+        cell(PLUS, -1),
+    ]
+    extended(graph, cells, *cells)
+    found = [rows(graph, k) for k in range(1, 6)]
+    assert found == [[1, 2], [0, 0], [0, 0, 1, 2], [1, 2, 0, 0], [10, 20]]
