@@ -264,7 +264,6 @@ def same_shapes(case):
 LEFT_TO_TIER_1 = {
     "circ_conv",
     "circ_corr",
-    "inverse",
 }
 
 

@@ -21,7 +21,7 @@ from dynetjax.engine.native import core
 OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
 CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, FIRST = range(6)
 DYNAMIC = -1  # the stride of an operand's rows, which the run knows
-ACCUMULATE, REVERSED, INTS = 1, 2, 4
+ACCUMULATE, REVERSED, INTS, CLIPPED, LOWER, UNIT = 1, 2, 4, 8, 16, 32  # flags
 MOST_AXES = 8
 WORDS = 26  # of an instruction
 

@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from dynetjax.dims import Shape
-from dynetjax.engine.native import loops
+from dynetjax.engine.native import blocks, further, loops, matrices
 from dynetjax.engine.native.bytecode import (
     INTS,
     REVERSED,
@@ -41,6 +41,7 @@ _SAME = {
     "stop_gradient",
     "copy",
     "copy_p",
+    "device_put",
     "optimization_barrier",
     "random_wrap",
     "random_unwrap",
@@ -61,6 +62,9 @@ _UNARY = {
     "cosh": ("COSH", "", "", ""),
     "digamma": ("DIGAMMA", "", "", ""),
     "erf": ("ERF", "", "", ""),
+    "clz": ("", "LEADING_ZEROS", "LEADING_ZEROS", ""),
+    "erfc": ("ERFC", "", "", ""),
+    "population_count": ("", "POPULATION", "POPULATION", ""),
     "erf_inv": ("ERF_INV", "", "", ""),
     "exp": ("EXP", "", "", ""),
     "exp2": ("EXP2", "", "", ""),
@@ -108,8 +112,8 @@ _BINARY = {
     "xor": ("", "XOR", "XOR", "XOR"),
 }
 _REDUCTIONS = {
-    "argmax": ("ARGMAX", "", "", ""),
-    "argmin": ("ARGMIN", "", "", ""),
+    "argmax": ("ARGMAX", "ARGMAX_I", "", "ARGMAX_I"),
+    "argmin": ("ARGMIN", "ARGMIN_I", "", "ARGMIN_I"),
     "reduce_and": ("", "", "", "ALL"),
     "reduce_max": ("LARGEST", "LARGEST_I", "", "ANY"),
     "reduce_min": ("LEAST", "LEAST_I", "", "ALL"),
@@ -264,7 +268,8 @@ def _joined(a: Value, b: Value) -> Pieces | None:
 
 
 def _reduce(code: Code, op: str, equation: Any, x: Array) -> Array:
-    axes, result = [*equation.params["axes"]], equation.outvars[0].aval
+    result = equation.outvars[0].aval
+    axes = [k % len(x.shape) for k in equation.params["axes"]]
     kept = [k for k in range(len(x.shape)) if k not in axes]
     count = prod(x.shape[k] for k in axes)
     outer = [k for k in kept if all(k < a for a in axes)]
@@ -314,7 +319,7 @@ def _reshape(code: Code, equation: Any, operands: Values) -> Values:
     x, shape = operands[0], equation.outvars[0].aval.shape
     is_reshape = equation.primitive.name == "reshape"
     if is_reshape and equation.params["dimensions"] is not None:
-        raise NotCoveredError("reshape with an order of axes")
+        x = code.array(x).transposed(equation.params["dimensions"])
     if isinstance(x, Pieces):
         found = _pieces_reshaped(x, shape)
         if found is not None:
@@ -483,7 +488,7 @@ def _select(code: Code, equation: Any, operands: Values) -> Values:
     if which.kind == "b" and len(cases) == 2:
         d = code.map("SELECT", kind_of(result), result.shape, which, cases[1], cases[0])
         return [d]
-    raise NotCoveredError("select_n of more than two cases")
+    return [further.select(code, which, cases)]
 
 
 def _clamp(code: Code, equation: Any, operands: Values) -> Values:
@@ -531,8 +536,8 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
     a, b = [code.array(x) for x in operands]
     result = equation.outvars[0].aval
-    if a.kind != "f" or b.kind != "f":
-        raise NotCoveredError("a product of integers")
+    if a.kind != b.kind or a.kind not in "fiu":
+        raise NotCoveredError(f"a product of types {a.kind} and {b.kind}")
     rows = [k for k in range(len(a.shape)) if k not in (*left, *left_batch)]
     columns = [k for k in range(len(b.shape)) if k not in (*right, *right_batch)]
     a = a.transposed([*left_batch, *rows, *left])
@@ -540,6 +545,8 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     batches, counts = len(left_batch), len(left)
     a = _merged(code, a, (batches, len(rows), counts))
     b = _merged(code, b, (batches, counts, len(columns)))
+    if a.kind != "f":
+        return [further.int_product(code, a, b, result.shape)]
     (batch, n, m), (_, _, k) = a.shape, b.shape
     d = code.temporary(result.shape, "f")
     # an axis of one number is as far apart as it takes to be side by side
@@ -628,11 +635,9 @@ def _sort(code: Code, equation: Any, operands: Values) -> Values:
     about = equation.params
     axis = about["dimension"]
     arrays = [code.array(x) for x in operands]
-    if about["num_keys"] != 1 or arrays[0].kind not in "fi":
-        raise NotCoveredError("sort by several keys")
     order = [*[k for k in range(len(arrays[0].shape)) if k != axis], axis]
     ready = [code.contiguous(x.transposed(order)) for x in arrays]
-    places = _order_of(code, ready[0])
+    places = further.order(code, ready[: about["num_keys"]], _taken)
     back = np.argsort(order).tolist()
     return [_taken(code, x, places).transposed(back) for x in ready]
 
@@ -681,13 +686,15 @@ def _gather(code: Code, equation: Any, operands: Values) -> Values:
     )
     single = all(n == 1 for n in about["slice_sizes"]) and not numbers.offset_dims
     if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
-        raise NotCoveredError("gather of blocks")
+        return blocks.gather(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room = x.shape[-1]
+    if "FILL" in str(about["mode"]) and x.kind != "f":
+        return blocks.gather(code, equation, operands)
     if "FILL" not in str(about["mode"]):
         which = _clamped(code, which, room)
     elif about["fill_value"] is not None and not np.isnan(about["fill_value"]):
-        raise NotCoveredError("gather with a fill value")
+        return blocks.gather(code, equation, operands)
     outer = x.size // room
     d = code.temporary(equation.outvars[0].aval.shape, x.kind)
     x, count = code.contiguous(x), d.size // outer
@@ -726,7 +733,7 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
     )
     along = _along_lines(x, places, numbers.inserted_window_dims, lines)
     if numbers.update_window_dims or x.kind != "f" or not along:
-        raise NotCoveredError("scatter of blocks")
+        return blocks.scatter(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room = x.shape[-1]
     if "CLIP" in str(about["mode"]):
@@ -741,6 +748,7 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
 
 
 _LOWERINGS: dict[str, Lowering] = {
+    **blocks.LOWERINGS,
     "bitcast_convert_type": _bitcast,
     "broadcast_in_dim": _broadcast,
     "clamp": _clamp,
@@ -766,5 +774,7 @@ _LOWERINGS: dict[str, Lowering] = {
     "transpose": _transpose,
     "unstack": _unstack,
     **dict.fromkeys(_RESHAPES, _reshape),
+    **further.LOWERINGS,
     **loops.lowerings(inline),
+    **matrices.lowerings(inline),
 }
