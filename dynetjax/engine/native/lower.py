@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from dynetjax.dims import Shape
-from dynetjax.engine.native import blocks, further, loops, matrices
+from dynetjax.engine.native import blocks, fourier, further, loops, matrices
 from dynetjax.engine.native.bytecode import (
     INTS,
     REVERSED,
@@ -173,6 +173,8 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
     def value_of(atom: Any) -> Value:
         if isinstance(atom, Literal):
             aval: Any = atom.aval
+            if aval.dtype.kind == "c":
+                return fourier.constant(code, np.asarray(atom.val, aval.dtype))
             return code.pool.constant(np.asarray(atom.val, aval.dtype))
         return names[atom]
 
@@ -185,6 +187,8 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
 def _constant(code: Code, value: Any) -> Value:
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         raise NotCoveredError("a random key that is the same in every run")
+    if value.dtype.kind == "c":
+        return fourier.constant(code, np.asarray(value))
     return code.pool.constant(np.asarray(value))
 
 
@@ -196,6 +200,8 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
         return inline(code, jaxpr, consts, operands)
     if name in _SAME:
         return operands
+    if fourier.is_complex(equation, operands):
+        return fourier.Parts(code, _equation, equation).results(operands)
     known = _at_once(code, equation, operands)
     if known is not None:
         return [known]

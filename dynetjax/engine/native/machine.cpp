@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "blocks.h"
+#include "fourier.h"
 #include "kernels.h"
 #include "matrices.h"
 #include "program.h"
@@ -283,6 +284,20 @@ void random_bits(float* d, const float* key, long n) {
     }
 }
 
+// Words of one line that FOURIER reads, and that it makes.
+std::pair<long, long> fourier_words(long m, long kind) {
+    const long real = m, half = 2 * (m / 2 + 1), all = 2 * m;
+    return kind < 2 ? std::make_pair(all, all) : kind == 2 ? std::make_pair(real, half) : std::make_pair(half, real);
+}
+void transforms(const Instruction& q, float* d, const float* a) {
+    const auto words = fourier_words(q.m, q.k);
+    for (long i = 0; i < q.n; i++, a += words.first, d += words.second) {
+        if (q.k == 2) fourier_of_real(d, a, q.m);
+        else if (q.k == 3) fourier_to_real(d, a, q.m);
+        else fourier(d, a, q.m, q.k == 1);
+    }
+}
+
 void matrices(const Instruction& q, float* d, const float* a, const float* b) {
     const long m = q.m, k = q.k;
     for (long i = 0; i < q.n; i++) {
@@ -396,6 +411,7 @@ void run(Place at, Place end, const Program& p, Frame& f) {
                 case RANDOM_BITS: random_bits(to, from, q.n); break;
                 case GATHER: gather(to, from, (const int32_t*)b.of(l), find(q.c, f, p).of(l), extra, q.n, q.flags & CLIPPED); break;
                 case SCATTER: scatter(to, from, (const int32_t*)b.of(l), extra, q.n, q.flags & CLIPPED, q.flags & INTS); break;
+                case FOURIER: transforms(q, to, from); break;
                 case FACTORISE:
                 case SOLVE_TRIANGLE:
                 case CHOLESKY: matrices(q, to, from, b.of(l)); break;
@@ -574,6 +590,12 @@ void Checker::instruction(const Instruction& q) {
             if (x.placed) reads(q.b, n * x.placed - 1);
             if (q.op == GATHER) writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
             else writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
+            return;
+        }
+        case FOURIER: {
+            if (!need(n > 0 && m > 0 && k < 4, "no transform")) return;
+            const auto words = fourier_words(m, k);
+            writes(q.d, n * words.second - 1), reads(q.a, n * words.first - 1);
             return;
         }
         case FACTORISE:

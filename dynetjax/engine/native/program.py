@@ -24,6 +24,7 @@ from dynetjax.engine.native.bytecode import (
     Value,
     side_by_side,
 )
+from dynetjax.engine.native.fourier import parts_of, whole
 from dynetjax.engine.native.lower import inline, kind_of
 from dynetjax.ops.registry import (
     FAN_IN,
@@ -126,10 +127,10 @@ def _mapped(macro: Macro) -> Any:
     inputs = _inputs(shapes, len(kinds), [x for _, x in data])
     code = Code(pool)
     value, *kept = inline(code, closed.jaxpr, closed.consts, inputs)
-    saved = [code.array(x) for x in kept]
+    saved = [whole(code, x) for x in kept]
     size = prod(macro.shape)
     code.put(value, Buffer(VALUE, size, size))
-    room = code.save(saved, 0)
+    room = code.save([part for x in saved for part in parts_of(x)], 0)
     code.prune()
     forward, top = code.encode()
     backward, more = _backward(pool, macro, shapes, len(data), saved, back)
@@ -163,7 +164,7 @@ def _backward(
     macro: Macro,
     shapes: list[Shape],
     data: int,
-    saved: list[Array],
+    saved: list[Value],
     back: Any,
 ) -> tuple[np.ndarray, int]:
     code, size, kinds = Code(pool), prod(macro.shape), macro.kinds
