@@ -81,9 +81,8 @@ def constant(code: Code, value: np.ndarray) -> Any:
 
 def is_complex(equation: Any, operands: Values) -> bool:
     """Whether an equation is for `Parts`."""
-    made = any(
-        getattr(x.aval, "dtype", np.dtype(bool)).kind == "c" for x in equation.outvars
-    )
+    dtypes = [getattr(x.aval, "dtype", None) for x in equation.outvars]
+    made = any(getattr(dtype, "kind", "") == "c" for dtype in dtypes)
     return made or any(isinstance(x, Complex) for x in operands)
 
 

@@ -11,7 +11,14 @@ import numpy as np
 from jax.extend.core import Literal
 
 from dynetjax.dims import Shape
-from dynetjax.engine.native import blocks, fourier, further, loops, matrices
+from dynetjax.engine.native import (
+    blocks,
+    fourier,
+    further,
+    loops,
+    matrices,
+    windows,
+)
 from dynetjax.engine.native.bytecode import (
     INTS,
     REVERSED,
@@ -173,7 +180,7 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
     def value_of(atom: Any) -> Value:
         if isinstance(atom, Literal):
             aval: Any = atom.aval
-            if aval.dtype.kind == "c":
+            if getattr(aval.dtype, "kind", "") == "c":
                 return fourier.constant(code, np.asarray(atom.val, aval.dtype))
             return code.pool.constant(np.asarray(atom.val, aval.dtype))
         return names[atom]
@@ -279,7 +286,7 @@ def _reduce(code: Code, op: str, equation: Any, x: Array) -> Array:
     kept = [k for k in range(len(x.shape)) if k not in axes]
     count = prod(x.shape[k] for k in axes)
     outer = [k for k in kept if all(k < a for a in axes)]
-    inner = [k for k in kept if all(k > a for a in axes)]
+    inner = [k for k in kept if axes and all(k > a for a in axes)]
     if len(outer) + len(inner) < len(kept):
         outer, inner = kept, []
     x = code.contiguous(x.transposed([*outer, *axes, *inner]))
@@ -783,4 +790,5 @@ _LOWERINGS: dict[str, Lowering] = {
     **further.LOWERINGS,
     **loops.lowerings(inline),
     **matrices.lowerings(inline),
+    **windows.LOWERINGS,
 }

@@ -10,6 +10,7 @@
 #include "kernels.h"
 #include "matrices.h"
 #include "program.h"
+#include "windows.h"
 
 namespace {
 
@@ -411,6 +412,9 @@ void run(Place at, Place end, const Program& p, Frame& f) {
                 case RANDOM_BITS: random_bits(to, from, q.n); break;
                 case GATHER: gather(to, from, (const int32_t*)b.of(l), find(q.c, f, p).of(l), extra, q.n, q.flags & CLIPPED); break;
                 case SCATTER: scatter(to, from, (const int32_t*)b.of(l), extra, q.n, q.flags & CLIPPED, q.flags & INTS); break;
+                case CONVOLVE: convolve(to, from, b.of(l), extra); break;
+                case POOL: pool(to, from, extra); break;
+                case POOL_BACK: pool_back(to, from, b.of(l), extra); break;
                 case FOURIER: transforms(q, to, from); break;
                 case FACTORISE:
                 case SOLVE_TRIANGLE:
@@ -590,6 +594,17 @@ void Checker::instruction(const Instruction& q) {
             if (x.placed) reads(q.b, n * x.placed - 1);
             if (q.op == GATHER) writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
             else writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
+            return;
+        }
+        case CONVOLVE:
+        case POOL:
+        case POOL_BACK: {
+            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no windows")) return;
+            const Windows x = windows_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == CONVOLVE);
+            if (!need(x.wrong.empty(), x.wrong.c_str())) return;
+            if (q.op == CONVOLVE) writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
+            else if (q.op == POOL) writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
+            else writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
             return;
         }
         case FOURIER: {

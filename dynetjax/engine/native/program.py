@@ -222,7 +222,8 @@ def _work_of(code: list[tuple[int, ...]]) -> int:
             found += TRIPS * _work_of(code[at : at + m + k])
             at += m + k
         elif op != OP["BRANCH"]:  # of which all blocks count
-            found += n * max(1, m) * (max(1, k) if op == OP["MATMUL"] else 1)
+            is_product = op in (OP["MATMUL"], OP["CONVOLVE"])
+            found += n * max(1, m) * (max(1, k) if is_product else 1)
     return found
 
 
