@@ -39,8 +39,7 @@ struct Layout {
     int axes;
     Index block;
     long size = 1;
-    int how;
-    explicit Layout(Index extra) : placed(extra[0]), places(extra + 1), axes(places[2 * placed]), block(places + 2 * placed + 1), how(block[3 * axes]) {
+    explicit Layout(Index extra) : placed(extra[0]), places(extra + 1), axes(places[2 * placed]), block(places + 2 * placed + 1) {
         for (int k = 0; k < axes; k++) size *= block[3 * k];
     }
 };
@@ -51,7 +50,7 @@ void scatter_as(float* d, float* a, Index places, const Layout& x, long count, b
         const long begin = begin_of(places, x.places, x.placed, clip);
         if (begin < 0) continue;
         auto go = [&](auto f) { each(a, d + begin, x.block, x.axes, [&](float by, float& to) { change<T>(to, by, f); }); };
-        switch ((How)x.how) {
+        switch ((How)x.block[3 * x.axes]) {
             case How::SET: go([](T, T b) { return b; }); break;
             case How::ADD: go(add); break;
             case How::MUL: go(mul); break;

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from computed import check, check_lanes
+from computed import check, check_lanes, program
 from jax import lax
 
 pytestmark = pytest.mark.usefixtures("natively")
@@ -203,3 +203,33 @@ def test_sort_along_another_axis():
 def test_interpolation():
     xs, ys = np.array([-1.0, 0.5, 2.0]), np.array([1.0, -3.0, 2.0])
     check(lambda x: jnp.interp(x, xs, ys), lambda x: np.interp(x, xs, ys), V)
+
+
+LARGE = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("op", "sizes", "extra", "wrong"),
+    [
+        ("GATHER", (1, 1, 0), (), "no blocks"),
+        ("GATHER", (0, 1, 0), (0, 0), "no blocks"),
+        ("GATHER", (1, 1, 0), (1, 4, 1), "extra is too short"),
+        ("GATHER", (1, 1, 0), (9, *[0] * 40), "too many axes"),
+        ("GATHER", (1, 1, 0), (0, 9, *[1] * 40), "too many axes"),
+        ("GATHER", (1, 1, 0), (1, -1, 1, 0), "larger than what it is of"),
+        ("GATHER", (1, 1, 0), (1, LARGE, LARGE, 0), "larger than what it is of"),
+        ("GATHER", (1, 2, 0), (0, 1, 2, 2, 1), "not side by side"),
+        ("GATHER", (1, 3, 0), (0, 1, 2, 1, 1), "another size"),
+        ("GATHER", (1, 2, 0), (1, 7, 1, 1, 2, 1, 1), "not where it may be"),
+        ("GATHER", (9, 1, 0), (1, 1, 1, 0), "not where it may be"),
+        ("SCATTER", (1, 1, 0), (1, 1, 1, 0), "extra is too short"),
+        ("SCATTER", (1, 1, 0), (1, 1, 1, 0, 5), "no such change"),
+        ("SCATTER", (1, 1, 0), (1, 8, 1, 0, 0), "not where it may be"),
+        ("SCATTER", (9, 1, 0), (1, 1, 1, 0, 0), "not where it may be"),
+    ],
+)
+def test_what_is_beside_is_checked(op, sizes, extra, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        program((op, *sizes), extra=extra, words=8)
+    program(("GATHER", 2, 3, 0), extra=(1, 5, 1, 1, 3, 1, 1), words=8)
+    program(("SCATTER", 2, 3, 0), extra=(1, 5, 1, 1, 3, 1, 1, 4), words=8)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from computed import check
+from computed import check, program
 
 pytestmark = pytest.mark.usefixtures("natively")
 
@@ -93,3 +93,16 @@ def test_complex_numbers(function):
         x,
         y,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits"), [(0, (1, 4)), (1, (2, 2)), (2, (1, 7)), (3, (2, 3))]
+)
+def test_sizes_are_checked(kind, fits):
+    program(("FOURIER", *fits, kind), words=8)
+    with pytest.raises(ValueError, match="not where it may be"):
+        program(("FOURIER", fits[0] + 1, fits[1], kind), words=8)
+    with pytest.raises(ValueError, match="no transform"):
+        program(("FOURIER", 1, 0, kind), words=8)
+    with pytest.raises(ValueError, match="no transform"):
+        program(("FOURIER", 1, 1, 4), words=8)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from computed import check
+from computed import check, program
 from jax import lax
 
 pytestmark = pytest.mark.usefixtures("natively")
@@ -125,3 +125,22 @@ def test_solve_by_a_factor():
         matrix(3),
         np.array([1.0, -2.0, 0.5]),
     )
+
+
+@pytest.mark.parametrize(
+    ("op", "fits", "wrong"),
+    [
+        ("FACTORISE", (1, 2, 2), (1, 2, 3)),
+        ("SOLVE_TRIANGLE", (1, 2, 4), (1, 3, 1)),
+        ("CHOLESKY", (2, 2, 0), (1, 3, 0)),
+    ],
+)
+def test_sizes_are_checked(op, fits, wrong):
+    program((op, *fits), words=8)
+    with pytest.raises(ValueError, match="not where it may be"):
+        program((op, *wrong), words=8)
+    with pytest.raises(ValueError, match="no matrix"):
+        program((op, 1, 0, 1), words=8)
+    if op != "FACTORISE":
+        with pytest.raises(ValueError, match="no matrix"):
+            program((op, 1, 2**20, 1), words=8)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from computed import check
+from computed import check, program
 from jax import lax
 
 pytestmark = pytest.mark.usefixtures("natively")
@@ -162,3 +162,35 @@ def test_the_first_of_equal_numbers_gets_the_gradient():
         return found
 
     check(slope, first, x, smooth=False)
+
+
+AXIS = 8, 2, 7, 1, 0, 1, 1
+
+
+@pytest.mark.parametrize(
+    ("op", "extra", "wrong"),
+    [
+        ("POOL", (), "no windows"),
+        ("POOL", (0, 1, *AXIS[:6]), "extra is too short"),
+        ("POOL", (0, 7, *AXIS * 7), "too many axes"),
+        ("POOL", (3, 1, *AXIS), "no such pool"),
+        ("POOL", (0, 1, 8, 2, 7, 0, 0, 1, 1), "windows do not move"),
+        ("POOL", (0, 1, 8, 2, 0, 1, 0, 1, 1), "a size is none"),
+        ("POOL", (0, 2, *[2**20, 1, 1, 1, 0, 1, 1] * 2), "or too large"),
+        ("POOL", (0, 1, 9, 2, 7, 1, 0, 1, 1), "not where it may be"),
+        ("POOL", (0, 1, 8, 2, 9, 1, 0, 1, 1), "not where it may be"),
+        ("POOL_BACK", (1, 1, 9, 2, 7, 1, 0, 1, 1), "not where it may be"),
+        ("POOL_BACK", (1, 1, 8, 2, 9, 1, 0, 1, 1), "not where it may be"),
+        ("CONVOLVE", (1, 1, 1, 1), "extra is too short"),
+        ("CONVOLVE", (2, 1, 1, 1, 1, *AXIS), "not where it may be"),
+        ("CONVOLVE", (1, 1, 1, 2, 1, *AXIS), "not where it may be"),
+        ("CONVOLVE", (1, 1, 0, 1, 1, *AXIS), "a size is none"),
+        ("CONVOLVE", (1, 1, 1, 1, 1, 8, 9, 1, 1, 0, 1, 1), "not where it may be"),
+    ],
+)
+def test_what_is_beside_is_checked(op, extra, wrong):
+    with pytest.raises(ValueError, match=wrong):
+        program((op, 1, 1, 1), extra=extra, words=8)
+    program(("POOL", 1, 1, 1), extra=(0, 1, *AXIS), words=8)
+    program(("POOL_BACK", 1, 1, 1), extra=(1, 1, *AXIS), words=8)
+    program(("CONVOLVE", 1, 1, 1), extra=(1, 1, 1, 1, 1, *AXIS), words=8)
