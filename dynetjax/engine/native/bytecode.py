@@ -24,7 +24,8 @@ from dynetjax.engine.native.arrays import (
 )
 
 OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
-ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8
+ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
+CLIPPED, LOWER, UNIT = 16, 32, 64
 MOST_AXES = 8
 WORDS = 26  # of an instruction
 

@@ -63,6 +63,10 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
 
     def cond(code: Code, equation: Any, operands: Values) -> Values:
         which, branches = code.array(operands[0]), equation.params["branches"]
+        known = code.pool.number(which)
+        if known is not None:
+            chosen = branches[min(max(int(known), 0), len(branches) - 1)]
+            return run(code, chosen, operands[1:])
         places: list[Array] = []
         blocks = []
         for branch in branches:
@@ -78,7 +82,16 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
     return {
         **{"cond": cond, "scan": scan, "while": while_},
         **dict.fromkeys(("empty", "empty2"), _nothing),
+        "platform_index": _platform,
     }
+
+
+def _platform(code: Code, equation: Any, operands: Values) -> Values:
+    """Which branch is for a CPU: the first that says so, or that is for all."""
+    for number, names in enumerate(equation.params["platforms"]):
+        if names is None or "cpu" in names:
+            return [code.pool.constant(np.array(number, np.int32))]
+    raise NotCoveredError("a function that is for other devices")
 
 
 def _nothing(code: Code, equation: Any, operands: Values) -> Values:

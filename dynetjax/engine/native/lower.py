@@ -13,7 +13,17 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from dynetjax.engine.native import loops, places, products, views
+from dynetjax.engine.native import (
+    blocks,
+    fourier,
+    further,
+    loops,
+    matrices,
+    places,
+    products,
+    views,
+    windows,
+)
 from dynetjax.engine.native.arrays import (
     CONSTANT,
     Array,
@@ -41,6 +51,7 @@ _CALLS = {
 _SAME = {
     "stop_gradient",
     "copy",
+    "device_put",
     "optimization_barrier",
     "random_wrap",
     "random_unwrap",
@@ -60,7 +71,10 @@ _UNARY = {
     "cos": ("COS", "", "", ""),
     "cosh": ("COSH", "", "", ""),
     "digamma": ("DIGAMMA", "", "", ""),
+    "clz": ("", "LEADING_ZEROS", "LEADING_ZEROS", ""),
     "erf": ("ERF", "", "", ""),
+    "erfc": ("ERFC", "", "", ""),
+    "population_count": ("", "POPULATION", "POPULATION", ""),
     "erf_inv": ("ERF_INV", "", "", ""),
     "exp": ("EXP", "", "", ""),
     "exp2": ("EXP2", "", "", ""),
@@ -107,8 +121,8 @@ _BINARY = {
     "xor": ("", "XOR", "XOR", "XOR"),
 }
 _REDUCTIONS = {
-    "argmax": ("ARGMAX", "", "", ""),
-    "argmin": ("ARGMIN", "", "", ""),
+    "argmax": ("ARGMAX", "ARGMAX_I", "", "ARGMAX_I"),
+    "argmin": ("ARGMIN", "ARGMIN_I", "", "ARGMIN_I"),
     "reduce_and": ("", "", "", "ALL"),
     "reduce_max": ("LARGEST", "LARGEST_I", "", "ANY"),
     "reduce_min": ("LEAST", "LEAST_I", "", "ALL"),
@@ -154,6 +168,8 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
     def value_of(atom: Any) -> Value:
         if isinstance(atom, Literal):
             aval: Any = atom.aval
+            if getattr(aval.dtype, "kind", "") == "c":
+                return fourier.constant(code, np.asarray(atom.val, aval.dtype))
             return code.pool.constant(np.asarray(atom.val, aval.dtype))
         return names[atom]
 
@@ -166,6 +182,8 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
 def _constant(code: Code, value: Any) -> Value:
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         raise NotCoveredError("a random key that is the same in every run")
+    if value.dtype.kind == "c":
+        return fourier.constant(code, np.asarray(value))
     return code.pool.constant(np.asarray(value))
 
 
@@ -177,6 +195,8 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
         return inline(code, jaxpr, consts, operands)
     if name in _SAME:
         return operands
+    if fourier.is_complex(equation, operands):
+        return fourier.Parts(code, _equation, equation).results(operands)
     empty = [not prod(var.aval.shape) for var in equation.outvars]
     if all(empty):
         return [_nothing(var.aval) for var in equation.outvars]
@@ -253,11 +273,12 @@ def _joined(a: Value, b: Value) -> Pieces | None:
 
 
 def _reduce(code: Code, op: str, equation: Any, x: Array) -> Array:
-    axes, result = [*equation.params["axes"]], equation.outvars[0].aval
+    result = equation.outvars[0].aval
+    axes = [k % len(x.shape) for k in equation.params["axes"]]
     kept = [k for k in range(len(x.shape)) if k not in axes]
     count = prod(x.shape[k] for k in axes)
     outer = [k for k in kept if all(k < a for a in axes)]
-    inner = [k for k in kept if all(k > a for a in axes)]
+    inner = [k for k in kept if axes and all(k > a for a in axes)]
     if len(outer) + len(inner) < len(kept):
         outer, inner = kept, []
     x = code.contiguous(x.transposed([*outer, *axes, *inner]))
@@ -305,7 +326,7 @@ def _select(code: Code, equation: Any, operands: Values) -> Values:
     if which.kind == "b" and len(cases) == 2:
         d = code.map("SELECT", kind_of(result), result.shape, which, cases[1], cases[0])
         return [d]
-    raise NotCoveredError("select_n of more than two cases")
+    return [further.select(code, which, cases)]
 
 
 def _clamp(code: Code, equation: Any, operands: Values) -> Values:
@@ -369,10 +390,14 @@ _LOWERINGS: dict[str, Lowering] = {
     "pow": _pow,
     "round": _round,
     "select_n": _select,
+    **blocks.LOWERINGS,
+    **further.LOWERINGS,
     **loops.lowerings(inline),
+    **matrices.lowerings(inline),
     **places.LOWERINGS,
     **products.LOWERINGS,
     **views.LOWERINGS,
+    **windows.LOWERINGS,
 }
 PRIMITIVES = frozenset(
     {*_SAME, *_UNARY, *_BINARY, *_REDUCTIONS, *_SCANS, *_LOWERINGS}

@@ -5,8 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "blocks.h"
+#include "fourier.h"
 #include "kernels.h"
+#include "matrices.h"
 #include "program.h"
+#include "windows.h"
 
 namespace {
 
@@ -138,6 +142,20 @@ void place_of_most(float* d, const float* a, long outer, long count, long inner,
         }
 }
 
+void place_of_most_int(float* d, const float* a_, long outer, long count, long inner, bool least) {
+    int32_t* to = (int32_t*)d;
+    const int32_t* a = (const int32_t*)a_;
+    for (long o = 0; o < outer; o++, to += inner, a += count * inner)
+        for (long i = 0; i < inner; i++) {
+            long best = 0;
+            for (long c = 1; c < count; c++) {
+                const int32_t x = a[c * inner + i], y = a[best * inner + i];
+                if (least ? x < y : x > y) best = c;
+            }
+            to[i] = (int32_t)best;
+        }
+}
+
 void reduce(int op, float* d, const float* a, long outer, long count, long inner) {
     const float infinity = std::numeric_limits<float>::infinity();
     switch (op) {
@@ -159,6 +177,8 @@ void reduce(int op, float* d, const float* a, long outer, long count, long inner
         case LEAST_I: return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MAX, [](int32_t x, int32_t y) { return std::min(x, y); });
         case ALL: return reduce_by<int32_t>(d, a, outer, count, inner, 1, [](int32_t x, int32_t y) { return x & y; });
         case ANY: return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) { return x | y; });
+        case ARGMAX_I: return place_of_most_int(d, a, outer, count, inner, false);
+        case ARGMIN_I: return place_of_most_int(d, a, outer, count, inner, true);
         case ARGMAX: return place_of_most(d, a, outer, count, inner, 1);
         case ARGMIN: return place_of_most(d, a, outer, count, inner, -1);
     }
@@ -268,6 +288,29 @@ void random_bits(float* d, const float* key, long n) {
     }
 }
 
+// Words of one line that FOURIER reads, and that it makes.
+std::pair<long, long> fourier_words(long m, long kind) {
+    const long real = m, half = 2 * (m / 2 + 1), all = 2 * m;
+    return kind < 2 ? std::make_pair(all, all) : kind == 2 ? std::make_pair(real, half) : std::make_pair(half, real);
+}
+void transforms(const Instruction& q, float* d, const float* a) {
+    const auto words = fourier_words(q.m, q.k);
+    for (long i = 0; i < q.n; i++, a += words.first, d += words.second) {
+        if (q.k == 2) fourier_of_real(d, a, q.m);
+        else if (q.k == 3) fourier_to_real(d, a, q.m);
+        else fourier(d, a, q.m, q.k == 1);
+    }
+}
+
+void matrices(const Instruction& q, float* d, const float* a, const float* b) {
+    const long m = q.m, k = q.k;
+    for (long i = 0; i < q.n; i++) {
+        if (q.op == FACTORISE) factorise(d + i * factor_words(m, k), a + i * m * k, m, k);
+        else if (q.op == CHOLESKY) cholesky(d + i * m * m, a + i * m * m, m);
+        else solve_triangle(d + i * m * k, a + i * m * m, b + i * m * k, m, k, q.flags & LOWER, q.flags & UNIT);
+    }
+}
+
 void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
     float** targets = f.targets[q.m];
     if (!targets) return;
@@ -367,6 +410,15 @@ void run(Place at, Place end, const Program& p, Frame& f) {
                 case TAKE: take(to, from, b.of(l), q.n, q.m, q.k); break;
                 case ADD_AT: add_at(to, from, b.of(l), q.n, q.m, q.k); break;
                 case RANDOM_BITS: random_bits(to, from, q.n); break;
+                case GATHER: gather(to, from, (const int32_t*)b.of(l), find(q.c, f, p).of(l), extra, q.n, q.flags & CLIPPED); break;
+                case SCATTER: scatter(to, from, (const int32_t*)b.of(l), extra, q.n, q.flags & CLIPPED, q.flags & INTS); break;
+                case CONVOLVE: convolve(to, from, b.of(l), extra); break;
+                case POOL: pool(to, from, extra); break;
+                case POOL_BACK: pool_back(to, from, b.of(l), extra); break;
+                case FOURIER: transforms(q, to, from); break;
+                case FACTORISE:
+                case SOLVE_TRIANGLE:
+                case CHOLESKY: matrices(q, to, from, b.of(l)); break;
             }
         }
     }
@@ -534,6 +586,45 @@ void Checker::instruction(const Instruction& q) {
         case RANDOM_BITS:
             if (!need(n > 0, "no bits")) return;
             writes(q.d, n - 1), reads(q.a, 1);
+            return;
+        case GATHER:
+        case SCATTER: {
+            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no blocks")) return;
+            const Blocks x = blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == SCATTER);
+            if (!need(x.wrong.empty(), x.wrong.c_str()) || !need(x.block == m && n <= most / std::max(x.placed, 1), "blocks of another size")) return;
+            if (x.placed) reads(q.b, n * x.placed - 1);
+            if (q.op == GATHER) writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
+            else writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
+            return;
+        }
+        case CONVOLVE:
+        case POOL:
+        case POOL_BACK: {
+            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no windows")) return;
+            const Windows x = windows_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == CONVOLVE);
+            if (!need(x.wrong.empty(), x.wrong.c_str())) return;
+            if (q.op == CONVOLVE) writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
+            else if (q.op == POOL) writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
+            else writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
+            return;
+        }
+        case FOURIER: {
+            if (!need(n > 0 && m > 0 && k < 4, "no transform")) return;
+            const auto words = fourier_words(m, k);
+            writes(q.d, n * words.second - 1), reads(q.a, n * words.first - 1);
+            return;
+        }
+        case FACTORISE:
+            if (!need(n > 0 && m > 0 && k > 0, "no matrix")) return;
+            writes(q.d, n * factor_words(m, k) - 1), reads(q.a, n * m * k - 1);
+            return;
+        case SOLVE_TRIANGLE:
+            if (!need(n > 0 && m > 0 && k > 0 && m * m <= most / n, "no matrix")) return;
+            writes(q.d, n * m * k - 1), reads(q.a, n * m * m - 1), reads(q.b, n * m * k - 1);
+            return;
+        case CHOLESKY:
+            if (!need(n > 0 && m > 0 && m * m <= most / n, "no matrix")) return;
+            writes(q.d, n * m * m - 1), reads(q.a, n * m * m - 1);
             return;
         case WHILE:
             reads(q.a, 0);

@@ -40,6 +40,7 @@
     X(ACOSH, "d = acosh(a)")                                           \
     X(ATANH, "d = atanh(a)")                                           \
     X(ERF, "d = erf(a)")                                               \
+    X(ERFC, "d = 1 - erf(a)")                                          \
     X(ERF_INV, "d = the inverse of erf at a (Giles, 2010)")            \
     X(LGAMMA, "d = log |gamma(a)|")                                    \
     X(DIGAMMA, "d = the derivative of log gamma at a")                 \
@@ -47,6 +48,8 @@
     X(NEG_I, "d = -a, of ints")                                        \
     X(ABS_I, "d = |a|, of ints")                                       \
     X(SIGN_I, "d = the sign of a, of ints")                            \
+    X(POPULATION, "d = how many bits of a are set")                    \
+    X(LEADING_ZEROS, "d = how many bits of a come before the first set") \
     X(NOT_I, "d = a with every bit turned over")                       \
     X(NOT_B, "d = 1 - a, of bools")                                    \
     X(F_FROM_I, "d = a as a float, of ints or bools")                  \
@@ -118,6 +121,8 @@
     X(LEAST_I, "the least, of ints")                                   \
     X(ALL, "whether all are not 0, of bools")                          \
     X(ANY, "whether one is not 0, of bools")                           \
+    X(ARGMAX_I, "where the first of the largest is, of ints")          \
+    X(ARGMIN_I, "where the first of the least is, of ints")            \
     X(ARGMAX, "where the first of the largest is; of the first NaN")   \
     X(ARGMIN, "where the first of the least is; of the first NaN")
 
@@ -144,6 +149,15 @@
     X(TAKE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
     X(ADD_AT, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
     X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
+    X(GATHER, "d[n, m] = n blocks of a that begin at places b[n, axes], or c where a place is none; flag CLIPPED: the nearest place instead; extra: see blocks.h") \
+    X(SCATTER, "n blocks a[n, m] go to their places b[n, axes] of d, and change it; flags CLIPPED, INTS; extra: see blocks.h") \
+    X(FACTORISE, "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows that changed places, and where each was") \
+    X(SOLVE_TRIANGLE, "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]; flags LOWER, and UNIT if its diagonal counts as ones") \
+    X(CHOLESKY, "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
+    X(FOURIER, "d[n] = the transforms of a[n], of m numbers; k is 0 or 1: forwards or backwards, of complex numbers, of which the real parts come first; 2 or 3: of real ones to the first m / 2 + 1 complex ones, or back") \
+    X(CONVOLVE, "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see windows.h") \
+    X(POOL, "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see windows.h") \
+    X(POOL_BACK, "where the first of the largest or of the least of each window of a is, d += b[n]; extra: see windows.h") \
     X(LOOP, "n times, the next m instructions") \
     X(WHILE, "the next m instructions, and while a is not 0, the k after these and the m again; lane by lane") \
     X(BRANCH, "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; extra: how many each has")
@@ -162,7 +176,7 @@ inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
 inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
 
-enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8 };
+enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8, CLIPPED = 16, LOWER = 32, UNIT = 64 };
 
 // Where an operand's words are. The number of a uniform, operand, datum or gradient is
 // added to the first of its kind.

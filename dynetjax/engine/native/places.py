@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dynetjax.engine.native import blocks, further
 from dynetjax.engine.native.arrays import Array, Lowering, NotCoveredError, Values
 from dynetjax.engine.native.bytecode import INTS, LARGEST_FIRST, Code
 
@@ -58,11 +59,9 @@ def _sort(code: Code, equation: Any, operands: Values) -> Values:
     about = equation.params
     axis = about["dimension"]
     arrays = [code.array(x) for x in operands]
-    if about["num_keys"] != 1 or arrays[0].kind not in "fi":
-        raise NotCoveredError("sort by several keys")
     order = [*[k for k in range(len(arrays[0].shape)) if k != axis], axis]
     ready = [code.contiguous(x.transposed(order)) for x in arrays]
-    places = _order_of(code, ready[0])
+    places = further.order(code, ready[: about["num_keys"]], _taken)
     back = np.argsort(order).tolist()
     return [_taken(code, x, places).transposed(back) for x in ready]
 
@@ -108,13 +107,13 @@ def _gather(code: Code, equation: Any, operands: Values) -> Values:
     )
     single = all(n == 1 for n in about["slice_sizes"]) and not numbers.offset_dims
     if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
-        raise NotCoveredError("gather of blocks")
+        return blocks.gather(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room, fill = x.shape[-1], about["fill_value"]
     if "FILL" not in str(about["mode"]):
         which = _clamped(code, which, room)
     elif x.kind != "f" or not (fill is None or np.isnan(fill)):
-        raise NotCoveredError("gather with a fill value")
+        return blocks.gather(code, equation, operands)
     outer = x.size // room
     d = code.temporary(equation.outvars[0].aval.shape, x.kind)
     x, count = code.contiguous(x), d.size // outer
@@ -153,7 +152,7 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
     )
     along = _along_lines(x, places, numbers.inserted_window_dims, lines)
     if numbers.update_window_dims or x.kind != "f" or not along:
-        raise NotCoveredError("scatter of blocks")
+        return blocks.scatter(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room = x.shape[-1]
     if "CLIP" in str(about["mode"]):

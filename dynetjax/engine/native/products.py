@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from dynetjax.dims import Shape
+from dynetjax.engine.native import further
 from dynetjax.engine.native.arrays import Array, Lowering, NotCoveredError, Values
 from dynetjax.engine.native.bytecode import Code
 
@@ -14,8 +15,8 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
     a, b = [code.array(x) for x in operands]
     result = equation.outvars[0].aval
-    if a.kind != "f" or b.kind != "f":
-        raise NotCoveredError("a product of integers")
+    if a.kind != b.kind or a.kind not in "fiu":
+        raise NotCoveredError(f"a product of types {a.kind} and {b.kind}")
     rows = [k for k in range(len(a.shape)) if k not in (*left, *left_batch)]
     columns = [k for k in range(len(b.shape)) if k not in (*right, *right_batch)]
     a = a.transposed([*left_batch, *rows, *left])
@@ -23,6 +24,8 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     batches, counts = len(left_batch), len(left)
     a = _merged(code, a, (batches, len(rows), counts))
     b = _merged(code, b, (batches, counts, len(columns)))
+    if a.kind != "f":
+        return [further.int_product(code, a, b, result.shape)]
     (batch, n, m), (_, _, k) = a.shape, b.shape
     d = code.temporary(result.shape, "f")
     # an axis of one number is as far apart as it takes to be side by side

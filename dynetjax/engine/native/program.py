@@ -23,6 +23,7 @@ from dynetjax.engine.native.arrays import (
     side_by_side,
 )
 from dynetjax.engine.native.bytecode import OP, Code, Pool
+from dynetjax.engine.native.fourier import parts_of, whole
 from dynetjax.engine.native.lower import inline
 from dynetjax.ops.registry import (
     FAN_IN,
@@ -129,10 +130,10 @@ def _mapped(macro: Macro) -> Any:
     inputs = _inputs(shapes, len(kinds), [x for _, x in data])
     code = Code(pool)
     value, *kept = inline(code, closed.jaxpr, closed.consts, inputs)
-    saved = [code.array(x) for x in kept]
+    saved = [whole(code, x) for x in kept]
     size = prod(macro.shape)
     code.put(value, Buffer(VALUE, size, size))
-    room = code.save(saved, 0)
+    room = code.save([part for x in saved for part in parts_of(x)], 0)
     code.prune()
     forward, top = code.encode()
     backward, more = _backward(pool, macro, shapes, len(data), saved, back)
@@ -166,7 +167,7 @@ def _backward(
     macro: Macro,
     shapes: list[Shape],
     data: int,
-    saved: list[Array],
+    saved: list[Value],
     back: Any,
 ) -> tuple[np.ndarray, int]:
     code, size, kinds = Code(pool), prod(macro.shape), macro.kinds
@@ -224,7 +225,8 @@ def _work_of(code: list[tuple[int, ...]]) -> int:
             found += TRIPS * _work_of(code[at : at + m + k])
             at += m + k
         elif op != OP["BRANCH"]:  # of which all blocks count
-            found += n * max(1, m) * (max(1, k) if op == OP["MATMUL"] else 1)
+            is_product = op in (OP["MATMUL"], OP["CONVOLVE"])
+            found += n * max(1, m) * (max(1, k) if is_product else 1)
     return found
 
 

@@ -3,6 +3,8 @@
 import numpy as np
 
 import dynetjax as dy
+from dynetjax.engine.native import core
+from dynetjax.engine.native.bytecode import OP
 from dynetjax.engine.parts import is_native
 
 STEP = 1e-6
@@ -53,3 +55,16 @@ def _slope(numpy, arrays, number, index, r):
         moved[number][index] += step
         found.append(np.sum(np.reshape(numpy(*moved), r.shape) * r))
     return (found[0] - found[1]) / (2 * STEP)
+
+
+def program(*rows, extra=(), words=2):
+    """A program with so many words, all zero, and instructions: opcode, n, m, k.
+
+    Results and operands begin at the first word.
+    """
+    word = [1, 0, 0, words, 0]  # of temporaries
+    code = [[OP[name], 0, *sizes, 0, *word * 4] for name, *sizes in rows]
+    none = np.array([], np.int32)
+    about = none, none, none, "", none, none, np.array(code, np.int32), none
+    rest = np.array(extra, np.int32), np.zeros(1, np.float32)
+    return core.Program(0, 1, 1, False, *about, *rest, words, 0, none, -1, 0, 1)

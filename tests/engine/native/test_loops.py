@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from computed import check, check_lanes
+from computed import check, check_lanes, program
 from jax import lax
 
-from dynetjax.engine.native import core
+import dynetjax as dy
 from dynetjax.engine.native.bytecode import OP
+from dynetjax.engine.native.program import _work
+from dynetjax.engine.parts import is_native
 
 X = np.array([0.7, -1.3, 0.4, 1.1, -0.2])
 M = np.array([[0.5, -0.3, 0.8], [0.2, 0.9, -0.4], [-0.7, 0.1, 0.6]])
@@ -37,6 +39,43 @@ def recurrent_formula(weights, x):
 
 def test_scan():
     check(recurrent, recurrent_formula, M, X)
+
+
+def test_weights_that_a_scan_reads():
+    """Their gradient is the sum of those of all lanes."""
+    dy.renew_cg()
+    weights = dy.ParameterCollection().parameters_from_numpy(M)
+    lanes = [X, X * -0.5, X[::-1]]
+    y = dy.jax_op(recurrent)(weights, dy.inputTensor(np.stack(lanes, -1), batched=True))
+    loss = dy.sum_batches(dy.sum_elems(y))
+    loss.backward()
+    assert all(is_native(part) for part in loss.graph.state.parts)
+
+    def formula(weights):
+        return sum(recurrent_formula(weights, x).sum() for x in lanes)
+
+    assert loss.value() == pytest.approx(formula(M), rel=1e-4)
+    slopes = np.zeros((3, 3))
+    for index in np.ndindex(3, 3):
+        step = np.zeros((3, 3))
+        step[index] = 1e-6
+        slopes[index] = (formula(M + step) - formula(M - step)) / 2e-6
+    np.testing.assert_allclose(weights.grad_as_array(), slopes, 1e-3, 1e-4)
+
+
+def test_work_of_loops():
+    """Each trip counts; those of a loop that ends when it ends as eight."""
+
+    def work(*rows):
+        code = [[OP[name], 0, *sizes, 0, *[0] * 20] for name, *sizes in rows]
+        return _work(np.array(code, np.int32))
+
+    body = ("NEG", 5, 0, 0), ("MATMUL", 2, 3, 4)
+    assert work(*body) == 29
+    assert work(("LOOP", 10, 2, 0), *body, ("NEG", 1, 0, 0)) == 291
+    assert work(("LOOP", 2, 3, 0), ("LOOP", 3, 1, 0), *body) == 2 * (15 + 24)
+    assert work(("WHILE", 1, 1, 1), *body) == 8 * 29
+    assert work(("BRANCH", 2, 0, 0), *body) == 29
 
 
 def test_scan_backwards():
@@ -240,19 +279,6 @@ def test_rematerialised():
         return np.array([c])
 
     check(function, formula, X)
-
-
-def program(*rows, extra=()):
-    """A program of two words, both zero, and these instructions: opcode, n, m, k.
-
-    Results and operands are the first word.
-    """
-    word = [1, 0, 0, 2, 0]  # of temporaries
-    code = [[OP[name], 0, *sizes, 0, *word * 4] for name, *sizes in rows]
-    none = np.array([], np.int32)
-    about = none, none, none, "", none, none, np.array(code, np.int32), none
-    words = np.array(extra, np.int32), np.zeros(1, np.float32)
-    return core.Program(0, 1, 1, False, *about, *words, 2, 0, none, -1, 0, 1)
 
 
 @pytest.mark.parametrize(
