@@ -124,7 +124,7 @@ def _mapped(macro: Macro) -> Any:
         pull = jax.make_jaxpr(lambda rs, ct: jax.tree.unflatten(tree[0], rs)(ct))
         back = pull(residuals, out)
     except Exception as error:
-        # tier 1 computes it without a derivative, or says what is wrong
+        jax.make_jaxpr(function)(*floats, *given)  # what is wrong otherwise is told
         raise NotCoveredError("a function that JAX cannot differentiate") from error
     pool = Pool()
     inputs = _inputs(shapes, len(kinds), [x for _, x in data])
