@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from laws import Case, Laws, close, rejects
+from laws import Case, Laws, both_tiers, close, rejects
 
 import dynetjax as dy
 
@@ -54,10 +54,11 @@ ONE_CLASS = (dy.pickneglogsoftmax, dy.poisson_loss)
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 class TestEveryLoss(Laws):
-    def test_batch(self, case):
+    @both_tiers
+    def test_batch(self, case, tier, monkeypatch):
         """A batch of three equals three runs of one, or needs a class for each."""
         if case.op not in ONE_CLASS:
-            super().test_batch(case)
+            super().test_batch(case, tier, monkeypatch)
             return
         dy.renew_cg()
         batch = case.inputs(case.arrays(batch=3), batch=3)
