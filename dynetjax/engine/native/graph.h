@@ -52,11 +52,10 @@ struct Cell {
     int32_t group, lane;     // where its rows are
     int32_t index;           // among the user's nodes; 0 where that does not matter
     float* value;
-    float* gradient;
     bool needed, reached, external;
 };
 // One that something else has computed, and of which nothing is known so far.
-constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, nullptr, false, false, true};
+constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
 
 // Nodes of one fused op that are computed together, side by side.
 struct Group {

@@ -45,41 +45,25 @@ float digamma(float a) {
                    y * (1. / 12 - y * (1. / 120 - y * (1. / 252 - y * (1. / 240 - y * (1. / 132))))));
 }
 
-namespace plain {
-#define WIDTH 4
-#define LEVEL "plain"
-#include "kernels.inc"
-#undef WIDTH
-#undef LEVEL
-}  // namespace plain
+#define PER_LEVEL "kernels.inc"
+#include "levels.inc"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DYNETJAX_LEVELS
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,lzcnt,popcnt")
-namespace v3 {
-#define WIDTH 8
-#define LEVEL "x86-64-v3"
-#include "kernels.inc"
-#undef WIDTH
-#undef LEVEL
-}  // namespace v3
-#pragma GCC pop_options
-#endif
-
-const Kernels& chosen() {
-#ifdef DYNETJAX_LEVELS
+bool find_v3() {
+#if defined(__x86_64__) && defined(__GNUC__)
     const char* asked = std::getenv("DYNETJAX_LEVEL");  // tests ask for the plain ones
-    if (asked && !std::strcmp(asked, "plain")) return plain::table;
+    if (asked && !std::strcmp(asked, "plain")) return false;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return v3::table;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
 #endif
-    return plain::table;
 }
 
 }  // namespace
 
-const Kernels& kernels() {
-    static const Kernels& found = chosen();
+bool has_v3() {
+    static const bool found = find_v3();
     return found;
 }
+
+const Kernels& kernels() { return BEST(table); }

@@ -27,3 +27,6 @@ struct Kernels {
 
 // The best for this processor.
 const Kernels& kernels();
+
+// Whether it runs what is compiled for x86-64-v3, and nobody asked for the plain level.
+bool has_v3();

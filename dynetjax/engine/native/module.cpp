@@ -212,7 +212,7 @@ long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
         const int32_t u = use_of(number);
         if (u < 0) return number;
         const Program& p = *graph.uses[u].program;
-        Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, nullptr, false, false, false};
+        Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
         c.lanes = word(attribute(cell.get(), names.lanes).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
         work += (double)p.work * c.lanes;

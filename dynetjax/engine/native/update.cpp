@@ -26,19 +26,8 @@ struct Knobs {
 };
 using Loop = void (*)(const Knobs&, long n, const float* g, float* const* state, const float* v, float* d);
 
-namespace plain {
-#include "rules.inc"
-}  // namespace plain
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DYNETJAX_LEVELS
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,lzcnt,popcnt")
-namespace v3 {
-#include "rules.inc"
-}  // namespace v3
-#pragma GCC pop_options
-#endif
+#define PER_LEVEL "rules.inc"
+#include "levels.inc"
 
 enum Which : int { GIVEN, SGD, MOMENTUM, ADAGRAD, RMSPROP, ADADELTA, ADAM, AMSGRAD, WHICH };
 struct About {
@@ -48,14 +37,7 @@ struct About {
 const About abouts[WHICH] = {{"", 0, 0}, {"sgd", 0, 0}, {"momentum", 1, 1}, {"adagrad", 1, 1},
                              {"rmsprop", 2, 1}, {"adadelta", 2, 2}, {"adam", 3, 2}, {"amsgrad", 3, 3}};
 
-Loop loop_of(int which) {
-#ifdef DYNETJAX_LEVELS
-    __builtin_cpu_init();
-    static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (has) return v3::loops[which];
-#endif
-    return plain::loops[which];
-}
+Loop loop_of(int which) { return BEST(loops)[which]; }
 
 // Rules --------------------------------------------------------------------------------
 
