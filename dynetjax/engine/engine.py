@@ -193,10 +193,11 @@ class Engine:
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
-        apart = not node.rule.sums or node.index in graph.held
-        if not apart or has_no_rows(node) or not last.has(node.args[0]):
-            state.last = last = self._with_rows(graph, state, last, node)
-        while not last.has(node.args[0]):
+        while (
+            (node.rule.sums and node.index not in graph.held)
+            or has_no_rows(node)
+            or not last.has(node.args[0])
+        ):
             state.last = last = self._with_rows(graph, state, last, node)
         return last.rows(node.args[0], node.lanes)
 

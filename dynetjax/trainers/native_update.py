@@ -7,12 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import optax
 
-from dynetjax.engine.policy import core
+from dynetjax.engine.native import core
 from dynetjax.model.storage import TableStorage, on_host
 from dynetjax.trainers.members import Block, Members
-
-if core is not None:
-    from dynetjax.trainers.native_rule import native_rule
+from dynetjax.trainers.native_rule import native_rule
 
 
 class Numbers(NamedTuple):

@@ -19,7 +19,7 @@ from dynetjax.ops.registry import KINDS, OWNERS
 from dynetjax.ops.rules import Rule
 from dynetjax.tables import forgets
 
-DONE, TOO_MUCH = -1, -2
+DONE = -1  # what `extend` returns
 
 Rows = Callable[[int], np.ndarray]
 

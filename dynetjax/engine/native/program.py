@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.engine.macros import MACROS, Macro
+from dynetjax.engine.macros import Macro
 from dynetjax.engine.native import core
 from dynetjax.engine.native.arrays import (
     COTANGENT,
@@ -232,8 +232,3 @@ def _work_of(code: list[tuple[int, ...]]) -> int:
 
 def _ints(numbers: Any) -> np.ndarray:
     return np.array(numbers, np.int32)
-
-
-def program(number: int) -> Any:
-    """The program of the fused operation with this number."""
-    return program_of(MACROS[number])
