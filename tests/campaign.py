@@ -25,7 +25,7 @@ FOLDER = pathlib.Path(__file__).parent
 sys.path += [str(FOLDER / "engine"), str(FOLDER / "ops")]
 
 import test_ragged_programs as ragged  # noqa: E402
-from test_random_graphs import SIZE, B, Dynet, E, V, W, build, programs  # noqa: E402
+from test_random_graphs import SIZE, B, Direct, Dynet, E, V, W, build, programs  # noqa: E402
 
 AT_ONCE = 20  # graphs of one seed
 RATE = 0.05
@@ -54,49 +54,18 @@ class Drawing(Dynet):
         return x + self.noise[-1]
 
 
-class Exact:
+class Exact(Direct):
     """The same on float64 arrays ``[batch, SIZE]``, given what was drawn."""
 
+    numpy = np
+
     def __init__(self, arrays, noise):
-        self.W, self.V, self.B, self.E = arrays
+        super().__init__(arrays)
         self.noise = iter(noise)
 
-    def lookup(self, rows):
-        return self.E[rows]
-
     def apply(self, name, xs, number):
-        x = self.plainly(name, xs, number)
+        x = super().apply(name, xs, number)
         return x if number % 7 else x + next(self.noise)
-
-    def plainly(self, name, xs, number):
-        x, y = xs[0], xs[-1]
-        match name:
-            case "tanh":
-                return np.tanh(x)
-            case "logistic":
-                return 0.5 + 0.5 * np.tanh(x / 2)
-            case "square":
-                return x * x
-            case "half":
-                return x * 0.5
-            case "multiply":
-                return x @ self.W.T
-            case "add":
-                return x + y
-            case "cmult":
-                return x * y
-            case "affine":
-                return self.B + x @ self.W.T + y @ self.W.T
-            case "join":
-                both = np.concatenate(np.broadcast_arrays(x, y), axis=1)
-                return np.tanh(both @ self.V.T)
-            case "esum":
-                return sum(xs[1:], xs[0])
-            case "pick":
-                return x[number % len(x)][None]
-            case "batch":
-                return np.concatenate(xs[:2])
-        return x.sum(0, keepdims=True)
 
 
 def rows_of(node):

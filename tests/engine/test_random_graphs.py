@@ -77,21 +77,23 @@ class Dynet:
 
 
 class Direct:
-    """The same on arrays ``[batch, SIZE]``."""
+    """The same on arrays ``[batch, SIZE]`` of JAX, or of `numpy`."""
+
+    numpy = jnp
 
     def __init__(self, arrays):
         self.W, self.V, self.B, self.E = arrays
 
     def lookup(self, rows):
-        return self.E[jnp.array(rows)]
+        return self.E[self.numpy.array(rows)]
 
     def apply(self, name, xs, number):
         x, y = xs[0], xs[-1]
         match name:
             case "tanh":
-                return jnp.tanh(x)
+                return self.numpy.tanh(x)
             case "logistic":
-                return jax.nn.sigmoid(x)
+                return 0.5 + 0.5 * self.numpy.tanh(x / 2)
             case "square":
                 return x * x
             case "half":
@@ -105,14 +107,16 @@ class Direct:
             case "affine":
                 return self.B + x @ self.W.T + y @ self.W.T
             case "join":
-                x, y = jnp.broadcast_arrays(x, y)
-                return jnp.tanh(jnp.concatenate([x, y], axis=1) @ self.V.T)
+                x, y = self.numpy.broadcast_arrays(x, y)
+                return self.numpy.tanh(
+                    self.numpy.concatenate([x, y], axis=1) @ self.V.T
+                )
             case "esum":
                 return sum(xs[1:], xs[0])
             case "pick":
                 return x[number % len(x)][None]
             case "batch":
-                return jnp.concatenate(xs[:2])
+                return self.numpy.concatenate(xs[:2])
         return x.sum(0, keepdims=True)
 
     def loss(self, nodes):

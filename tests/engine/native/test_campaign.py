@@ -17,12 +17,12 @@ def test_graphs():
 
 
 def test_the_seed_of_what_is_wrong_is_printed(monkeypatch, capsys):
-    right = campaign.Exact.plainly
+    right = campaign.Exact.apply
 
     def wrong(self, name, xs, number):
         return right(self, name, xs, number) + (name == "tanh")
 
-    monkeypatch.setattr(campaign.Exact, "plainly", wrong)
+    monkeypatch.setattr(campaign.Exact, "apply", wrong)
     with pytest.raises(AssertionError):
         list(campaign.run(100, seed=3, xla=0))
     assert "python tests/campaign.py --graphs 20 --seed" in capsys.readouterr().out
