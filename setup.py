@@ -1,9 +1,9 @@
 """Compiles the executor, and with mypyc the modules that every node passes through.
 
-Without a C compiler there is no executor, and these modules stay Python.
-DYNETJAX_NATIVE=0 leaves it so in any case, 1 fails where they cannot be compiled. An
-editable install compiles only if it is 1, for what is compiled does not follow its
-source.
+Without a C compiler there is no executor, and these modules stay Python; without mypyc
+the modules alone do. DYNETJAX_NATIVE=0 leaves it so in any case, 1 fails where they
+cannot be compiled. An editable install compiles only if it is 1, for what is compiled
+does not follow its source.
 """
 
 import ast
@@ -43,6 +43,11 @@ def extensions():
     builds = BUILDS | {"editable_wheel"} if ASKED == "1" else BUILDS
     if ASKED == "0" or builds.isdisjoint(sys.argv):
         return []
+    return [executor(), *modules()]
+
+
+def modules():
+    """The modules that mypyc translates; none where there is no mypyc."""
     try:
         from mypyc.build import mypycify
 
@@ -54,11 +59,11 @@ def extensions():
             group_name="dynetjax.native",
         )
         document(found)
-        return [*found, executor()]
     except (Exception, SystemExit):
         if ASKED == "1":
             raise
         return []
+    return found
 
 
 def executor():
@@ -103,20 +108,28 @@ def docstrings():
                     yield name, ast.get_docstring(part) or ""
 
 
-class AllOrNothing(build_ext):
-    """Compiles every module or none: each needs what all of them share."""
+class ExecutorAndModules(build_ext):
+    """Compiles the executor, and every module or none: each needs what all share."""
 
-    def run(self):
+    def build_extensions(self):
+        first, rest = self.extensions[:1], self.extensions[1:]
+        built = [*self.compiled(first), *self.compiled(rest)]
+        self.extensions = self.distribution.ext_modules = built
+
+    def compiled(self, extensions):
+        """All of them, or none where one cannot be compiled."""
+        self.extensions = extensions
         try:
-            super().run()
+            super().build_extensions()
         except Exception as error:
             if ASKED == "1":
                 raise
-            self.warn(f"nothing is compiled: {error}")
-            for extension in self.extensions:
+            self.warn(f"not compiled: {[e.name for e in extensions]}: {error}")
+            for extension in extensions:
                 with suppress(OSError):
                     os.remove(self.get_ext_fullpath(extension.name))
-            self.extensions = self.distribution.ext_modules = []
+            return []
+        return extensions
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": AllOrNothing})
+setup(ext_modules=extensions(), cmdclass={"build_ext": ExecutorAndModules})

@@ -154,16 +154,32 @@ def test_what_is_compiled(installed):
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("DYNETJAX_NATIVE", "0"), ("CC", "false")]
+    "settings", [{"DYNETJAX_NATIVE": "0"}, {"CC": "false", "CXX": "false"}]
 )
-def test_it_can_stay_python(made, tmp_path, monkeypatch, variable, value):
+def test_it_can_stay_python(made, tmp_path, monkeypatch, settings):
     """Where that is asked for, and where nothing can be compiled."""
-    monkeypatch.setenv(variable, value)
+    for variable, value in settings.items():
+        monkeypatch.setenv(variable, value)
     (source,) = made.glob("*.tar.gz")
     target = "--target", str(tmp_path)
     run("pip", "install", *QUIET, "--no-build-isolation", *target, str(source))
     assert (tmp_path / "dynetjax" / "graph.py").exists()
     assert not list(tmp_path.rglob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
+
+
+def test_the_executor_needs_no_mypyc(made, tmp_path, monkeypatch):
+    """Where mypyc does not work, the modules stay Python, and nothing else does."""
+    (source,) = made.glob("*.tar.gz")
+    broken, target = tmp_path / "path" / "mypyc", tmp_path / "target"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent))
+    monkeypatch.setenv("DYNETJAX_CXXFLAGS", "-O0")  # quickly
+    install = "pip", "install", *QUIET, "--no-build-isolation", "--target"
+    run(*install, str(target), str(source))
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    (compiled,) = target.rglob("*" + suffix)
+    assert compiled == target / f"dynetjax/engine/native/core{suffix}"
 
 
 def test_it_can_be_asked_to_be_compiled(made, tmp_path):
@@ -172,7 +188,7 @@ def test_it_can_be_asked_to_be_compiled(made, tmp_path):
     target = "--no-build-isolation", "--target", str(tmp_path), str(source)
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", *QUIET, *target],
-        env={**os.environ, "DYNETJAX_NATIVE": "1", "CC": "false"},
+        env={**os.environ, "DYNETJAX_NATIVE": "1", "CC": "false", "CXX": "false"},
         capture_output=True,
         text=True,
     )
