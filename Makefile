@@ -26,18 +26,22 @@ test: check native
 	PYTHONPATH=$(CURDIR)/$(NATIVE) $(BIN)/pytest -n 2 -q --build $$(cat $(NATIVE)/made)
 	$(BIN)/python -m pytest -n 2 -q --build interpreted $(SMOKE)
 
-# The smoke tests, and those of what JAX does not document, with another JAX, the oldest
-# and the newest that pyproject.toml allows:
+# The smoke tests, and those of the executor and of what JAX does not document, with
+# another JAX, the oldest and the newest that pyproject.toml allows:
 #   make test-jax JAX=0.10.0
 #   make test-jax JAX=0.11.0 PYTHON=python3.12
-INTERNALS := $(addprefix tests/engine/test_,internals.py stored.py compiling.py live.py)
+INTERNALS := $(addprefix tests/engine/test_,internals.py stored.py compiling.py live.py) \
+	tests/engine/native
+OTHER := $(VENV)-jax-$(JAX)
 .PHONY: test-jax
 test-jax:
-	$(PYTHON) -m venv $(VENV)-jax-$(JAX)
-	$(VENV)-jax-$(JAX)/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(PYTHON) -m venv $(OTHER)
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-e . jax==$(JAX) jaxlib==$(JAX) pytest pytest-xdist hypothesis
-	$(VENV)-jax-$(JAX)/bin/python -m pytest -n 2 -q $(INTERNALS)
-	$(VENV)-jax-$(JAX)/bin/python -m pytest -n 2 -q $(SMOKE)
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --target $(OTHER)/native .
+	PYTHONPATH=$(CURDIR)/$(OTHER)/native $(OTHER)/bin/pytest -n 2 -q $(INTERNALS)
+	PYTHONPATH=$(CURDIR)/$(OTHER)/native $(OTHER)/bin/pytest -n 2 -q $(SMOKE)
 
 check: $(VENV)/test
 	$(BIN)/ruff check .

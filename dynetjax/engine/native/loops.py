@@ -41,8 +41,7 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
     def scan(code: Code, equation: Any, operands: Values) -> Values:
         about = equation.params
         length, back = about["length"], about["reverse"]
-        first = about["num_consts"]
-        second = first + about["num_carry"]
+        first, second = _parts_of_scan(equation)
         if not length:
             raise NotCoveredError("scan of nothing")
         carries = [_place(code, x) for x in operands[first:second]]
@@ -92,6 +91,17 @@ def _platform(code: Code, equation: Any, operands: Values) -> Values:
         if names is None or "cpu" in names:
             return [code.pool.constant(np.array(number, np.int32))]
     raise NotCoveredError("a function that is for other devices")
+
+
+def _parts_of_scan(equation: Any) -> tuple[int, int]:
+    """Where what it hands on begins among its operands, and what it goes over."""
+    inner = equation.params["jaxpr"]
+    inner = getattr(inner, "jaxpr", inner)
+    pairs = zip(equation.outvars, inner.outvars, strict=True)
+    carries = sum(x.aval.shape == y.aval.shape for x, y in pairs)
+    pairs = zip(equation.invars, inner.invars, strict=True)
+    held = sum(x.aval.shape == y.aval.shape for x, y in pairs)
+    return held - carries, held
 
 
 def _nothing(code: Code, equation: Any, operands: Values) -> Values:

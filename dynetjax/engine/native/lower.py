@@ -381,12 +381,22 @@ def _round(code: Code, equation: Any, operands: Values) -> Values:
     return [code.map("ROUND_EVEN" if even else "ROUND", "f", x.shape, x)]
 
 
+def _one_minus_square(code: Code, equation: Any, operands: Values) -> Values:
+    x = code.array(operands[0])
+    if x.kind != "f":
+        raise NotCoveredError(f"one_minus_square of type {x.kind}")
+    one = code.pool.constant(np.ones((), np.float32)).like(x.shape)
+    less = code.map("SUB", "f", x.shape, one, x)
+    return [code.map("MUL", "f", x.shape, less, code.map("ADD", "f", x.shape, one, x))]
+
+
 _LOWERINGS: dict[str, Lowering] = {
     "bitcast_convert_type": _bitcast,
     "clamp": _clamp,
     "convert_element_type": _convert,
     "integer_pow": _integer_pow,
     "iota": _iota,
+    "one_minus_square": _one_minus_square,
     "pow": _pow,
     "round": _round,
     "select_n": _select,

@@ -7,6 +7,9 @@ from cases import BOX, Case, number, still
 from jax import lax
 from scipy import special
 
+# JAX 0.11 has it, and older ones have not.
+ONE_MINUS_SQUARE = [f for f in [getattr(lax, "one_minus_square", None)] if f]
+
 
 def unary(ours, numpy, name=None, **about):
     """On rows whose number of numbers fills vectors, and does not."""
@@ -108,6 +111,7 @@ ELEMENTWISE = [
     unary(lax.sinh, np.sinh),
     unary(lax.sqrt, np.sqrt, low=0.2),
     unary(lax.square, np.square),
+    *[unary(f, lambda x: 1 - x * x, "one_minus_square") for f in ONE_MINUS_SQUARE],
     unary(lax.tan, np.tan, low=-1, high=1),
     unary(lax.tanh, np.tanh),
     unary(lambda x: number(lax.is_finite(x)), np.isfinite, "is_finite", smooth=False),
