@@ -22,7 +22,7 @@ from dynetjax.tables import forgets
 MAX_LEVELS = 8  # of inlined nodes
 MAX_STEPS = 32
 ADDITIONS = 3  # nested in one another, before they count as a long sum
-MOST_RULES, OF_EACH = 2048, 16  # that are known; more for each parameter that lives
+MOST_RULES, OF_EACH = 1 << 14, 128  # that are known; more for each living parameter
 
 _lock = threading.RLock()
 

@@ -76,28 +76,19 @@ def program_of(rule: optax.GradientTransformationExtraArgs) -> Any:
         code.put(leaf, Buffer(SAVED, SIZE, SIZE, k * SIZE))
     code.prune()
     words, room = code.encode()
-    none = _ints([])
     return core.Program(
         0,
         SIZE,
-        SIZE,
-        False,
-        _ints(range(2 + count)),
-        _ints([SIZE] * (2 + count)),
-        none,
-        "",
-        _ints([0, 1, 2]),
-        _ints([1, 1, 1]),
-        words,
-        None,
-        _ints(code.pool.extra),
-        np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]).view(np.float32),
-        room,
-        saved,
-        none,
-        -1,
-        0,
-        1,
+        work=SIZE,
+        places=_ints(range(2 + count)),
+        sizes=_ints([SIZE] * (2 + count)),
+        uniforms=_ints([0, 1, 2]),
+        uniform_sizes=_ints([1, 1, 1]),
+        forward=words,
+        extra=_ints(code.pool.extra),
+        constants=np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]),
+        temporary=room,
+        saved=saved,
     )
 
 

@@ -123,7 +123,7 @@ def test_in_proportion_to_parameters_that_live(monkeypatch):
     tables.forget_all()
     monkeypatch.setattr(rules, "MOST_RULES", 10)
     many = [dy.ParameterCollection().add_parameters((2, 2)) for _ in range(9)]
-    rules.CHANGED.made = 10 + 16 * len(registry.OWNERS)
+    rules.CHANGED.made = 10 + rules.OF_EACH * len(registry.OWNERS)
     assert not rules.are_many()
     rules.CHANGED.made += 1
     assert rules.are_many()

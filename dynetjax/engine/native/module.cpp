@@ -29,36 +29,56 @@ struct ProgramObject {
 };
 PyTypeObject* program_type;
 
-PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject*) {
+PyObject* programmed(PyTypeObject* type, std::shared_ptr<const Program> p) {
+    const std::string wrong = p->check();
+    if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
+    Ref self = owned(type->tp_alloc(type, 0));
+    ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(std::move(p));
+    return self.release();
+}
+PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
-        int form, size, work, weighted, temporary, saved, table, pieces, outer;
-        const char* types;
-        PyObject *places, *sizes, *data, *uniforms, *uniform_sizes, *forward, *backward, *extra, *constants, *asides;
-        if (!PyArg_ParseTuple(args, "iiipOOOsOOOOOOiiOiii", &form, &size, &work, &weighted, &places, &sizes, &data, &types,
-                              &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved,
-                              &asides, &table, &pieces, &outer))
+        int form, size, work = 0, weighted = 0, temporary = 0, saved = 0, table = -1, pieces = 0, outer = 1;
+        const char* types = "";
+        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *uniforms = nullptr, *uniform_sizes = nullptr, *forward = nullptr,
+                 *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
+        const char* keywords[] = {"form", "size", "work", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
+                                  "backward", "extra", "constants", "temporary", "saved", "asides", "table", "pieces", "outer", nullptr};
+        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$ipOOOsOOOOOOiiOiii", const_cast<char**>(keywords), &form, &size, &work, &weighted, &places,
+                                         &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved,
+                                         &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
         if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
         p->form = (Form)form, p->size = size, p->work = work, p->weighted = weighted;
-        p->places = copied<int32_t>(places), p->sizes = copied<int32_t>(sizes);
-        const auto at = copied<int32_t>(data);
+        p->places = given<int32_t>(places), p->sizes = given<int32_t>(sizes);
+        const auto at = given<int32_t>(data);
         if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
         for (size_t k = 0; k < at.size(); k++) p->data.push_back({at[k], types[k]});
-        p->uniforms = copied<int32_t>(uniforms), p->uniform_sizes = copied<int32_t>(uniform_sizes);
-        p->forward = copied<Instruction>(forward);
+        p->uniforms = given<int32_t>(uniforms), p->uniform_sizes = given<int32_t>(uniform_sizes);
+        p->forward = given<Instruction>(forward);
         p->differentiable = backward != Py_None;
-        if (p->differentiable) p->backward = copied<Instruction>(backward);
-        p->extra = copied<int32_t>(extra), p->constants = copied<float>(constants);
+        if (p->differentiable) p->backward = given<Instruction>(backward);
+        p->extra = given<int32_t>(extra), p->constants = given<float>(constants);
         p->temporary = temporary, p->saved = saved, p->table = table, p->pieces = pieces, p->outer = outer;
-        const auto pairs = copied<int32_t>(asides);
+        const auto pairs = given<int32_t>(asides);
         for (size_t k = 0; k + 1 < pairs.size(); k += 2) p->asides.push_back({pairs[k], pairs[k + 1]});
         if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer)) fail(PyExc_ValueError, "pieces that are no part of a row");
-        const std::string wrong = p->check();
-        if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
-        Ref self = owned(type->tp_alloc(type, 0));
-        ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(p);
-        return self.release();
+        return programmed(type, std::move(p));
+    });
+}
+// (places, data, uniforms): the same code for nodes whose args are in other places, and
+// other uniforms.
+PyObject* bound(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        PyObject *places, *data, *uniforms;
+        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &uniforms)) throw Failed();
+        auto p = std::make_shared<Program>(**((ProgramObject*)self)->program);
+        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(uniforms);
+        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->uniforms.size()) fail(PyExc_ValueError, "bound to another number of things");
+        p->places = at, p->uniforms = kinds;
+        for (size_t k = 0; k < of_data.size(); k++) p->data[k].place = of_data[k];
+        return programmed(Py_TYPE(self), std::move(p));
     });
 }
 void free_program(PyObject* self) {
@@ -523,7 +543,10 @@ PyMethodDef graph_methods[] = {
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
+PyMethodDef program_methods[] = {
+    {"bound", bound, METH_VARARGS, "(places, data, uniforms): the same for nodes whose args are in other places, and other uniforms."},
+    {nullptr, nullptr, 0, nullptr}};
+PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_methods, program_methods}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
 PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT, program_slots};
 PyType_Slot graph_slots[] = {{Py_tp_new, (void*)new_graph}, {Py_tp_dealloc, (void*)free_graph}, {Py_tp_traverse, (void*)traverse_graph},
                              {Py_tp_clear, (void*)clear_graph}, {Py_tp_methods, graph_methods}, {Py_tp_doc, (void*)"What one graph has computed."}, {0, nullptr}};

@@ -1,6 +1,8 @@
 """A fused operation as a program of tier 0: forward, and back."""
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -34,8 +36,10 @@ from dynetjax.ops.registry import (
     MAP,
     OWNERS,
     REDUCE,
+    Op,
 )
 
+MOST = 1 << 12  # structures that are known, of all models that there have been
 TRIPS = 8  # of a loop that ends when it ends
 FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
 DATA: dict[str, tuple[type, Shape]] = {
@@ -45,52 +49,77 @@ DATA: dict[str, tuple[type, Shape]] = {
 }
 
 
-def program_of(macro: Macro) -> Any:
-    """The program of a fused operation; None if some of it has no byte code."""
-    try:
-        if macro.form == MAP:
-            return _mapped(macro)
-    except NotCoveredError:
-        return None
-    form, size = FORMS.get(macro.form), prod(macro.shape)
-    if form is None or not size:
-        return None
-    table, weighted, pieces, outer = -1, False, 0, 1
-    if macro.form == LOOKUP:
-        table, weighted = macro.kinds[0].id, not macro.kinds[0].constant
-    if macro.form == JOIN:
-        pieces, outer = FAN_IN, prod(macro.shape[: macro.steps[0].signature.static[1]])
-    none = _ints([])
-    about = none, none, none, "", none, none, none, none, none, none
-    return core.Program(
-        form, size, size, weighted, *about, 0, 0, none, table, pieces, outer
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What the byte code of a fused operation follows from.
+
+    Attributes:
+        shape: of a row of its result.
+        steps: (operation, static arguments, operands) of each step; an operand is a
+            step or a leaf with its number, or the next uniform.
+        uniforms: their shapes, and whether they are constant.
+        leaves: shapes of rows that it reads.
+        data: types of its runtime data.
+    """
+
+    shape: Shape
+    steps: tuple[tuple[Op, tuple, tuple[tuple[str, int], ...]], ...]
+    uniforms: tuple[tuple[Shape, bool], ...]
+    leaves: tuple[Shape, ...]
+    data: str
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Of uniforms and leaves."""
+        return [*[shape for shape, _ in self.uniforms], *self.leaves]
+
+
+def structure_of(macro: Macro) -> Structure:
+    """That of a fused operation."""
+    steps = []
+    for step in macro.steps:
+        signature = step.signature
+        operands = [(what, 0 if what == "uniform" else n) for what, n in step.operands]
+        steps.append((signature.op, signature.static, tuple(operands)))
+    return Structure(
+        macro.shape,
+        tuple(steps),
+        tuple([(kind.shape, kind.constant) for kind in macro.kinds]),
+        tuple([leaf.shape for leaf in macro.leaves]),
+        "".join([letter for _, letter in _data_of(macro)]),
     )
 
 
-def function_of(macro: Macro) -> Any:
-    """What a fused operation computes of uniforms, operands and data, by JAX."""
-    first = len(macro.kinds)
-
-    def run(*arguments: Any) -> Any:
-        uniforms = iter(arguments[:first])
-        leaves = arguments[first:]
-        data = iter(leaves[len(macro.leaves) :])
-        values: list[Any] = []
-        for step in macro.steps:
-            op, operands = step.signature.op, []
-            for what, n in step.operands:
-                if what == "uniform":
-                    operands.append(next(uniforms))
-                else:
-                    operands.append(values[n] if what == "step" else leaves[n])
-            given = [next(data) for _ in op.runtime]
-            values.append(op.bind(step.signature.static)(*operands, *given))
-        return values[-1]
-
-    return run
+def program_of(macro: Macro) -> Any:
+    """The program of a fused operation; None if some of it has no byte code."""
+    if macro.form == MAP:
+        return _mapped(macro)
+    form, size = FORMS.get(macro.form), prod(macro.shape)
+    if form is None or not size:
+        return None
+    about: dict[str, Any] = {"work": size}
+    if macro.form == LOOKUP:
+        (table,) = macro.kinds
+        about |= {"table": table.id, "weighted": not table.constant}
+    if macro.form == JOIN:
+        static = macro.steps[0].signature.static
+        about |= {"pieces": FAN_IN, "outer": prod(macro.shape[: static[1]])}
+    return core.Program(form, size, **about)
 
 
-def data_of(macro: Macro) -> list[tuple[int, str]]:
+def _mapped(macro: Macro) -> Any:
+    for kind in macro.kinds:
+        owner = OWNERS.get(kind.source) if kind.is_parameter else None
+        if owner is not None and owner.is_table:
+            return None  # a whole table
+    code = _code_of(structure_of(macro))
+    if code is None:
+        return None
+    places = macro.places, [place for place, _ in _data_of(macro)]
+    return code.bound(*map(_ints, (*places, [kind.id for kind in macro.kinds])))
+
+
+def _data_of(macro: Macro) -> list[tuple[int, str]]:
     """Where a node's args have runtime data, and of which type that is."""
     return [
         (place, macro.steps[step].signature.op.runtime[field])
@@ -98,16 +127,58 @@ def data_of(macro: Macro) -> list[tuple[int, str]]:
     ]
 
 
-def _mapped(macro: Macro) -> Any:
-    kinds, data = macro.kinds, data_of(macro)
-    for kind in kinds:
-        owner = OWNERS.get(kind.source) if kind.is_parameter else None
-        if owner is not None and owner.is_table:
-            raise NotCoveredError("a whole table")
-    shapes = [*[kind.shape for kind in kinds], *[leaf.shape for leaf in macro.leaves]]
-    if not all(map(prod, [*shapes, macro.shape])):
+@lru_cache(maxsize=MOST)
+def _code_of(structure: Structure) -> Any:
+    """A program of this structure, bound to nothing; None if it has no byte code."""
+    try:
+        return _compiled(structure)
+    except NotCoveredError:
+        return None
+
+
+def _compiled(structure: Structure) -> Any:
+    shapes, data = structure.shapes, structure.data
+    if not all(map(prod, [*shapes, structure.shape])):
         raise NotCoveredError("arrays without numbers")
-    count, function = len(shapes), function_of(macro)
+    forth, back = _traced(structure)
+    pool = Pool()
+    inputs = _inputs(shapes, len(structure.uniforms), [*data])
+    code = Code(pool)
+    value, *kept = inline(code, forth.jaxpr, forth.consts, inputs)
+    saved = [whole(code, x) for x in kept]
+    size = prod(structure.shape)
+    code.put(value, Buffer(VALUE, size, size))
+    room = code.save([part for x in saved for part in parts_of(x)], 0)
+    code.prune()
+    forward, top = code.encode()
+    backward, more = _backward(pool, structure, saved, back)
+    sizes = [*map(prod, shapes)]
+    first = len(structure.uniforms)
+    return core.Program(
+        FORMS[MAP],
+        size,
+        work=_work(forward),
+        weighted=not all(constant for _, constant in structure.uniforms),
+        places=_ints(range(len(shapes) - first)),
+        sizes=_ints(sizes[first:]),
+        data=_ints(range(len(data))),
+        types=data,
+        uniforms=_ints(range(first)),
+        uniform_sizes=_ints(sizes[:first]),
+        forward=forward,
+        backward=backward,
+        extra=_ints(pool.extra),
+        constants=np.concatenate([*pool.constants, np.zeros(1, np.int32)]),
+        temporary=max(top, more),
+        saved=room,
+        asides=_ints(pool.asides),
+    )
+
+
+def _traced(structure: Structure) -> tuple[Any, Any]:
+    """JAX's account of it: forward, with what backward needs; and back from these."""
+    shapes, function = structure.shapes, _function_of(structure)
+    count = len(shapes)
     tree: list[Any] = []
 
     def forth(*xs: Any) -> Any:
@@ -117,69 +188,52 @@ def _mapped(macro: Macro) -> Any:
         return out, residuals
 
     floats = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    given = [jax.ShapeDtypeStruct(s, t) for t, s in (DATA[x] for _, x in data)]
+    given = [jax.ShapeDtypeStruct(s, t) for t, s in (DATA[x] for x in structure.data)]
     try:
         traced = jax.make_jaxpr(forth, return_shape=True)(*floats, *given)
         closed, (out, residuals) = traced
         pull = jax.make_jaxpr(lambda rs, ct: jax.tree.unflatten(tree[0], rs)(ct))
-        back = pull(residuals, out)
+        return closed, pull(residuals, out)
     except Exception as error:
         jax.make_jaxpr(function)(*floats, *given)  # what is wrong otherwise is told
         raise NotCoveredError("a function that JAX cannot differentiate") from error
-    pool = Pool()
-    inputs = _inputs(shapes, len(kinds), [x for _, x in data])
-    code = Code(pool)
-    value, *kept = inline(code, closed.jaxpr, closed.consts, inputs)
-    saved = [whole(code, x) for x in kept]
-    size = prod(macro.shape)
-    code.put(value, Buffer(VALUE, size, size))
-    room = code.save([part for x in saved for part in parts_of(x)], 0)
-    code.prune()
-    forward, top = code.encode()
-    backward, more = _backward(pool, macro, shapes, len(data), saved, back)
-    words = [*pool.constants, np.zeros(1, np.int32)]
-    return core.Program(
-        FORMS[MAP],
-        size,
-        _work(forward),
-        any(not kind.constant for kind in kinds),
-        _ints(macro.places),
-        _ints([prod(leaf.shape) for leaf in macro.leaves]),
-        _ints([place for place, _ in data]),
-        "".join(x for _, x in data),
-        _ints([kind.id for kind in kinds]),
-        _ints([prod(kind.shape) for kind in kinds]),
-        forward,
-        backward,
-        _ints(pool.extra),
-        np.concatenate(words).view(np.float32),
-        max(top, more),
-        room,
-        _ints(pool.asides),
-        -1,
-        0,
-        1,
-    )
+
+
+def _function_of(structure: Structure) -> Any:
+    """What it computes of uniforms, operands and data, by JAX."""
+    first, count = len(structure.uniforms), len(structure.shapes)
+
+    def run(*arguments: Any) -> Any:
+        uniforms, leaves = iter(arguments[:first]), arguments[first:count]
+        data = iter(arguments[count:])
+        values: list[Any] = []
+        for op, static, places in structure.steps:
+            operands = []
+            for what, n in places:
+                if what == "uniform":
+                    operands.append(next(uniforms))
+                else:
+                    operands.append(values[n] if what == "step" else leaves[n])
+            given = [next(data) for _ in op.runtime]
+            values.append(op.bind(static)(*operands, *given))
+        return values[-1]
+
+    return run
 
 
 def _backward(
-    pool: Pool,
-    macro: Macro,
-    shapes: list[Shape],
-    data: int,
-    saved: list[Value],
-    back: Any,
+    pool: Pool, structure: Structure, saved: list[Value], back: Any
 ) -> tuple[np.ndarray, int]:
-    code, size, kinds = Code(pool), prod(macro.shape), macro.kinds
-    shape = macro.shape
+    code, shape, size = Code(pool), structure.shape, prod(structure.shape)
+    shapes, uniforms = structure.shapes, structure.uniforms
     cotangent = Array(Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f")
     gradients = inline(code, back.jaxpr, back.consts, [*saved, cotangent])
     code.results = Counter(_buffers(gradients))
-    first = FIRST + len(shapes) + data
+    first = FIRST + len(shapes) + len(structure.data)
     for number, (x, shape) in enumerate(zip(gradients, shapes, strict=True)):
-        if number >= len(kinds):
-            code.add_to_operand(x, number - len(kinds), shape)
-        elif not kinds[number].constant:
+        if number >= len(uniforms):
+            code.add_to_operand(x, number - len(uniforms), shape)
+        elif not uniforms[number][1]:
             code.add_to_uniform(x, Buffer(first + number, prod(shape), 0), shape)
     code.prune()
     return code.encode()

@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.engine.macros import Step
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
-from dynetjax.ops.registry import INPUT, MAP
+from dynetjax.ops.registry import INPUT, MAP, Op
 
 
 def program(function, shape, uniforms=(), operands=(), types="", constant=()):
@@ -20,11 +20,13 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
         types: of the runtime data, a letter each.
         constant: numbers of uniforms that have no gradient.
     """
-    op = SimpleNamespace(bind=lambda static: function, runtime=types)
+    op = Op("function", function, runtime=types, internal=True)
     named = [("uniform", k) for k in range(len(uniforms))]
     named += [("leaf", k) for k in range(len(operands))]
     kinds = [
-        SimpleNamespace(id=k, shape=s, is_parameter=False, constant=k in constant)
+        SimpleNamespace(
+            id=k, shape=tuple(s), is_parameter=False, constant=k in constant
+        )
         for k, s in enumerate(uniforms)
     ]
     macro = SimpleNamespace(
@@ -41,11 +43,7 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
 
 def plain(form, size, **about):
     """A program that has no code, such as that of an input."""
-    none = np.array([], np.int32)
-    given = {"weighted": False, "table": -1, "pieces": 0, "outer": 1, **about}
-    rest = none, none, none, "", none, none, none, none, none, none, 0, 0, none
-    last = given["table"], given["pieces"], given["outer"]
-    return core.Program(FORMS[form], size, size, given["weighted"], *rest, *last)
+    return core.Program(FORMS[form], size, work=size, **about)
 
 
 def cell(number, *inner, lanes=1, data=None, index=0):

@@ -64,7 +64,6 @@ def program(*rows, extra=(), words=2):
     """
     word = [1, 0, 0, words, 0]  # of temporaries
     code = [[OP[name], 0, *sizes, 0, *word * 4] for name, *sizes in rows]
-    none = np.array([], np.int32)
-    about = none, none, none, "", none, none, np.array(code, np.int32), none
-    rest = np.array(extra, np.int32), np.zeros(1, np.float32)
-    return core.Program(0, 1, 1, False, *about, *rest, words, 0, none, -1, 0, 1)
+    about = {"forward": np.array(code, np.int32), "extra": np.array(extra, np.int32)}
+    constants = np.zeros(1, np.float32)
+    return core.Program(0, 1, work=1, constants=constants, temporary=words, **about)

@@ -76,7 +76,7 @@ def made(*forward, back=(), **other):
         "outer": 1,
         **other,
     }
-    return core.Program(*given.values())
+    return core.Program(**given)
 
 
 def test_what_is_right_has_a_program():

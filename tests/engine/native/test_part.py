@@ -10,6 +10,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
+from dynetjax.engine.native import program
 from dynetjax.engine.parts import is_native
 from dynetjax.graph import current_graph
 
@@ -50,6 +51,24 @@ def close(got, expected):
 
 def squares(x):
     return dy.dot_product(x, x)
+
+
+class TestByteCode:
+    def test_is_shared_by_parameters_of_a_shape(self, world, monkeypatch):
+        x = dy.inputVector(X)
+        close((world.W * x).value(), W @ X)
+        monkeypatch.setattr(program, "_traced", None)  # nothing has to be traced
+        V = world.pc.parameters_from_numpy(2 * W)
+        close((V * x).value(), 2 * W @ X)
+
+    def test_tells_constants_from_what_is_trained(self, world):
+        x = dy.inputVector(X)
+        close(dy.esum([*(world.W * x)]).value(), (W @ X).sum())
+        still = world.W.expr(update=False)
+        loss = dy.dot_product(still * x, world.B)
+        loss.backward()
+        close(world.W.gradient(), 0 * W)
+        close(world.B.gradient(), W @ X)
 
 
 class TestZeros:
