@@ -60,7 +60,6 @@ if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 internals.OPTIONS["quick"]["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
-policy.LARGE = policy.SMALL  # which graphs are would depend on the tests before
 stored.is_wanted = False  # tests change what programs are traced from
 falling_back.raises = True
 

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from dynetjax.engine.beside import Beside
 from dynetjax.engine.differentiate import Backward, will_sow, will_touch
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.native.part import NativeBackward
@@ -32,7 +31,6 @@ class BackwardPass:
         graph, state: what it goes through, and what was computed of that.
         node: where it begins, which is one number.
         full: whether gradients are to flow to constants, too.
-        beside: makes programs while the host computes graphs.
         prepare_update: called before the first backward of a program: of the parameters
             and tables that it reaches, and the rows of each table, which come in parts.
     """
@@ -43,35 +41,20 @@ class BackwardPass:
         state: State,
         node: Expression,
         full: bool,
-        beside: Beside,
         prepare_update: PrepareUpdate,
     ):
         self._graph, self._state, self._node, self._full = graph, state, node, full
-        self._beside, self._prepare_update = beside, prepare_update
-        self._may_be_here = False
+        self._prepare_update = prepare_update
 
-    def go(self, waits: bool = False) -> AnyBackward:
-        """Back to the parameters: in tier 0 if that has computed the graph, else not.
-
-        If somebody `waits` for programs that are on their way, so does this.
-        """
-        if waits:
-            self._beside.wait()
-        self._may_be_here = not waits and self._beside.is_wanted
-        return self._natively() or self._differentiate()
-
-    def _natively(self) -> NativeBackward | None:
-        """Go back in tier 0; None if a run has computed the graph, or is to."""
-        state, is_busy = self._state, self._beside.is_busy
-        if state.parts and not is_native(state.parts[0]):
-            return None
-        native = state.native
-        if native is not None and native.is_waiting and not is_busy:
-            return None  # which tells what programs to make
-        here = self._here(waiting=is_busy)
-        if here is None:
-            self._beside.wait()
-        return here
+    def go(self) -> AnyBackward:
+        """Back to the parameters: in tier 0 if that has computed the graph, or does."""
+        graph, state, node = self._graph, self._state, self._node
+        if not state.parts or is_native(state.parts[0]):
+            here = backward_natively(graph, state, node, self._full)
+            if here is not None:
+                count(graphs=1)
+                return here
+        return self._differentiate()
 
     def _differentiate(self) -> AnyBackward:
         """Go back by the run that computed the graph, if one did."""
@@ -94,10 +77,6 @@ class BackwardPass:
                         state.forget()  # it may not have been run
                         raise
             run = new_run(graph, state, 0, [node], full=full)
-            if self._may_be_here and run.lacks_programs:
-                here = self._make_beside(run)
-                if here is not None:
-                    return here
             run.forward(True, partial(run.prepare_backward_from, node))
         elif not run.keeping:
             run = run.again()
@@ -138,10 +117,6 @@ class BackwardPass:
         is_new = later is None
         if later is None:
             later = new_run(self._graph, state, run.stop, [node], origin=run)
-        if self._may_be_here and (run.lacks_programs or later.lacks_programs):
-            here = self._make_beside(later)
-            if here is not None:
-                return here
         prepare = partial(self._prepare_in_two, run, later)
         if not run.keeping:
             run.forward(True, prepare)
@@ -164,29 +139,6 @@ class BackwardPass:
         """Have what comes after two runs compiled, if it is new."""
         if self._expect_update(later) and run.fused:
             run.prepare_backward(will_sow(later, run))
-
-    def _make_beside(self, run: Run) -> NativeBackward | None:
-        """Go back on the host, while programs for a run, and its origin, are made.
-
-        If the host cannot, it waits for them, and returns None.
-        """
-        programs = run.programs([run.seed(self._node)])
-        if run.origin is not None:
-            programs = run.origin.programs(will_sow(run, run.origin)) + programs
-        self._expect_update(run)
-        here = self._here(waiting=True)
-        self._beside.make(programs)
-        if here is None:
-            self._beside.wait()
-        return here
-
-    def _here(self, waiting: bool) -> NativeBackward | None:
-        """Go back in tier 0, which has computed the graph or does; None if not."""
-        about = self._graph, self._state, self._node, self._full
-        found = backward_natively(*about, waiting)
-        if found is not None:
-            count(graphs=1)
-        return found
 
     def _expect_update(self, run: Run) -> bool:
         """Note that this program is trained; True the first time.

@@ -52,11 +52,6 @@ def compile_well_at_once(on: bool) -> None:
     _at_once = on
 
 
-def compiles_well_at_once() -> bool:
-    """Whether they are, so that equal graphs have bitwise equal values."""
-    return _at_once
-
-
 @cache
 def options_for(backend: str) -> dict[str, Any]:
     """Options for a program.

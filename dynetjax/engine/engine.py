@@ -7,7 +7,6 @@ import numpy as np
 
 from dynetjax.engine.archive import archive
 from dynetjax.engine.backward_pass import BackwardPass, PrepareUpdate, send_early
-from dynetjax.engine.beside import Beside
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
@@ -15,12 +14,7 @@ from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward
-from dynetjax.engine.parts import (
-    compute_natively,
-    is_native,
-    new_run,
-    settle,
-)
+from dynetjax.engine.parts import compute_natively, new_run, settle
 from dynetjax.engine.plan import Plan, tidy_plans
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State, has_no_rows
@@ -54,7 +48,6 @@ class Engine:
         self._before_read = before_read
         self._is_training = is_training
         self._prepare_update = prepare_update
-        self._beside = Beside(is_training)
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -90,18 +83,14 @@ class Engine:
         count(graphs=1)
         if not state.parts:
             state.first = asked, len(graph.nodes)
-        if compute_natively(graph, state, waiting=self._is_waiting(state)):
+        if compute_natively(graph, state):
             return
         if state.parts:
             self._compute_more(graph, state, asked)
             return
-        self._beside.wait()
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         run = new_run(graph, state, 0, asked)
         keeping = _will_train(run.plan, asked)
-        here = run.lacks_programs and self._beside.is_wanted
-        if here and compute_natively(graph, state, waiting=True):
-            return  # backward tells which programs to make
         habitual = loss is not None and run.plan.scope.habit.read()
         trains = keeping and (habitual or self._is_training())
         root = loss if habitual else None  # of a backward to be expected
@@ -114,11 +103,6 @@ class Engine:
             run.fetch(root)
             send_early(state, run, root)
         tidy_plans()
-
-    def _is_waiting(self, state: State) -> bool:
-        """Whether tier 0 goes on with what tier 1 has no programs for."""
-        begun = bool(state.parts) and is_native(state.parts[0])
-        return begun or (not state.parts and self._beside.is_busy)
 
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]
@@ -170,8 +154,7 @@ class Engine:
     def _backward_pass(
         self, graph: ComputationGraph, state: State, node: Expression, full: bool
     ) -> BackwardPass:
-        about = self._beside, self._prepare_update
-        return BackwardPass(graph, state, node, full, *about)
+        return BackwardPass(graph, state, node, full, self._prepare_update)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -212,7 +195,7 @@ class Engine:
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
-        again = self._backward_pass(graph, state, last.node, last.full).go(waits=True)
+        again = self._backward_pass(graph, state, last.node, last.full).go()
         again.weights = last.weights
         return again
 

@@ -29,11 +29,8 @@ def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> No
             graph.store(node)
 
 
-def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bool:
-    """Compute in tier 0 what is new; False if it is not for that.
-
-    More is if tier 1 has no programs for it so far, and the graph is `waiting`.
-    """
+def compute_natively(graph: ComputationGraph, state: State) -> bool:
+    """Compute in tier 0 what is new; False if it is not for that."""
     if not policy.native():
         return False
     native = state.native
@@ -44,14 +41,10 @@ def compute_natively(graph: ComputationGraph, state: State, waiting: bool) -> bo
     def older(number: int) -> np.ndarray:
         return state.rows(number, cells[number].lanes)
 
-    part = native.compute(cells, state.done, policy.most_work(False), older)
-    if part is None and waiting:
-        part = native.compute(cells, state.done, policy.most_work(True), older)
-        native.is_waiting = part is not None
+    part = native.compute(cells, state.done, older)
     if part is None:
-        if native.lacks >= 0:
-            steps = MACROS[native.lacks].steps
-            note_no_byte_code(" ".join(step.signature.op.name for step in steps))
+        steps = MACROS[native.lacks].steps
+        note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
     count(interpreted=1)
     state.native = native
@@ -66,11 +59,7 @@ def is_native(part: Part) -> bool:
 
 
 def backward_natively(
-    graph: ComputationGraph,
-    state: State,
-    node: Expression,
-    full: bool,
-    waiting: bool,
+    graph: ComputationGraph, state: State, node: Expression, full: bool
 ) -> NativeBackward | None:
     """Go back in tier 0; None if it has not computed the graph, and is not to."""
     if not policy.native():
@@ -79,7 +68,7 @@ def backward_natively(
     if not all(map(is_native, state.parts)):
         state.forget()
         settle(graph, state, [node])
-    if node.args[0] >= state.done and not compute_natively(graph, state, waiting):
+    if node.args[0] >= state.done and not compute_natively(graph, state):
         return None
     assert state.native is not None
     count(interpreted=1)

@@ -160,20 +160,6 @@ class Run:
             program, shapes = self._program_back(seeds)()
             program.prepare(*shapes)
 
-    @property
-    def lacks_programs(self) -> bool:
-        """Whether nothing like it was trained, and it would run as one program."""
-        fusion = self.plan.fusion
-        fuses = fusion.runs >= HOT and len(fusion.parts) <= MOST_PARTS
-        return not fusion.is_trained and fuses and not timing()
-
-    def programs(self, seeds: list[tuple[int, Seed]]) -> list[Callable[[], Sized]]:
-        """What makes the programs that train it, from such seeds."""
-        fusion = self.plan.fusion
-        uniforms = self.uniforms.several(fusion.uniforms)
-        forth = partial(fusion.program_forth, uniforms)
-        return [forth, self._program_back(seeds)] if seeds else [forth]
-
     def _program_back(self, seeds: list[tuple[int, Seed]]) -> Callable[[], Sized]:
         fusion = self.plan.fusion
         pools, given = zip(*seeds, strict=True)

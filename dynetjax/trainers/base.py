@@ -1,9 +1,9 @@
 """Trainer: what every trainer does around its rule.
 
 Gradients that the executor in C++ has computed are there when an update begins, and it
-makes the update, too, at once. What XLA has computed is updated by XLA, as is what is
-huge, and by rules that look at more than one number: such an update is sent to the
-device and not waited for. Whether its gradients were finite is read later: by the
+makes the update, too, at once. What XLA has computed is updated by XLA, and so is all
+by rules that look at more than one number: such an update is sent to the device and not
+waited for. Whether its gradients were finite is read later: by the
 trainer's next update, by `Trainer.check`, or by `check_pending`, which the engine calls
 before it hands values out. Until then the trainer holds on to the gradients, to tell
 which one was not.
@@ -44,8 +44,6 @@ LEAST = 2**18
 """Numbers in rows without a gradient, for which dense updates wait until they are read.
 
 Changing fewer takes no longer than catching up."""
-HUGE = 2**25
-"""Numbers in a model that XLA updates: it has all processors at work."""
 PATIENCE = 3  # updates with gradients of the other executor before it takes over
 LATE = 4  # a row that must catch up first costs as much as so many that need not
 _LAST_COUNT = 2**24  # DyNet counts updates in float32, and gets no further
@@ -162,7 +160,7 @@ class Trainer(OnFile):
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
         if self._lagging is not None:
             self._lagging.before_update(members.tables, dense)
-        if self._is_native(members, dense):
+        if self._is_native(members):
             self._update_at_once(members, dense, decay)
         else:
             with Uninterrupted():
@@ -174,13 +172,13 @@ class Trainer(OnFile):
         elif not _asynchronous:
             self.check()
 
-    def _is_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
+    def _is_native(self, members: Members) -> bool:
         """Whether the executor in C++ makes this update.
 
         In any case it could: then updates are made where gradients are, for numbers
         that move take longer than an update. One graph of another kind moves nothing.
         """
-        if not self._can_be_native(members, dense):
+        if not self._can_be_native():
             return False
         if policy.tier == "native":
             return True
@@ -193,10 +191,9 @@ class Trainer(OnFile):
                 self._on_host, self._elsewhere = here, 0
         return self._on_host is not False
 
-    def _can_be_native(self, members: Members, dense: tuple[bool, ...]) -> bool:
-        if not policy.native() or self._native is None:
-            return False
-        return _numbers(members, dense) <= HUGE and self._native.rule is not None
+    def _can_be_native(self) -> bool:
+        native = self._native if policy.native() else None
+        return native is not None and native.rule is not None
 
     def _update_at_once(
         self, members: Members, dense: tuple[bool, ...], decay: float
@@ -250,7 +247,7 @@ class Trainer(OnFile):
         if self._updates or not self._is_plain(members):
             return
         dense = (False,) * len(members.tables)
-        if policy.tier == "native" and self._can_be_native(members, dense):
+        if policy.tier == "native" and self._can_be_native():
             return
         numbers = knobs(self._learning_rate, self._threshold, 1)
         about = numbers, members.values, self._states.targets(members)
@@ -403,12 +400,6 @@ def _is_small(members: Members, dense: tuple[bool, ...]) -> bool:
         return False
     pairs = zip(members.tables, dense, strict=True)
     return not any(d and math.prod(s.shape) > SMALL for s, d in pairs)
-
-
-def _numbers(members: Members, dense: tuple[bool, ...]) -> int:
-    """The numbers that an update changes, but for rows of tables."""
-    pairs = zip(members.tables, dense, strict=True)
-    return members.numbers + sum([math.prod(s.shape) for s, d in pairs if d])
 
 
 def _take_gradients(members: Members) -> dict[Any, Any]:

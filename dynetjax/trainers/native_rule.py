@@ -79,7 +79,6 @@ def program_of(rule: optax.GradientTransformationExtraArgs) -> Any:
     return core.Program(
         0,
         SIZE,
-        work=SIZE,
         places=_ints(range(2 + count)),
         sizes=_ints([SIZE] * (2 + count)),
         uniforms=_ints([0, 1, 2]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynetjax.engine import beside, device, policy, run, schedule, scratch
+from dynetjax.engine import device, policy, run, schedule, scratch
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -17,5 +17,5 @@ def _tier_1(request):
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in beside, device, policy, run, schedule, scratch:
+    for module in device, policy, run, schedule, scratch:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)

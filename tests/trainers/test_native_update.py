@@ -368,12 +368,6 @@ class TestWhere:
             assert self.update(there) is not natively
             self.setup_method()
 
-    def test_huge(self, monkeypatch):
-        monkeypatch.setattr(base, "HUGE", 3)
-        assert self.update(np.asarray)
-        monkeypatch.setattr(base, "HUGE", 2)
-        assert not self.update(np.asarray)
-
 
 class TestRefused:
     def setup_method(self):

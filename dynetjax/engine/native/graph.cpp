@@ -304,7 +304,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
             if (q.op != PUT_ASIDE) continue;
             const Aside& a = uses[n].asides[q.extra];
             float* to = gradients[n][q.d.slot - p.first_gradient()];
-            if (a.rows) kernels().product(to, q.m, a.a, 1, q.n, a.b, q.m, q.n, a.rows, q.m, true);
+            if (a.rows) product(to, q.m, a.a, 1, q.n, a.b, q.m, 1, q.n, a.rows, q.m, true);
         }
     }
 }

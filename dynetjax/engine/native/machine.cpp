@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "blocks.h"
+#include "crew.h"
 #include "fourier.h"
 #include "kernels.h"
 #include "matrices.h"
@@ -13,6 +14,9 @@
 #include "windows.h"
 
 namespace {
+
+// From how many on several threads share them: some 20 microseconds of one.
+constexpr double MANY_NUMBERS = 1 << 15, MANY_PRODUCTS = 1 << 19;
 
 using Index = const int32_t*;
 
@@ -54,7 +58,13 @@ void elementwise(const Instruction& q, const Frame& f, const Program& p) {
         if (count > 1) flat = flat && is_flat(q.b, b, q.n, one[1]);
         if (count > 2) flat = flat && is_flat(q.c, c, q.n, one[2]);
     }
-    if (flat) return kernel(d.at, a.at, b.at, c.at, q.n * f.lanes, one[0] | one[1] << 1 | one[2] << 2);
+    if (flat) {
+        const int ones = one[0] | one[1] << 1 | one[2] << 2;
+        const long n = q.n * f.lanes;
+        return in_parts(n, 64, (double)n, MANY_NUMBERS, [&](long at, long end) {
+            kernel(d.at + at, a.at + (one[0] ? 0 : at), b.at + (one[1] ? 0 : at), c.at + (one[2] ? 0 : at), end - at, ones);
+        });
+    }
     const int scalars = q.a.one | q.b.one << 1 | q.c.one << 2;
     for (long l = 0; l < f.lanes; l++) kernel(d.of(l), a.of(l), b.of(l), c.of(l), q.n, scalars);
 }
@@ -75,8 +85,8 @@ void move(float* d, const float* a, Index at, int axes) {
 }
 
 // d[rows, columns] (+)= a[rows, count] b[count, columns], numbers any distance apart.
-void product(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
-             long rows, long count, long columns, bool more) {
+void product_of_some(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
+                     long rows, long count, long columns, bool more) {
     const Kernels& k = kernels();
     if (columns == 1) bj = 1;
     if (rows == 1) ai = 1;
@@ -92,7 +102,6 @@ void product(float* d, long ldd, const float* a, long ai, long ak, const float* 
         for (long j = 0; j < columns; j++) copy[i * columns + j] = b[i * bk + j * bj];
     k.product(d, ldd, a, ai, ak, copy.data(), columns, rows, count, columns, more);
 }
-
 void matmul(const Instruction& q, const Frame& f, const Program& p) {
     const long rows = q.n, count = q.m, columns = q.k;
     Index e = p.extra.data() + q.extra;
@@ -395,7 +404,10 @@ void run(Place at, Place end, const Program& p, Frame& f) {
             continue;
         }
         if (is_reduction(q.op) && d.stride == (long)q.n * q.k && a.stride == (long)q.n * q.m * q.k) {
-            reduce(q.op, d.at, a.at, f.lanes * q.n, q.m, q.k);
+            const long outer = f.lanes * q.n, from = (long)q.m * q.k;
+            in_parts(outer, 1, (double)outer * from, MANY_NUMBERS, [&](long at, long end) {
+                reduce(q.op, d.at + at * q.k, a.at + at * from, end - at, q.m, q.k);
+            });
             continue;
         }
         for (long l = 0; l < f.lanes; l++) {
@@ -637,6 +649,18 @@ void Checker::instruction(const Instruction& q) {
 }
 
 }  // namespace
+
+void product(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
+             long rows, long count, long columns, bool more) {
+    const double work = (double)rows * count * columns;
+    if (columns == 1 && rows > 1 && ldd == 1)  // columns are few
+        return in_parts(rows, 64, work, MANY_PRODUCTS, [&](long at, long end) {
+            product_of_some(d + at, ldd, a + at * ai, ai, ak, b, bk, bj, end - at, count, columns, more);
+        });
+    in_parts(columns, 64, work, MANY_PRODUCTS, [&](long at, long end) {
+        product_of_some(d + at, ldd, a, ai, ak, b + at * bj, bk, bj, rows, count, end - at, more);
+    });
+}
 
 std::string Program::check() const {
     Checker forth{*this, false, {}}, back{*this, true, {}};

@@ -38,19 +38,19 @@ PyObject* programmed(PyTypeObject* type, std::shared_ptr<const Program> p) {
 }
 PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
-        int form, size, work = 0, weighted = 0, temporary = 0, saved = 0, table = -1, pieces = 0, outer = 1;
+        int form, size, weighted = 0, temporary = 0, saved = 0, table = -1, pieces = 0, outer = 1;
         const char* types = "";
         PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *uniforms = nullptr, *uniform_sizes = nullptr, *forward = nullptr,
                  *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form", "size", "work", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
+        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
                                   "backward", "extra", "constants", "temporary", "saved", "asides", "table", "pieces", "outer", nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$ipOOOsOOOOOOiiOiii", const_cast<char**>(keywords), &form, &size, &work, &weighted, &places,
+        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
                                          &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved,
                                          &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
         if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
-        p->form = (Form)form, p->size = size, p->work = work, p->weighted = weighted;
+        p->form = (Form)form, p->size = size, p->weighted = weighted;
         p->places = given<int32_t>(places), p->sizes = given<int32_t>(sizes);
         const auto at = given<int32_t>(data);
         if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
@@ -101,7 +101,7 @@ struct GraphState {
 
     int32_t use_of(long macro);
     int32_t use_of_rows(int32_t size);
-    long encode(PyObject* list, Py_ssize_t start, double most);
+    long encode(PyObject* list, Py_ssize_t start);
     void map(Cell& c, const Program& p, PyObject* args);
     void picked(Cell& c, PyObject* args, PyObject* data);
     void fetch(int32_t number);
@@ -148,7 +148,7 @@ int32_t GraphState::use_of_rows(int32_t size) {
     const auto known = use.find(key);
     if (known != use.end()) return known->second;
     auto p = std::make_shared<Program>();
-    p->form = Form::INPUT, p->size = size, p->work = 0, p->weighted = false;
+    p->form = Form::INPUT, p->size = size, p->weighted = false;
     Use u;
     u.program = p, u.number = -1;
     graph.uses.push_back(std::move(u));
@@ -212,12 +212,10 @@ void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
         graph.words.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
 }
 
-constexpr long DONE = -1, TOO_MUCH = -2;
+constexpr long DONE = -1;
 
-// Take in the nodes from `start` on: DONE, TOO_MUCH where that is more than `most` work,
-// or the number of a fused op that has no program.
-long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
-    double work = 0;
+// Take in the nodes from `start` on: DONE, or the number of a fused op that has no program.
+long GraphState::encode(PyObject* list, Py_ssize_t start) {
     const Py_ssize_t stop = PyList_GET_SIZE(list);
     if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
     if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, EXTERNAL);
@@ -235,8 +233,6 @@ long GraphState::encode(PyObject* list, Py_ssize_t start, double most) {
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
         c.lanes = word(attribute(cell.get(), names.lanes).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-        work += (double)p.work * c.lanes;
-        if (work > most) return TOO_MUCH;
         if (p.weighted) c.index = word(attribute(cell.get(), names.index).get());
         if (p.form == Form::LOOKUP) {
             Ref data = attribute(cell.get(), names.data);
@@ -386,20 +382,19 @@ private:
     bool kept_ = false;
 };
 
-// (cells, start, most): compute the nodes from `start` on. Returns -1; -2 where that is
-// more than `most` work, or the number of a fused op that has no program.
+// (cells, start): compute the nodes from `start` on. Returns -1, or the number of a fused
+// op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
         const Busy busy(s);
         PyObject* list;
         Py_ssize_t start;
-        double most;
-        if (!PyArg_ParseTuple(args, "O!nd", &PyList_Type, &list, &start, &most)) throw Failed();
+        if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &list, &start)) throw Failed();
         // an interrupt may have come before the caller knew what was computed
         if (start >= 0 && start < (Py_ssize_t)s.graph.cells.size()) s.graph.cut((int32_t)start);
         Undo undo{s.graph, s.graph.mark()};
-        const long outcome = s.encode(list, start, most);
+        const long outcome = s.encode(list, start);
         if (outcome != DONE) return PyLong_FromLong(outcome);
         s.draw();
         s.graph.arrange((int32_t)start);
@@ -536,7 +531,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
 }
 
 PyMethodDef graph_methods[] = {
-    {"extend", extend, METH_VARARGS, "(cells, start, most): compute the nodes from `start` on, if that is no more work than `most`."},
+    {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"cut", cut, METH_O, "Keep so many nodes."},

@@ -68,30 +68,29 @@ class Native:
     Attributes:
         lacks: a fused operation that it met and that has no program; -1 if none.
         count: how many stored nodes it knows.
-        is_waiting: some of it would be for tier 1, which has no programs.
     """
 
     def __init__(self, uniforms: HostUniforms, draws: Draws):
         self.uniforms = uniforms
         self._tables = _Tables(uniforms, draws)
         self.graph = core.Graph(self._tables, _programs)
-        self.lacks, self.count, self.is_waiting = -1, 0, False
+        self.lacks, self.count = -1, 0
 
     def compute(
-        self, cells: list[Expression], start: int, most: float, older: Rows
+        self, cells: list[Expression], start: int, older: Rows
     ) -> "NativePart | None":
-        """Compute the stored nodes from `start` on; None if they are not for tier 0.
+        """Compute the stored nodes from `start` on; None if some have no byte code.
 
         `older` tells the rows of nodes that another tier computed.
         """
         self._tables.older = older
         try:
             with phase("run"):
-                outcome = self.graph.extend(cells, start, most)
+                outcome = self.graph.extend(cells, start)
         finally:
             self._tables.older = None
         if outcome != DONE:
-            self.lacks = max(self.lacks, outcome)
+            self.lacks = outcome
             return None
         self.count = len(cells)
         return NativePart(start, cells, self.graph)

@@ -31,7 +31,6 @@ struct Datum {
 struct Program {
     Form form;
     int32_t size;                    // numbers in a row of the result
-    int32_t work;                    // multiplications, and numbers computed, of a lane
     bool weighted;                   // reads parameters, or rows of a table, that are trained
     std::vector<int32_t> places;     // of its operands, in a node's args
     std::vector<int32_t> sizes;      // of its operands' rows
@@ -77,3 +76,8 @@ struct Aside {
 };
 
 void run(const std::vector<Instruction>& code, const Program& program, Frame& frame);
+
+// d[rows, columns] (+)= a[rows, count] b[count, columns]: numbers of a row of d are side by
+// side, others any distance apart.
+void product(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
+             long rows, long count, long columns, bool more);

@@ -24,7 +24,7 @@ from dynetjax.engine.native.arrays import (
     kind_of,
     side_by_side,
 )
-from dynetjax.engine.native.bytecode import OP, Code, Pool
+from dynetjax.engine.native.bytecode import Code, Pool
 from dynetjax.engine.native.fourier import parts_of, whole
 from dynetjax.engine.native.lower import inline
 from dynetjax.ops.registry import (
@@ -40,7 +40,6 @@ from dynetjax.ops.registry import (
 )
 
 MOST = 1 << 12  # structures that are known, of all models that there have been
-TRIPS = 8  # of a loop that ends when it ends
 FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
 DATA: dict[str, tuple[type, Shape]] = {
     "i": (np.int32, ()),
@@ -97,13 +96,13 @@ def program_of(macro: Macro) -> Any:
     form, size = FORMS.get(macro.form), prod(macro.shape)
     if form is None or not size:
         return None
-    about: dict[str, Any] = {"work": size}
+    about: dict[str, Any] = {}
     if macro.form == LOOKUP:
         (table,) = macro.kinds
-        about |= {"table": table.id, "weighted": not table.constant}
+        about = {"table": table.id, "weighted": not table.constant}
     if macro.form == JOIN:
         static = macro.steps[0].signature.static
-        about |= {"pieces": FAN_IN, "outer": prod(macro.shape[: static[1]])}
+        about = {"pieces": FAN_IN, "outer": prod(macro.shape[: static[1]])}
     return core.Program(form, size, **about)
 
 
@@ -157,7 +156,6 @@ def _compiled(structure: Structure) -> Any:
     return core.Program(
         FORMS[MAP],
         size,
-        work=_work(forward),
         weighted=not all(constant for _, constant in structure.uniforms),
         places=_ints(range(len(shapes) - first)),
         sizes=_ints(sizes[first:]),
@@ -259,28 +257,6 @@ def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
         words = prod(shape)
         buffer = Buffer(FIRST + number, words, words)
         found.append(Array(buffer, 0, shape, side_by_side(shape), kind))
-    return found
-
-
-def _work(code: np.ndarray) -> int:
-    """Numbers computed by one lane, products counted by their factors."""
-    return min(_work_of([*map(tuple, code.tolist())]), 1 << 30)
-
-
-def _work_of(code: list[tuple[int, ...]]) -> int:
-    found, at = 0, 0
-    while at < len(code):
-        op, _, n, m, k, *_ = code[at]
-        at += 1
-        if op == OP["LOOP"]:
-            found += n * _work_of(code[at : at + m])
-            at += m
-        elif op == OP["WHILE"]:  # how often is not known
-            found += TRIPS * _work_of(code[at : at + m + k])
-            at += m + k
-        elif op != OP["BRANCH"]:  # of which all blocks count
-            is_product = op in (OP["MATMUL"], OP["CONVOLVE"])
-            found += n * max(1, m) * (max(1, k) if is_product else 1)
     return found
 
 

@@ -69,7 +69,7 @@ class HostUniforms:
         found = self._made.get(kind)
         if found is None:
             graph: Any = core.Graph(self)
-            outcome = graph.extend([_cell(kind.id)], 0, float("inf"))
+            outcome = graph.extend([_cell(kind.id)], 0)
             if outcome >= 0:  # no byte code: by XLA
                 array = np.asarray(self._uniforms.value(kind))
                 graph = None

@@ -9,12 +9,15 @@
 #include <cmath>
 #include <string>
 
+#include "crew.h"
 #include "kernels.h"
 #include "program.h"
 
 namespace {
 
-constexpr int MOST_STATES = 8, MOST_NUMBERS = 5, MOST_AT_ONCE = 1 << 12;
+constexpr int MOST_STATES = 8, MOST_NUMBERS = 5;
+constexpr long MOST_AT_ONCE = 1 << 12;
+constexpr double MANY = 1 << 15;  // numbers: from here on several threads share them
 
 struct Knobs {
     float numbers[MOST_NUMBERS];  // of the rule
@@ -90,15 +93,21 @@ public:
     }
     // n numbers; without `g` their gradients are zero. In byte code they may wait until `flush`.
     void apply(long n, const float* g, const std::vector<float*>& states, size_t at, const float* v, float* d) {
-        for (long i = 0; i < n;) {
-            const long most = rule_.program ? size_ - filled_ : g ? n : MOST_AT_ONCE;
-            const long some = std::min(n - i, most);
+        const auto piece = [&](long i, long some) {
             Piece x{some, g ? g + i : zeros_.data(), {}, v + i, d + i};
             for (int k = 0; k < rule_.states; k++) x.states[k] = states[k] + at + i;
-            if (rule_.program) put(x);
-            else loop_(knobs_, some, x.g, x.states, x.v, x.d);
-            i += some;
+            return x;
+        };
+        if (rule_.program) {
+            for (long i = 0, some; i < n; i += some) put(piece(i, some = std::min(n - i, size_ - filled_)));
+            return;
         }
+        in_parts(n, MOST_AT_ONCE, (double)n, MANY, [&](long i, long end) {
+            for (long some; i < end; i += some) {
+                const Piece x = piece(i, some = g ? end - i : std::min(end - i, MOST_AT_ONCE));
+                loop_(knobs_, x.n, x.g, x.states, x.v, x.d);
+            }
+        });
     }
     void flush() {
         if (!filled_) return;

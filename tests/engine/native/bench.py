@@ -43,7 +43,7 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
 
 def plain(form, size, **about):
     """A program that has no code, such as that of an input."""
-    return core.Program(FORMS[form], size, work=size, **about)
+    return core.Program(FORMS[form], size, **about)
 
 
 def cell(number, *inner, lanes=1, data=None, index=0):
@@ -109,7 +109,7 @@ class Run:
         inner = *range(len(operands)), *data
         cells.append(cell(0, *inner, lanes=self.lanes))
         self.graph = core.Graph(Tables(programs, uniforms))
-        assert self.graph.extend(cells, 0, float("inf")) == -1
+        assert self.graph.extend(cells, 0) == -1
         self.operands, self.root = operands, len(operands)
         found = np.frombuffer(self.graph.rows(self.root), np.float32)
         self.value = found.reshape(self.lanes, *self.shape)

@@ -56,7 +56,6 @@ def made(*forward, back=(), **other):
     given = {
         "form": 0,
         "size": SIZE,
-        "work": 1,
         "weighted": True,
         "places": ints(0),
         "sizes": ints(SIZE),
@@ -273,6 +272,6 @@ def test_no_derivative():
     tables = Tables({0: alone, 1: plain(INPUT, SIZE)}, [none])
     cells = [cell(1, data=none), cell(0, 0)]
     graph = core.Graph(tables)
-    assert graph.extend(cells, 0, float("inf")) == -1
+    assert graph.extend(cells, 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward(1, 0, False, None, none)

@@ -8,8 +8,6 @@ from computed import check, check_lanes, program
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine.native.bytecode import OP
-from dynetjax.engine.native.program import _work
 from dynetjax.engine.parts import is_native
 
 X = np.array([0.7, -1.3, 0.4, 1.1, -0.2])
@@ -61,21 +59,6 @@ def test_weights_that_a_scan_reads():
         step[index] = 1e-6
         slopes[index] = (formula(M + step) - formula(M - step)) / 2e-6
     np.testing.assert_allclose(weights.grad_as_array(), slopes, 1e-3, 1e-4)
-
-
-def test_work_of_loops():
-    """Each trip counts; those of a loop that ends when it ends as eight."""
-
-    def work(*rows):
-        code = [[OP[name], 0, *sizes, 0, *[0] * 20] for name, *sizes in rows]
-        return _work(np.array(code, np.int32))
-
-    body = ("NEG", 5, 0, 0), ("MATMUL", 2, 3, 4)
-    assert work(*body) == 29
-    assert work(("LOOP", 10, 2, 0), *body, ("NEG", 1, 0, 0)) == 291
-    assert work(("LOOP", 2, 3, 0), ("LOOP", 3, 1, 0), *body) == 2 * (15 + 24)
-    assert work(("WHILE", 1, 1, 1), *body) == 8 * 29
-    assert work(("BRANCH", 2, 0, 0), *body) == 29
 
 
 def test_scan_backwards():

@@ -1,0 +1,81 @@
+"""Threads that share large kernels: how many there are changes nothing."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+PROGRAM = """
+import os
+import sys
+import threading
+
+import numpy as np
+
+import dynetjax as dy
+from dynetjax import expression
+
+RNG = np.random.default_rng(0)
+LANES, INSIDE, HIDDEN = 61, 130, 523
+X = RNG.normal(size=(INSIDE, LANES)).astype(np.float32)
+W = RNG.normal(size=(HIDDEN, INSIDE)).astype(np.float32)
+
+
+def train():
+    "The loss, gradients and what an update makes of a wide layer, as bytes."
+    pc = dy.ParameterCollection()
+    weights, bias = pc.parameters_from_numpy(W), pc.add_parameters(HIDDEN, init=0)
+    trainer = dy.AdamTrainer(pc)
+    dy.renew_cg()
+    x = dy.inputTensor(X, batched=True)
+    h = dy.softmax(dy.tanh(weights * x + bias))
+    y = dy.transpose(weights) * h
+    loss = dy.sum_batches(dy.sum_elems(dy.square(y)))
+    found = [loss.npvalue(), h.npvalue()]
+    loss.backward()
+    found += [weights.grad_as_array(), bias.grad_as_array()]
+    trainer.update()
+    found += [weights.as_array(), bias.as_array()]
+    return b"".join([np.asarray(x, np.float32).tobytes() for x in found])
+
+
+first = train()
+assert all(train() == first for _ in range(20))
+several = []
+threads = [threading.Thread(target=lambda: several.append(train())) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert several == [first] * 3
+if hasattr(os, "fork"):
+    engine = expression.engine()
+    child = os.fork()
+    if not child:
+        try:
+            expression.use_engine(engine)  # which is not to be used, for JAX may be
+            os._exit(train() != first)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+sys.stdout.buffer.write(first)
+"""
+
+
+def run(threads):
+    environment = {**os.environ, "DYNETJAX_THREADS": threads}
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.mark.usefixtures("natively")
+def test_bits_do_not_depend_on_threads():
+    """One, several, more than there are processors, and a number that is none."""
+    alone = run("1")
+    assert np.isfinite(np.frombuffer(alone, np.float32)).all()
+    for threads in "2", "7", "none":
+        assert run(threads) == alone
