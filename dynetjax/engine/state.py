@@ -81,15 +81,17 @@ class State:
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
-        if not (self.parts and node.lanes) or has_no_rows(node):
+        parts = self.parts
+        if not (parts and node.lanes) or has_no_rows(node):
             return None
-        number = node.args[0]
-        part = self._part_of(number) if number < self.done else None
-        if part is self.parts[0] and isinstance(part, Run):
-            return part.at_hand(node)
-        if part is None or isinstance(part, Run | Increment):
+        number, part = node.args[0], parts[-1]
+        if number >= part.stop:
             return None
-        return part.rows(number, node.lanes)
+        if number < part.start:
+            part = self._part_of(number)
+        if isinstance(part, NativePart):
+            return part.rows(number, node.lanes)
+        return part.at_hand(node) if part is parts[0] and isinstance(part, Run) else None
 
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:

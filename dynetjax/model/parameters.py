@@ -18,11 +18,12 @@ from dynetjax.ops.sources import parameter_rule
 class _Leaf(Expression):
     """A parameter seen as an expression of whichever graph it is used in."""
 
-    __slots__ = ("storage",)
+    __slots__ = ("still", "storage")
     constant = False
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
+        self.still: ConstantParameters | None = None
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
@@ -81,7 +82,11 @@ class Parameters(Whole, _Leaf):
 
         With `update` False, the default, no gradient reaches the parameter.
         """
-        return self if update else ConstantParameters(self.storage)
+        if update:
+            return self
+        if self.still is None:
+            self.still = ConstantParameters(self.storage)
+        return self.still
 
     def as_array(self) -> np.ndarray:
         """The values, a float64 copy."""

@@ -117,6 +117,32 @@ struct GraphObject {
 
 Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
 
+// An attribute of one object after another: where these are of one class, its descriptor
+// is looked up once.
+class Attribute {
+public:
+    explicit Attribute(PyObject* name) : name_(name) {}
+    Ref of(PyObject* object) {
+        PyTypeObject* type = Py_TYPE(object);
+        if (type != type_) look_up(type);
+        return get_ ? owned(get_(descriptor_.get(), object, (PyObject*)type)) : attribute(object, name_);
+    }
+
+private:
+    void look_up(PyTypeObject* type) {
+        type_ = type, get_ = nullptr;
+        class_ = Ref(Py_NewRef((PyObject*)type));  // or another one could have its address
+        descriptor_ = Ref(PyObject_GetAttr((PyObject*)type, name_));
+        if (!descriptor_.get()) return PyErr_Clear();
+        PyTypeObject* kind = Py_TYPE(descriptor_.get());
+        if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type) get_ = kind->tp_descr_get;
+    }
+    PyObject* name_;
+    PyTypeObject* type_ = nullptr;
+    Ref class_, descriptor_;
+    descrgetfunc get_ = nullptr;
+};
+
 // -1: there is no program for it.
 int32_t GraphState::use_of(long macro) {
     const auto known = use.find(macro);
@@ -222,29 +248,30 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.cells.reserve(stop);
+    Attribute rule_of(names.rule), macro_of(names.macro), lanes_of(names.lanes), index_of(names.index), data_of(names.data), args_of(names.inner);
     for (Py_ssize_t n = start; n < stop; n++) {
         const Ref cell = item(list, n);
-        Ref rule = attribute(cell.get(), names.rule), macro = attribute(rule.get(), names.macro);
+        Ref rule = rule_of.of(cell.get()), macro = macro_of.of(rule.get());
         long number = integer(macro.get());
         if (number < 0) number = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule.get())).get());
         const int32_t u = use_of(number);
         if (u < 0) return number;
         const Program& p = *graph.uses[u].program;
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
-        c.lanes = word(attribute(cell.get(), names.lanes).get());
+        c.lanes = word(lanes_of.of(cell.get()).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-        if (p.weighted) c.index = word(attribute(cell.get(), names.index).get());
+        if (p.weighted) c.index = word(index_of.of(cell.get()).get());
         if (p.form == Form::LOOKUP) {
-            Ref data = attribute(cell.get(), names.data);
+            Ref data = data_of.of(cell.get());
             c.data = (int32_t)graph.words.size();
             const bool several = PyList_Check(data.get());
             if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
             for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
-            Ref args = attribute(cell.get(), names.inner);
+            Ref args = args_of.of(cell.get());
             if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
             if (p.form == Form::MAP) map(c, p, args.get());
-            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : attribute(cell.get(), names.data).get());
+            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : data_of.of(cell.get()).get());
         }
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = graph.refs[c.reads + k];

@@ -179,4 +179,4 @@ class NativeBackward:
 
 def _shape(cell: Expression) -> Shape:
     """Of a row of a stored node."""
-    return MACROS[macro_of_rule(cell.rule)].shape
+    return cell.rule.kind.shape
