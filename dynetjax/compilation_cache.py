@@ -1,9 +1,7 @@
 """Compiled programs outlive the process: the next one reads them from a folder.
 
 JAX has the cache, and `dynetjax.engine.stored` adds to it. Here it gets a folder,
-unless the user has given one to JAX, and is kept to a size. Programs are of the
-processor that they were compiled on, so the folder is, too: a home may be shared by
-machines.
+unless the user has given one to JAX, and is kept to a size.
 """
 
 import contextlib
@@ -13,10 +11,8 @@ import time
 
 import jax
 
-from dynetjax.engine.stored import is_private, processor
+from dynetjax.engine.cache_folder import cache_folder, is_private, is_wanted
 
-VARIABLE = "DYNETJAX_CACHE_DIR"
-NOWHERE = "", "none", "off"
 MOST_BYTES = 1 << 30
 LOOKED, DAY = ".looked", 24 * 3600  # a file that tells when; seconds
 
@@ -30,9 +26,9 @@ def keep_compilations() -> None:
     """
     _keep_short_ones()
     given = getattr(jax.config, "jax_compilation_cache_dir", None)
-    if given or not _is_wanted():
+    if given or not is_wanted():
         return
-    folder = _folder()
+    folder = cache_folder()
     with contextlib.suppress(OSError):  # then nothing is kept
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if is_private(str(folder)) and os.access(folder, os.W_OK):
@@ -48,18 +44,6 @@ def _keep_short_ones() -> None:
     """
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def _is_wanted() -> bool:
-    """Whether neither of the two variables says no."""
-    jax_wants = os.environ.get("JAX_COMPILATION_CACHE_DIR", "yes")
-    return bool(jax_wants) and os.environ.get(VARIABLE, "yes").lower() not in NOWHERE
-
-
-def _folder() -> pathlib.Path:
-    given = os.environ.get(VARIABLE)
-    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / processor()
 
 
 def _is_due(mark: pathlib.Path) -> bool:

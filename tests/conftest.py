@@ -23,6 +23,7 @@ import pytest
 from dynetjax import graph
 from dynetjax.engine import compiling, internals, policy, stored
 from dynetjax.engine.live import live, maps
+from dynetjax.engine.native import kept
 from dynetjax.engine.stats import falling_back
 
 TESTED = pathlib.Path(graph.__file__)
@@ -60,7 +61,7 @@ if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 internals.OPTIONS["quick"]["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
-stored.is_wanted = False  # tests change what programs are traced from
+stored.is_wanted = kept.wanted = False  # tests change what is traced
 falling_back.raises = True
 
 

@@ -9,8 +9,9 @@ import jax
 import pytest
 
 from dynetjax import compilation_cache
-from dynetjax.compilation_cache import DAY, LOOKED, VARIABLE, keep_compilations
-from dynetjax.engine.stored import PREFIX, is_private
+from dynetjax.compilation_cache import DAY, LOOKED, keep_compilations
+from dynetjax.engine.cache_folder import VARIABLE, cache_folder, is_private
+from dynetjax.engine.stored import PREFIX
 
 from .backends import on_cpu
 
@@ -109,7 +110,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     before = jax.config.jax_compilation_cache_dir
     jax.config.update("jax_compilation_cache_dir", None)
-    yield compilation_cache._folder()
+    yield cache_folder()
     jax.config.update("jax_compilation_cache_dir", before)
 
 
@@ -190,4 +191,4 @@ def test_a_folder_that_cannot_be_made(folder):
 
 def test_another_processor_has_another_folder(folder, monkeypatch):
     monkeypatch.setattr("platform.machine", lambda: "z80")
-    assert compilation_cache._folder() != folder
+    assert cache_folder() != folder

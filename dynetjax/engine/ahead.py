@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dynetjax.engine import stored
+from dynetjax.engine.cache_folder import draft_of
 
 PREFIX = "dynetjax_next-"
 MOST = 8  # programs that are listed
@@ -34,7 +35,7 @@ class Ahead:
                 self._begin(file)
             elif file.name not in self._names and len(self._names) < MOST:
                 self._names.append(file.name)
-                with stored.draft_of(self._list) as draft:
+                with draft_of(self._list) as draft:
                     draft.write_text("\n".join(self._names))
 
     def _begin(self, first: Path) -> None:

@@ -91,7 +91,9 @@ class State:
             part = self._part_of(number)
         if isinstance(part, NativePart):
             return part.rows(number, node.lanes)
-        return part.at_hand(node) if part is parts[0] and isinstance(part, Run) else None
+        if part is parts[0] and isinstance(part, Run):
+            return part.at_hand(node)
+        return None
 
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:

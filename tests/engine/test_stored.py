@@ -140,7 +140,7 @@ class TestNothingIsKept:
         """XLA cannot write it once more."""
         counted = Counted()
         for source in "old", "new":
-            monkeypatch.setattr(stored, "_digest_of_source", lambda s=source: s)
+            monkeypatch.setattr(stored, "digest_of_source", lambda s=source: s)
             counted.check(counted.made())
         assert counted.traces == 2
         assert len(files(folder)) == 1
@@ -267,7 +267,7 @@ def test_what_it_is_found_by(folder, monkeypatch):
         "sys.version": "99",
         "platform.machine": lambda: "z80",
         "os.cpu_count": lambda: 99,
-        "dynetjax.engine.stored._digest_of_source": lambda: "edited",
+        "dynetjax.engine.stored.digest_of_source": lambda: "edited",
     }.items():
         with monkeypatch.context() as patched:
             patched.setattr(what, value)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.macros import Macro
-from dynetjax.engine.native import core
+from dynetjax.engine.native import core, kept
 from dynetjax.engine.native.arrays import (
     COTANGENT,
     DYNAMIC,
@@ -129,13 +129,25 @@ def _data_of(macro: Macro) -> list[tuple[int, str]]:
 @lru_cache(maxsize=MOST)
 def _code_of(structure: Structure) -> Any:
     """A program of this structure, bound to nothing; None if it has no byte code."""
+    file = kept.file_of(structure)
+    known = None if file is None else kept.load(file)
+    if known is not None:
+        return known
     try:
-        return _compiled(structure)
+        about = _compiled(structure)
     except NotCoveredError:
         return None
+    if file is not None:
+        kept.keep(file, about)
+    return core.Program(**about)
 
 
-def _compiled(structure: Structure) -> Any:
+def _compiled(structure: Structure) -> dict[str, Any]:
+    """What makes its program.
+
+    Raises:
+        NotCoveredError: some of it has no byte code.
+    """
     shapes, data = structure.shapes, structure.data
     if not all(map(prod, [*shapes, structure.shape])):
         raise NotCoveredError("arrays without numbers")
@@ -153,24 +165,24 @@ def _compiled(structure: Structure) -> Any:
     backward, more = _backward(pool, structure, saved, back)
     sizes = [*map(prod, shapes)]
     first = len(structure.uniforms)
-    return core.Program(
-        FORMS[MAP],
-        size,
-        weighted=not all(constant for _, constant in structure.uniforms),
-        places=_ints(range(len(shapes) - first)),
-        sizes=_ints(sizes[first:]),
-        data=_ints(range(len(data))),
-        types=data,
-        uniforms=_ints(range(first)),
-        uniform_sizes=_ints(sizes[:first]),
-        forward=forward,
-        backward=backward,
-        extra=_ints(pool.extra),
-        constants=np.concatenate([*pool.constants, np.zeros(1, np.int32)]),
-        temporary=max(top, more),
-        saved=room,
-        asides=_ints(pool.asides),
-    )
+    return {
+        "form": FORMS[MAP],
+        "size": size,
+        "weighted": not all(constant for _, constant in structure.uniforms),
+        "places": _ints(range(len(shapes) - first)),
+        "sizes": _ints(sizes[first:]),
+        "data": _ints(range(len(data))),
+        "types": data,
+        "uniforms": _ints(range(first)),
+        "uniform_sizes": _ints(sizes[:first]),
+        "forward": forward,
+        "backward": backward,
+        "extra": _ints(pool.extra),
+        "constants": np.concatenate([*pool.constants, np.zeros(1, np.int32)]),
+        "temporary": max(top, more),
+        "saved": room,
+        "asides": _ints(pool.asides),
+    }
 
 
 def _traced(structure: Structure) -> tuple[Any, Any]:

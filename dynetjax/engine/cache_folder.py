@@ -1,0 +1,99 @@
+"""The folder of what outlives the process: compiled programs, and byte code.
+
+It is of the kind of processor that programs were compiled on, for a home may be shared
+by machines.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import platform
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from functools import cache
+
+from dynetjax.errors import explain
+
+VARIABLE = "DYNETJAX_CACHE_DIR"
+NOWHERE = "", "none", "off"
+
+
+def is_wanted() -> bool:
+    """Whether neither of the two variables says no."""
+    jax_wants = os.environ.get("JAX_COMPILATION_CACHE_DIR", "yes")
+    return bool(jax_wants) and os.environ.get(VARIABLE, "yes").lower() not in NOWHERE
+
+
+def cache_folder() -> pathlib.Path:
+    """Where things are kept, unless JAX was given another folder."""
+    given = os.environ.get(VARIABLE)
+    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / processor()
+
+
+@cache
+def is_private(folder: str) -> bool:
+    """Whether a folder is the user's own, and no other may write to it.
+
+    What is read from it is run. Where it is another's, that is said once, and nothing
+    is read or written there.
+    """
+    try:
+        about = os.stat(folder)
+    except OSError:
+        return False
+    own = getattr(os, "geteuid", lambda: about.st_uid)()  # Windows has other means
+    others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) if os.name == "posix" else 0
+    if about.st_uid == own and not others:
+        return True
+    warnings.warn(
+        explain(
+            "compiled programs are not kept: others could put theirs in their place",
+            got=f"{folder} of user {about.st_uid}, mode {stat.filemode(about.st_mode)}",
+            expected=f"a folder of user {own} that nobody else may write to",
+            fix=f"chmod 700 {folder}, or another DYNETJAX_CACHE_DIR",
+        ),
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False
+
+
+@contextlib.contextmanager
+def draft_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A file that takes the place of `file` when it is whole.
+
+    Where anything fails, the next process makes anew what would be in it.
+    """
+    draft = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+    with contextlib.suppress(OSError):
+        try:
+            yield draft
+            os.replace(draft, file)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+@cache
+def digest_of_source() -> str:
+    """Of this package's."""
+    digest = hashlib.sha256()
+    root = pathlib.Path(__file__).parent.parent
+    for file in sorted(root.rglob("*.py")):
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def processor() -> str:
+    """Names the kind of processor: what it is, and what it can do."""
+    about = [platform.machine(), platform.processor()]
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("model name", "flags", "Features")):
+                about.append(line)
+            elif not line.strip():  # the next core
+                break
+    return hashlib.sha256("".join(about).encode()).hexdigest()[:12]

@@ -1,0 +1,135 @@
+"""Byte code that later processes read; here, one that has forgotten all."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine import cache_folder
+from dynetjax.engine.native import kept, part, program
+from dynetjax.tables import forget_all
+
+X, W = np.array([0.3, -0.7, 1.1]), np.array([[0.5, -0.2, 0.1], [0.4, 0.3, -0.6]])
+
+pytestmark = pytest.mark.usefixtures("natively")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "wanted", True)
+    monkeypatch.setattr(kept, "_folder", lambda: tmp_path)
+    forget()
+    yield tmp_path
+    forget()
+
+
+def forget():
+    """Another process, as far as byte code goes."""
+    program._code_of.cache_clear()
+    part._programs.clear()
+    forget_all()
+
+
+def layer(op=dy.tanh):
+    """The value of a layer, and the gradient of its weights."""
+    pc = dy.ParameterCollection()
+    weights = pc.parameters_from_numpy(W)
+    dy.renew_cg()
+    y = dy.sum_elems(op(weights * dy.inputVector(X)))
+    y.backward()
+    return y.value(), weights.grad_as_array()
+
+
+def check(found):
+    h = np.tanh(W @ X)
+    np.testing.assert_allclose(found[0], h.sum(), rtol=1e-5)
+    np.testing.assert_allclose(found[1], np.outer(1 - h**2, X), rtol=1e-4)
+
+
+def nothing_is_traced(monkeypatch):
+    monkeypatch.setattr(program, "_traced", None)
+
+
+def test_what_was_traced_once_is_read(folder, monkeypatch):
+    check(layer())
+    assert any(file.name.startswith(kept.PREFIX) for file in folder.iterdir())
+    forget()
+    nothing_is_traced(monkeypatch)
+    check(layer())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b"",
+        lambda b: b[:-1],
+        lambda b: b[:-4],
+        lambda b: b.partition(b"\n")[2],
+        lambda b: b'[1, {"forward": 0}]\n',
+        lambda b: b"[{}, {}]\n",
+    ],
+)
+def test_a_damaged_file_is_written_anew(folder, damage, monkeypatch):
+    check(layer())
+    whole = {file: file.read_bytes() for file in folder.iterdir()}
+    for file, content in whole.items():
+        file.write_bytes(damage(content))
+    forget()
+    check(layer())
+    assert {file: file.read_bytes() for file in folder.iterdir()} == whole
+
+
+def test_a_place_out_of_bounds_is_traced_again(folder):
+    """The executor refuses such a program, and the file is of no use."""
+    check(layer())
+    for file in folder.iterdir():
+        head, _, rest = file.read_bytes().partition(b"\n")
+        plain, lengths = json.loads(head)
+        head = json.dumps([{**plain, "temporary": 0, "saved": 0, "size": 1}, lengths])
+        file.write_bytes(head.encode() + b"\n" + rest)
+    forget()
+    check(layer())
+
+
+def test_functions_of_users_are_not_kept(folder):
+    """What they compute may follow from anything."""
+    check(layer(dy.jax_op(lambda x: jnp.tanh(x))))
+    names = {file.name for file in folder.iterdir()}
+    forget()
+    layer(dy.jax_op(lambda x: jnp.sin(x)))
+    assert {file.name for file in folder.iterdir()} == names
+
+
+def test_other_settings_of_jax(folder, monkeypatch):
+    """Nothing is kept, for it would be other byte code."""
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else _x64():
+        assert not kept.is_plain()
+        layer()
+    assert not [*folder.iterdir()]
+    assert kept.is_plain()
+    monkeypatch.setenv("JAX_ENABLE_X64", "1")
+    assert not kept.is_plain()
+
+
+def _x64():
+    return jax.experimental.enable_x64()
+
+
+def test_where_it_is(tmp_path, monkeypatch):
+    """With what JAX compiles; nowhere, if that is wanted."""
+    monkeypatch.undo()
+    find = kept._folder.__wrapped__
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "mine"))
+    assert find() == tmp_path / "mine" / cache_folder.processor()
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "jax"))
+    assert find() == tmp_path / "jax"
+    monkeypatch.setenv(cache_folder.VARIABLE, "off")
+    assert find() is None
+    monkeypatch.setenv(cache_folder.VARIABLE, str(tmp_path / "mine"))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "file" / "in"))
+    assert find() is None
