@@ -24,7 +24,7 @@ from dynetjax.graph import ComputationGraph, use_lengths
 from dynetjax.nodes import given_data
 from dynetjax.ops.registry import FAN_IN, JOIN, Op, intern, lane_kind
 from dynetjax.ops.rules import CHANGED, Rule
-from dynetjax.tables import forgets
+from dynetjax.tables import forgets, remembers
 
 APART = 1_009  # sizes that stand for lengths
 EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged; long ones need
@@ -173,17 +173,14 @@ def call(
     Raises:
         DimError: the true dims do not fit.
     """
-    assert op.dim is not None
-    true = op.dim(op.name, *[x.full_dim for x in operands], *static)
-    treatment = TREATMENT.get(op.name)
-    found = _result(op, operands, static, true) if treatment else None
-    if treatment is None or found is None:
+    found = _result(op, tuple([_sizes(x) for x in operands]), static)
+    if found is None:
         plain = tuple([exact(graph, x, op.name) for x in operands])
         return Call(op, plain, static, data, ())
     outside, lengths, shared = found
     if shared:
         operands = _in_one_room(graph, operands)
-    how, filling = treatment
+    how, filling = TREATMENT[op.name]
     inside = tuple([x.rule.kind.ragged for x in operands])
     known: list[int] = []
     if how != ZERO:
@@ -196,27 +193,39 @@ def call(
     return Call(variant, operands, (*static, inside, outside), data, lengths)
 
 
+def _sizes(x: Expression) -> tuple[Dim, tuple[int, ...]]:
+    """Its true dim, and which of its axes are ragged."""
+    return x.full_dim, x.rule.kind.ragged
+
+
+@remembers
 def _result(
-    op: Op, operands: tuple[Expression, ...], static: tuple, true: Shape
+    op: Op, operands: tuple[tuple[Dim, tuple[int, ...]], ...], static: tuple
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
     """The ragged axes of the result, their lengths, and whether operands share some.
 
     They are found by dims with sizes that nothing else has: of each axis first, and
     where those do not fit, of each length. None if they are no axes of the operands,
-    nor axes of which windows take a little.
+    nor axes of which windows take a little, or the operation has no rule.
+
+    Raises:
+        DimError: the true dims do not fit.
     """
     assert op.dim is not None
+    true = op.dim(op.name, *[dim for dim, _ in operands], *static)
+    if op.name not in TREATMENT:
+        return None
     for apart in (True, False):
         sizes: dict[int, int] = {}
         dims = []
-        for k, x in enumerate(operands):
-            shape = list(x.full_dim.shape)
-            for axis in x.rule.kind.ragged:
+        for k, (dim, ragged) in enumerate(operands):
+            shape = list(dim.shape)
+            for axis in ragged:
                 mark = 8 * k + axis if apart else shape[axis]
                 size = 1_000_003 + APART * mark
                 sizes[size] = shape[axis]
                 shape[axis] = size
-            dims.append(Dim(tuple(shape), x.full_dim.batch))
+            dims.append(Dim(tuple(shape), dim.batch))
         try:
             found = op.dim(op.name, *dims, *static)
         except (DimError, ValueError):
