@@ -140,19 +140,11 @@ class NativeBackward:
         self.reached = reached_by(node, macros)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
-        """Of every lookup up to the node: kind id of the table, row ids, gradients.
-
-        Arrays are as long as a power of two, so that there are few sizes of updates.
-        """
+        """Of every lookup up to the node: kind id of the table, row ids, gradients."""
         for table, ids, gradients in self._tables:
-            rows = np.frombuffer(ids, np.int32)
-            count, *row = KINDS[table].shape
-            room = 1 << (len(rows) - 1).bit_length()
-            padded = np.full(room, count, np.int32)
-            padded[: len(rows)] = rows
-            values = np.zeros((room, *row), np.float32)
-            values[: len(rows)] = np.frombuffer(gradients, np.float32).reshape(-1, *row)
-            yield table, padded, values
+            values = np.frombuffer(gradients, np.float32)
+            row = KINDS[table].shape[1:]
+            yield table, np.frombuffer(ids, np.int32), values.reshape(-1, *row)
 
     def has(self, number: int) -> bool:
         """Whether it knows the gradient of a stored node.
