@@ -17,6 +17,9 @@ class Engine(Protocol):
     def values(self, graph: Any, nodes: "list[Expression]") -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node."""
 
+    def number(self, graph: Any, node: "Expression") -> float | None:
+        """The value of a node of one number; None unless it is at hand."""
+
     def backward(self, graph: Any, node: "Expression", full: bool) -> None:
         """Add the gradients of a node of one number to the parameters."""
 
@@ -45,6 +48,7 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
     return array.astype(np.float64, "F")
 
 
+ONE: Final = (1,)  # the shape of one number
 _places: Final[list[tuple[int, ...]]] = []
 SOME_PLACES: Final = 1 << 10
 MOST_PLACES: Final = 1 << 16  # which are never freed
@@ -178,6 +182,13 @@ class Expression:
             graph.invalidate()
         return node.without_padding(engine().values(graph, [node])[0])
 
+    def _number(self) -> float | None:
+        """The value of an expression of one number; None unless it is at hand."""
+        graph, node = self.locate()
+        if node.lanes != 1 or node.rule.kind.shape != ONE:
+            return None
+        return engine().number(graph, node)
+
     def npvalue(self, recalculate: object = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
 
@@ -191,6 +202,9 @@ class Expression:
 
     def value(self, recalculate: object = False) -> float | list[float] | np.ndarray:
         """A float for one number, a flat list for vectors, else an array."""
+        number = None if recalculate else self._number()
+        if number is not None:
+            return number
         rows = self._rows(recalculate)
         if rows.size == 1 and rows.ndim == 2:
             return float(rows[0, 0])
@@ -203,6 +217,9 @@ class Expression:
         Raises:
             RuntimeError: it has more than one.
         """
+        number = None if recalculate else self._number()
+        if number is not None:
+            return number
         rows = self._rows(recalculate)
         if rows.size != 1:
             raise RuntimeError(

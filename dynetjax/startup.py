@@ -113,7 +113,7 @@ class ForkedEngine:
             )
         )
 
-    backward = gradient = values
+    backward = gradient = number = values
 
 
 def _after_fork(computed: Any) -> None:

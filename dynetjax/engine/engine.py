@@ -68,6 +68,13 @@ class Engine:
             with memory_of(graph):
                 return [self._rows(state, node) for node in nodes]
 
+    def number(self, graph: ComputationGraph, node: Expression) -> float | None:
+        """The value of a node of one number, if tier 0 has computed it."""
+        found = None if graph.state is None else graph.state.number(node)
+        if found is not None:
+            self._before_read()
+        return found
+
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
             graph.state = State(SeededDraws(self._draw_seed, graph.reseeded))

@@ -95,6 +95,17 @@ class State:
             return part.at_hand(node)
         return None
 
+    def number(self, node: Expression) -> float | None:
+        """The value of a node of one number, if tier 0 has computed it."""
+        if not self.parts or has_no_rows(node):
+            return None
+        number, part = node.args[0], self.parts[-1]
+        if number >= part.stop:
+            return None
+        if number < part.start:
+            part = self._part_of(number)
+        return part.number(number) if isinstance(part, NativePart) else None
+
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
             return self.parts[-1]

@@ -462,6 +462,12 @@ PyObject* rows(PyObject* self, PyObject* which) {
         return PyBytes_FromStringAndSize((const char*)c.value, 4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
+PyObject* number_of(PyObject* self, PyObject* which) {
+    return guarded([&]() -> PyObject* {
+        const Cell& c = cell_of(state_of(self), which);
+        return PyFloat_FromDouble(*c.value);  // of any node: there are no rows without numbers
+    });
+}
 // Those of its gradient in the last backward; None if that did not reach it.
 PyObject* gradient(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
@@ -560,6 +566,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
 PyMethodDef graph_methods[] = {
     {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
+    {"number", number_of, METH_O, "The first number of a node."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},

@@ -106,6 +106,7 @@ class NativePart:
     def __init__(self, start: int, cells: list[Expression], graph: Any):
         self.start, self.stop = start, len(cells)
         self._cells, self._graph = cells, graph
+        self.number: Callable[[int], float] = graph.number  # of a node of one number
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""

@@ -239,7 +239,7 @@ class TestBackward:
     def test_no_such_node(self, graph, root):
         with pytest.raises(IndexError, match="no such node"):
             graph.backward(root, 0, False, None)
-        for read in graph.rows, graph.gradient:
+        for read in graph.rows, graph.number, graph.gradient:
             with pytest.raises(IndexError, match="no such node"):
                 read(root)
 
