@@ -20,6 +20,7 @@
 
 namespace {
 
+constexpr int MOST = 16;  // threads that nobody asked for
 constexpr int PATIENCE = 4000;  // looks for more to do, before a thread sleeps
 
 inline void pause() {
@@ -38,9 +39,9 @@ int count_threads() {
     if (const char* asked = std::getenv("DYNETJAX_THREADS")) return std::clamp(std::atoi(asked), 1, 64);
 #if defined(__linux__)
     cpu_set_t set;
-    if (!sched_getaffinity(0, sizeof set, &set)) return std::clamp(CPU_COUNT(&set), 1, 64);
+    if (!sched_getaffinity(0, sizeof set, &set)) return std::clamp(CPU_COUNT(&set), 1, MOST);
 #endif
-    return std::clamp((int)std::thread::hardware_concurrency(), 1, 64);
+    return std::clamp((int)std::thread::hardware_concurrency(), 1, MOST);
 }
 
 // What caller and helpers have in common. The fields of a loop change only while it is not
@@ -81,7 +82,7 @@ struct Crew {
             part = f, context = with, count = n, step = by, next = 0, open = true;
             loops.fetch_add(1, std::memory_order_relaxed);
         }
-        wake.notify_all();
+        for (long at = by; at < n; at += by) wake.notify_one();
         work();
         std::unique_lock lock(mutex);
         open = false;

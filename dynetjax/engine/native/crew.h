@@ -1,20 +1,20 @@
 // Threads that share the loops of large kernels.
 #pragma once
 
-#include <type_traits>
+#include <algorithm>
 
-// How many compute together: DYNETJAX_THREADS, or as many as there are processors.
+// How many compute together: DYNETJAX_THREADS, or one for each processor, but at most 16.
 int threads();
 
 // Calls part(context, begin, end) for ranges of `step` that make up [0, count), on several
 // threads at a time. Where the others are at work for somebody else, the caller does it all.
 void share(long count, long step, void (*part)(void* context, long begin, long end), void* context);
 
-// part(begin, end) for ranges that make up [0, count): one for each thread if that is more
-// than `enough` work, else one. Ranges begin at multiples of `unit`.
+// part(begin, end) for ranges that make up [0, count), as many as there is `enough` work for,
+// at most one for each thread. Ranges begin at multiples of `unit`.
 template <class Part>
 void in_parts(long count, long unit, double work, double enough, Part part) {
-    const long most = work < enough ? 1 : threads();
+    const long most = work < 2 * enough ? 1 : std::min((long)threads(), (long)(work / enough));
     const long step = ((count + most - 1) / most + unit - 1) / unit * unit;
     if (step >= count) return part(0L, count);
     share(count, step, [](void* p, long begin, long end) { (*static_cast<Part*>(p))(begin, end); }, &part);
