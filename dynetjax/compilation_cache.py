@@ -11,9 +11,8 @@ import os
 import pathlib
 import time
 
-import jax
-
 from dynetjax.engine.stored import is_private, processor
+from dynetjax.lazy import jax
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
 NOWHERE = "", "none", "off"

@@ -5,13 +5,12 @@ import os
 import sys
 from typing import Any
 
-import jax
-
 from dynetjax.engine import policy
 from dynetjax.engine.compiling import compile_well_at_once
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
+from dynetjax.lazy import jax
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 

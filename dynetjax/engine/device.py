@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-import jax
+from dynetjax.lazy import jax
 
 
 def platform() -> str:

@@ -24,14 +24,11 @@ from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import jax
-import jaxlib
-import optax
-
 from dynetjax.engine import internals
 from dynetjax.engine.descriptions import NotDescribedError, described
 from dynetjax.engine.stats import falling_back
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jaxlib, optax
 
 PREFIX = "dynetjax-"
 is_wanted = True  # not where constants of modules are patched
@@ -85,7 +82,7 @@ def load(file: pathlib.Path) -> Stored | None:
     return None
 
 
-def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
+def keep(file: pathlib.Path, program: "jax.stages.Compiled", well: bool) -> None:
     """Write a program, for those who come after."""
     try:
         rest = pickle.dumps((well, *internals.written(program)))

@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import to_shape
 from dynetjax.errors import explain
 from dynetjax.graph import free_last_graph
+from dynetjax.lazy import jax
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.errors import explain
 from dynetjax.io.text import Header, TextFile, as_path, show_dims
+from dynetjax.lazy import jnp
 from dynetjax.model.saving import Owner, file_dims
 from dynetjax.model.storage import (
     DenseStorage,

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.lazy import jnp
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import at_first_call, jax, jnp, optax
 from dynetjax.model.storage import (
     DenseStorage,
     TableStorage,
@@ -47,7 +45,7 @@ class States:
         join: whether parameters may share a block.
     """
 
-    def __init__(self, rule: optax.GradientTransformationExtraArgs, join: bool):
+    def __init__(self, rule: "optax.GradientTransformationExtraArgs", join: bool):
         self._rule = rule
         self._join = join
         leaves, self._tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
@@ -228,12 +226,12 @@ def _split(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return _apart_on_device(leaves, shapes)
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def _joined_on_device(states):
     return tuple([join(leaves) for leaves in zip(*states, strict=True)])
 
 
-@partial(jax.jit, static_argnums=1)
+@at_first_call(lambda f: jax.jit(f, static_argnums=1))
 def _apart_on_device(leaves, shapes):
     return _apart(leaves, shapes)
 
@@ -243,13 +241,13 @@ def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
-def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:
+def in_blocks(rule: "optax.GradientTransformationExtraArgs") -> Way:
     """For a rule that works number by number: parameters may lie end to end."""
     states = States(rule, join=True)
     native = NativeUpdate(rule, states)
     return Way(states, partial(compiled_update, rule), native)
 
 
-def by_tensor(rule: optax.GradientTransformationExtraArgs) -> Way:
+def by_tensor(rule: "optax.GradientTransformationExtraArgs") -> Way:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
     return Way(States(rule, join=False), partial(compiled_update, rule, by_tensor=True))

@@ -5,11 +5,11 @@ A loop is two to three times as fast as byte code, which runs any other rule.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-import optax
+from dynetjax.lazy import optax
 
-Make = Callable[..., optax.GradientTransformationExtraArgs]
+Make: TypeAlias = "Callable[..., optax.GradientTransformationExtraArgs]"
 
 
 class Loop(NamedTuple):
@@ -32,7 +32,7 @@ def runs_as(name: str) -> Callable[[Make], Make]:
     def decorate(make: Make) -> Make:
         @functools.cache
         @functools.wraps(make)
-        def made(*numbers: float) -> optax.GradientTransformationExtraArgs:
+        def made(*numbers: float) -> "optax.GradientTransformationExtraArgs":
             rule = make(*numbers)
             _loops[rule] = Loop(name, numbers)
             return rule

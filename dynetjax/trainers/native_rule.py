@@ -3,10 +3,7 @@
 import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dynetjax.engine.native import core
 from dynetjax.engine.native.arrays import (
@@ -25,6 +22,7 @@ from dynetjax.engine.native.bytecode import (
     Pool,
 )
 from dynetjax.engine.native.lower import inline
+from dynetjax.lazy import jax, jnp, optax
 from dynetjax.trainers.loops import loop_of
 
 SIZE = 1024
@@ -33,7 +31,7 @@ MOST_STATES = 8
 
 
 @functools.lru_cache(maxsize=64)
-def native_rule(rule: optax.GradientTransformationExtraArgs) -> Any:
+def native_rule(rule: "optax.GradientTransformationExtraArgs") -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
     leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
     loop = loop_of(rule)
@@ -47,7 +45,7 @@ def native_rule(rule: optax.GradientTransformationExtraArgs) -> Any:
         return None
 
 
-def program_of(rule: optax.GradientTransformationExtraArgs) -> Any:
+def program_of(rule: "optax.GradientTransformationExtraArgs") -> Any:
     """Byte code for `SIZE` numbers: gradients, values and state to change and state.
 
     Raises:
