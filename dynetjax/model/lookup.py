@@ -182,11 +182,11 @@ class LookupParameters(Whole, Expression):
 
     def zero(self) -> None:
         """Set the values to 0. Gradients stay, unlike those of Parameters."""
-        self.storage.values = jnp.zeros(self.storage.shape, jnp.float32)
+        self.storage.values = np.zeros(self.storage.shape, np.float32)
 
     def scale(self, s: float) -> None:
         """Multiply the values by `s`."""
-        self.storage.values = self.storage.values * np.float32(s)
+        self.storage.values = self.storage.present * np.float32(s)
 
     def scale_gradient(self, s: float) -> None:
         """Multiply the gradient by `s`."""

@@ -53,6 +53,11 @@ class _Idents:
 _idents = _Idents()
 
 
+def copy_of(array: Any) -> np.ndarray:
+    """A float32 array of its own, in the host's memory, as storages keep it."""
+    return np.array(array, dtype=np.float32, order="C")
+
+
 def to_device(array: Any) -> "jax.Array":
     """A float32 array of its own on the default device."""
     return give_to_device(np.array(array, dtype=np.float32))
