@@ -380,9 +380,11 @@ def _require_dim(name: str, dim: Any) -> None:
 
 
 def _require_device(device: str) -> None:
+    if not device:
+        return
     default = jax.devices()[0]
     platform = "CPU" if default.platform == "cpu" else f"GPU:{default.id}"
-    if device not in ("", platform):
+    if device != platform:
         raise RuntimeError(
             explain(
                 "device: parameters live on the default device",
