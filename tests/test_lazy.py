@@ -10,12 +10,42 @@ import jax
 import pytest
 
 from dynetjax import lazy
+from dynetjax.engine import policy
 from dynetjax.lazy import Module, at_first_call, with_jax
 
 DYNETJAX = "import sys\nimport dynetjax as dy"
 DROPIN = "import sys\nimport dynetjax.dropin\nimport dynet as dy"
 REPORT = """
 print(sorted({"jax", "jaxlib", "optax"} & sys.modules.keys()))
+"""
+MODEL = """
+m = dy.ParameterCollection()
+W, b = m.add_parameters((3, 3)), m.add_parameters(3, init=0.5)
+E = m.add_lookup_parameters((5, 3), init="glorot")
+lstm = dy.VanillaLSTMBuilder(1, 3, 3, m)
+for kind in (
+    dy.SimpleSGDTrainer, dy.CyclicalSGDTrainer, dy.MomentumSGDTrainer,
+    dy.AdagradTrainer, dy.AdadeltaTrainer, dy.RMSPropTrainer, dy.AdamTrainer,
+    dy.AmsgradTrainer,
+):
+    trainer = kind(m)
+dy.renew_cg()
+states = lstm.initial_state().transduce([E[1], dy.dropout(E[2], 0.5)])
+loss = dy.pickneglogsoftmax(dy.affine_transform([b, W, states[-1]]), 2)
+loss += dy.squared_norm(dy.inputVector([1, 2]))
+m.save(FILE)
+m.populate(FILE)
+E.scale(0.5)
+E.zero()
+W.set_value([[0.0] * 3] * 3)
+"""
+LOOKUPS = """
+m = dy.ParameterCollection()
+E = m.add_lookup_parameters((5, 1), init=2)
+trainer = dy.AdamTrainer(m, alpha=0.5)
+E[3].backward()
+trainer.update()
+print(round(E[3].value(), 5), E.row_as_array(1))
 """
 AFTER_US = """
 import jax
@@ -30,8 +60,9 @@ def run(program, tmp_path, first=DYNETJAX):
     """What a process prints that has nothing but a CPU."""
     told = {name: v for name, v in os.environ.items() if "CACHE_DIR" not in name}
     told |= {"JAX_PLATFORMS": "cpu", "DYNETJAX_CACHE_DIR": str(tmp_path / "cache")}
+    file = f"FILE = {str(tmp_path / 'model')!r}"
     done = subprocess.run(
-        [sys.executable, "-c", f"{first}\n{program}"],
+        [sys.executable, "-c", f"{first}\n{file}\n{program}"],
         env=told,
         capture_output=True,
         text=True,
@@ -45,6 +76,17 @@ def run(program, tmp_path, first=DYNETJAX):
 def test_the_import_needs_neither(tmp_path, monkeypatch, first, plain):
     monkeypatch.setenv("DYNETJAX_PLAIN_IMPORT", plain)
     assert run(REPORT, tmp_path, first) == ["[]"]
+
+
+@pytest.mark.parametrize("first", [DYNETJAX, DROPIN], ids=["dynetjax", "dropin"])
+def test_nor_do_models_trainers_and_graphs(tmp_path, first):
+    assert run(MODEL + REPORT, tmp_path, first) == ["[]"]
+
+
+@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
+def test_nor_does_tier_0_where_nothing_is_traced(tmp_path):
+    """One step of Adam is as long as its rate."""
+    assert run(LOOKUPS + REPORT, tmp_path) == ["1.5 [2.]", "[]"]
 
 
 def test_jax_is_set_up_before_its_first_use(tmp_path):

@@ -9,7 +9,7 @@ from dynetjax.trainers.lagging import Missed
 from dynetjax.trainers.loops import runs_as
 
 
-@runs_as("adadelta")
+@runs_as("adadelta", states=2)
 def adadelta(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
 

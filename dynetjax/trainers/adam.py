@@ -23,7 +23,7 @@ class AdamState(NamedTuple):
     v: "optax.Params"
 
 
-@runs_as("adam")
+@runs_as("adam", states=2)
 def adam(
     beta_1: float, beta_2: float, eps: float
 ) -> "optax.GradientTransformationExtraArgs":

@@ -21,7 +21,7 @@ class AmsgradState(NamedTuple):
     vhat: "optax.Params"
 
 
-@runs_as("amsgrad")
+@runs_as("amsgrad", states=3)
 def amsgrad(
     beta_1: float, beta_2: float, eps: float
 ) -> "optax.GradientTransformationExtraArgs":

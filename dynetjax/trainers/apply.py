@@ -23,9 +23,9 @@ from dynetjax.engine.slices import cut, take_if_there
 from dynetjax.lazy import jax, jnp, lax, optax
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Rows, densify
 
-Rule: TypeAlias = "optax.GradientTransformationExtraArgs"
 Table: TypeAlias = Any  # an array, or one with a factor
 
 SOME, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts

@@ -10,13 +10,13 @@ from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("momentum")
+@runs_as("momentum", states=1)
 def momentum(mom: float) -> "optax.GradientTransformationExtraArgs":
     """v_t = mom v_(t-1) - learning_rate g
 
     The learning rate comes first: what is in v keeps the rate it came with.
     """
-    return optax.chain(sgd(), optax.trace(decay=mom))
+    return optax.chain(sgd().made, optax.trace(decay=mom))
 
 
 @functools.cache

@@ -10,10 +10,10 @@ from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("rmsprop")
+@runs_as("rmsprop", states=1)
 def rmsprop(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
-    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd())
+    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd().made)
 
 
 @functools.cache

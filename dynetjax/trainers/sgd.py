@@ -6,7 +6,7 @@ from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.loops import runs_as
 
 
-@runs_as("sgd")
+@runs_as("sgd", states=0)
 def sgd() -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g"""
 

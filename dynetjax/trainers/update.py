@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.engine.compiling import Compiled
-from dynetjax.lazy import jax, jnp, optax
+from dynetjax.lazy import jax, jnp
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -22,6 +22,7 @@ from dynetjax.trainers.apply import (
     by_row,
     split_table,
 )
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
 
 
@@ -117,7 +118,7 @@ class Update:
 
 @functools.lru_cache(maxsize=32)
 def compiled_update(
-    rule: "optax.GradientTransformationExtraArgs",
+    rule: Rule,
     by_tensor: bool = False,
     small: bool = False,
 ) -> Update:
