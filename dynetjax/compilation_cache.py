@@ -9,9 +9,8 @@ import os
 import pathlib
 import time
 
-import jax
-
 from dynetjax.engine.cache_folder import cache_folder, is_private, is_wanted
+from dynetjax.lazy import jax
 
 MOST_BYTES = 1 << 30
 LOOKED, DAY = ".looked", 24 * 3600  # a file that tells when; seconds

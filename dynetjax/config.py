@@ -5,13 +5,12 @@ import os
 import sys
 from typing import Any
 
-import jax
-
 from dynetjax.engine import policy
 from dynetjax.engine.compiling import compile_well_at_once
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
+from dynetjax.lazy import is_jax_imported, jax
 from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
@@ -100,7 +99,8 @@ def _make_deterministic() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if _GPU_FLAG in flags:
         return
-    if (OWNERS or stats().graphs) and jax.default_backend() != "cpu":
+    in_use = is_jax_imported() and bool(OWNERS or stats().graphs)
+    if in_use and jax.default_backend() != "cpu":
         raise RuntimeError(
             explain(
                 "init: deterministic comes too late",

@@ -2,13 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.nodes import ZEROS
 from dynetjax.ops.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
 

@@ -4,7 +4,8 @@
   while graphs have nodes; it gets its threshold back with `renew_cg` of an empty graph.
 - glibc keeps memory that was freed, instead of handing it back to the system.
 - JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
-- JAX tells the package of each compilation; `dynetjax.stats` counts them.
+- JAX tells the package of each compilation; `dynetjax.stats` counts them. This and the
+  cache begin when the package first uses JAX, or at once if JAX is imported already.
 - A process that is forked after a graph was computed raises where it would hang.
 - Settings hold as flags that begin with ``--dynet`` say in ``sys.argv``. Not under
   ``python -m dynetjax``: the program may call ``dynet_config.set``, and then they do
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from dynetjax.collector import PLAIN, collect_as_before
 from dynetjax.compilation_cache import keep_compilations
 from dynetjax.engine.stats import listen
+from dynetjax.lazy import with_jax
 from dynetjax.options import parse
 from dynetjax.startup import apply, refuse_after_fork
 
@@ -39,8 +41,8 @@ def change(computed: Callable[[], object]) -> None:
     if os.environ.get(PLAIN):
         return
     keep_freed_memory()
-    keep_compilations()
-    listen()
+    with_jax(keep_compilations)
+    with_jax(listen)
     refuse_after_fork(computed)
     if sys.argv[:1] != ["-m"]:  # which Python has there while it looks for the module
         apply(parse(sys.argv))

@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-import jax
-
 from dynetjax.config import init
 from dynetjax.errors import explain
 from dynetjax.expression import use_engine
+from dynetjax.lazy import jax
 from dynetjax.model.collection import decay_by_default
 from dynetjax.model.random import reset_random_seed
 from dynetjax.options import Options, decay, memory, parse, strategy, whole, wrong

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import types
 
+import jax
 import pytest
 
 import dynetjax as dy
-from dynetjax import collector, process
+from dynetjax import collector, config, process
 
 
 @pytest.fixture
@@ -138,3 +139,27 @@ def test_a_plain_import_changes_nothing(plain, tmp_path):
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
     unchanged = str(bool(plain))
     assert done.stdout.split() == [unchanged, "9.0", unchanged]
+
+
+class TestDeterministicGpu:
+    """XLA reads its flags when JAX is first used."""
+
+    @pytest.fixture(autouse=True)
+    def gpu(self, monkeypatch):
+        monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+        monkeypatch.setenv("XLA_FLAGS", "--xla_abacus=true")
+        self.model = dy.ParameterCollection()
+        self.model.add_parameters(1)
+        yield
+        dy.init(deterministic=False)
+
+    def test_it_may_be_too_late(self):
+        with pytest.raises(RuntimeError, match="deterministic comes too late"):
+            dy.init(deterministic=True)
+        assert os.environ["XLA_FLAGS"] == "--xla_abacus=true"
+
+    def test_parameters_alone_do_not_use_jax(self, monkeypatch):
+        monkeypatch.setattr(config, "is_jax_imported", lambda: False)
+        dy.init(deterministic=True)
+        flags = "--xla_abacus=true --xla_gpu_deterministic_ops=true"
+        assert os.environ["XLA_FLAGS"] == flags

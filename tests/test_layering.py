@@ -8,7 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
     ("errors", "uninterrupted", "native", "collector", "tables"),
-    ("io.atomic", "io.numbers", "io.meta"),
+    ("io.atomic", "io.numbers", "io.meta", "lazy"),
     ("io.text",),
     ("dims",),
     ("ops.registry",),
@@ -87,6 +87,20 @@ def test_no_import_in_a_function(file):
                 if isinstance(node, ast.Import | ast.ImportFrom)
             ]
             assert not hidden, f"{file.name}:{hidden[0]} imports inside a function"
+
+
+@pytest.mark.parametrize("file", FILES, ids=module_name)
+def test_one_module_imports_jax(file):
+    """The others have it of that one, which waits until something of it is used."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.append(node.module)
+    slow = {"jax", "jaxlib", "optax"} & {name.partition(".")[0] for name in names}
+    assert module_name(file) == "lazy" or not slow
 
 
 def test_no_cycle_between_modules():

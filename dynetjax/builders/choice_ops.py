@@ -5,11 +5,8 @@ last column if there is one. A matrix of one row is a choice of two: its score i
 of outcome 0, whose probability is the sigmoid of it.
 """
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, Shape
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.ops.linear import HIGHEST
 from dynetjax.ops.registry import Op
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-import jax.numpy as jnp
-
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
 from dynetjax.builders.whole import whole
 from dynetjax.dims import Dim, Shape
 from dynetjax.errors import explain
 from dynetjax.graph import current_graph
+from dynetjax.lazy import jnp
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.initializers import GlorotInitializer
 from dynetjax.model.lookup import LookupParameters

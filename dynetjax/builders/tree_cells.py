@@ -6,12 +6,10 @@ stacked in the order i, f_1 .. f_n, o, u. Leaves have operations of their own, s
 they stay out of the loop.
 """
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.dims import Dim, Shape
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.registry import Op
 
 

@@ -9,16 +9,15 @@ next one takes its arrays over: nobody reads a row before it is written.
 import math
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.rooms import first_room
 from dynetjax.engine.slices import cut, put, take
 from dynetjax.engine.stats import note_pools
+from dynetjax.lazy import at_first_call, jax
 from dynetjax.uninterrupted import Uninterrupted
 
 Array = Any
@@ -150,10 +149,10 @@ def rows_among(pool: Array, row: int, count: int) -> tuple[Array, slice]:
     return _slice(pool, start, room), slice(row - start, row - start + count)
 
 
-_insert = jax.jit(put, donate_argnums=0)
-take_rows = jax.jit(take)
+_insert = at_first_call(lambda f: jax.jit(f, donate_argnums=0))(put)
+take_rows = at_first_call(lambda f: jax.jit(f))(take)
 
 
-@partial(jax.jit, static_argnums=2)
+@at_first_call(lambda f: jax.jit(f, static_argnums=2))
 def _slice(pool: Array, row: int, count: int) -> Array:
     return cut(pool, row, count)

@@ -11,10 +11,6 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell
 from dynetjax.engine.causes import made
@@ -31,6 +27,7 @@ from dynetjax.engine.program import KEPT, Program, first_rows, zeros
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.slices import cut, put, take, take_if_there
+from dynetjax.lazy import jax, jnp, lax, with_jax
 from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
@@ -61,9 +58,6 @@ def scattered_pools(
     )
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["starts"]
-)
 @dataclass(frozen=True)
 class Source:
     """Where gradients of a pool's rows are.
@@ -96,6 +90,9 @@ class Source:
             return [take_if_there(self.array, rows)]
         rows = jnp.minimum(rows, capacity - 1)
         return [take(self.array, take(tape, start + rows)) for start in self.starts]
+
+
+with_jax(lambda: jax.tree_util.register_dataclass(Source, ["array"], ["starts"]))
 
 
 def added_up(several: Iterable[list[Array]], rows: int, shape: Shape) -> Array:

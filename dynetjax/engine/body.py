@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import jax.numpy as jnp
-
 from dynetjax.dims import Shape, pad
 from dynetjax.engine.macros import MACROS, Macro
 from dynetjax.engine.rooms import Sizes
 from dynetjax.engine.structure import Component, Scope
+from dynetjax.lazy import jnp
 from dynetjax.ops.registry import (
     FAN_IN,
     GATHER,

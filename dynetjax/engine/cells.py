@@ -10,14 +10,10 @@ from itertools import compress, count, pairwise
 from types import MappingProxyType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-from jax.extend.core import Var
-
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.engine.slices import take, take_few
+from dynetjax.lazy import at_first_call, jax, jax_core, jnp, lax
 from dynetjax.ops.linear import HIGHEST, matmul
 from dynetjax.ops.registry import LOOKUP, MAP, Scaled
 from dynetjax.tables import remembers
@@ -190,7 +186,7 @@ def needed(body: Body) -> tuple[bool, ...]:
         return ()
     width = 2
 
-    def rows(shape: Shape) -> jax.ShapeDtypeStruct:
+    def rows(shape: Shape) -> "jax.ShapeDtypeStruct":
         return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
 
     def backward(kept, uniforms, columns, leaves, stored):
@@ -216,7 +212,7 @@ def needed(body: Body) -> tuple[bool, ...]:
 
 def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
     """The inputs that the wanted outputs depend on."""
-    live = {v for v in compress(jaxpr.outvars, wanted) if isinstance(v, Var)}
+    live = {v for v in compress(jaxpr.outvars, wanted) if isinstance(v, jax_core.Var)}
     for equation in reversed(jaxpr.eqns):
         used = [v in live for v in equation.outvars]
         if not any(used):
@@ -225,7 +221,7 @@ def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
         if equation.primitive.name == "jit":
             inner = equation.params["jaxpr"].jaxpr
             read = compress(read, _inputs(inner, used))
-        live.update(v for v in read if isinstance(v, Var))
+        live.update(v for v in read if isinstance(v, jax_core.Var))
     return [v in live for v in jaxpr.invars]
 
 
@@ -454,7 +450,7 @@ def times(turned: Array, rows: Array) -> Array:
     return jnp.dot(rows, turned, precision=HIGHEST)
 
 
-@jax.custom_vjp
+@at_first_call(lambda f: jax.custom_vjp(f))
 def instead(known: Array, computed: Array) -> Array:
     """`known`, which is what `computed` would be; gradients go to `computed`."""
     return known

@@ -23,14 +23,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import jax
-
 from dynetjax.engine import internals, stored
 from dynetjax.engine.ahead import ahead
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.live import live
 from dynetjax.engine.stats import beside_the_runs, count, falling_back, note_loaded
+from dynetjax.lazy import jax
 
 HOT = 300  # runs
 OLD = 60.0  # seconds
@@ -263,7 +262,7 @@ class Compiled:
             stored.keep(file, program, well)
         return program
 
-    def lowered(self, shapes: Any, well: bool = False) -> jax.stages.Lowered:
+    def lowered(self, shapes: Any, well: bool = False) -> "jax.stages.Lowered":
         """It for such arguments, as XLA gets it; to be compiled `well`, or quickly.
 
         XLA 0.11 ends a loop within a loop or branch too early in a graph of kernels; so
@@ -277,7 +276,7 @@ class Compiled:
             return self._lower_with(apart, shapes)
         return lowered
 
-    def _lower_with(self, options: dict[str, Any], shapes: Any) -> jax.stages.Lowered:
+    def _lower_with(self, options: dict[str, Any], shapes: Any) -> "jax.stages.Lowered":
         made = jax.jit(
             self._run, donate_argnames=self._donated, compiler_options=options
         )
@@ -370,7 +369,7 @@ def key_of(shapes: Any) -> Key:
     return tree, *[(x.shape, x.dtype, x.weak_type) for x in leaves]
 
 
-def shape_of(x: Any) -> jax.ShapeDtypeStruct:
+def shape_of(x: Any) -> "jax.ShapeDtypeStruct":
     """What a function is compiled for of an argument."""
     found = jax.typeof(x)
     return jax.ShapeDtypeStruct(found.shape, found.dtype, weak_type=found.weak_type)

@@ -9,6 +9,7 @@ user's function does may follow from anything.
 import functools
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def described(thing: Any) -> str:
         return f"slice({described([thing.start, thing.stop, thing.step])})"
     if isinstance(thing, functools.partial):
         return f"partial({described([thing.func, thing.args, thing.keywords])})"
+    if isinstance(thing, MethodType):
+        return f"method({described([thing.__func__, thing.__self__])})"
     if callable(thing):
         return _function(thing)
     raise NotDescribedError(repr(kind))

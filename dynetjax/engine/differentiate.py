@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.engine.backward import backward, scattered_pools
@@ -16,6 +14,7 @@ from dynetjax.engine.run import Run, read_rows, timed
 from dynetjax.engine.seeds import Seed
 from dynetjax.engine.steps import Step
 from dynetjax.expression import Expression
+from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
 
 Array = Any
@@ -241,6 +240,6 @@ def _looked_up(run: Run, step: Step, last: int) -> tuple[int, np.ndarray]:
     return table.id, ids
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def _sown(gradients: Array, seed: Seed) -> Array:
     return seed.sown(gradients)

@@ -12,9 +12,6 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.dims import Shape
 from dynetjax.engine.backward import Source, backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
@@ -28,6 +25,7 @@ from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.engine.seeds import Root, Seed
 from dynetjax.engine.turned import turned_over
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.registry import INPUT, KINDS, LOOKUP
 from dynetjax.tables import Life, Shared
 
@@ -205,7 +203,7 @@ class Fusion:
         )
 
     @property
-    def _tape(self) -> jax.ShapeDtypeStruct:
+    def _tape(self) -> "jax.ShapeDtypeStruct":
         return jax.ShapeDtypeStruct((self.size,), jnp.int32)
 
     def _roots(self, pools: Iterable[int], seeds: tuple[Seed, ...]) -> tuple[Root, ...]:
@@ -284,7 +282,7 @@ def _large_of(part: Part) -> list[Shape]:
     return [*filter(is_large, several)]
 
 
-def _of_floats(shape: Shape) -> jax.ShapeDtypeStruct:
+def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import jax
-from jax.experimental import serialize_executable
+from dynetjax.lazy import jax, serialize_executable
 
 OPTIONS: dict[
     str, dict[str, Any]
@@ -66,7 +65,7 @@ def settings(but_for: tuple[str, ...]) -> list[tuple[str, str]]:
     return [(name, repr(found[name])) for name in names]
 
 
-def written(program: jax.stages.Compiled) -> tuple[Any, ...]:
+def written(program: "jax.stages.Compiled") -> tuple[Any, ...]:
     """A compiled function as things that can be pickled.
 
     Raises:
@@ -91,7 +90,7 @@ def read(parts: tuple[Any, ...]) -> Any:
         raise UnknownError("serialize_executable.deserialize_and_load") from error
 
 
-def has_loops_in_loops(lowered: jax.stages.Lowered) -> bool:
+def has_loops_in_loops(lowered: "jax.stages.Lowered") -> bool:
     """Whether a loop or branch of a program is within another; True if JAX can't tell.
 
     What counts is what was lowered: many a primitive is a loop, and a new one may be.

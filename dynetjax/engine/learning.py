@@ -10,10 +10,6 @@ from functools import partial
 from math import prod
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.engine.body import Read
 from dynetjax.engine.cells import (
     Trip,
@@ -27,6 +23,7 @@ from dynetjax.engine.cells import (
 from dynetjax.engine.program import Program
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.slices import cut, take, take_if_there
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.tables import remembers
 
 Array = Any

@@ -4,11 +4,10 @@ import re
 from collections import Counter
 from typing import Any
 
-import jax
-
 from dynetjax.engine.scratch import forget
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph
+from dynetjax.lazy import is_jax_imported, jax
 
 _SHOWN = 3
 _FIX = (
@@ -43,7 +42,7 @@ class memory_of:
 
 
 def _is_about_memory(error: BaseException) -> bool:
-    if isinstance(error, jax.errors.JaxRuntimeError):
+    if is_jax_imported() and isinstance(error, jax.errors.JaxRuntimeError):
         return "RESOURCE_EXHAUSTED" in str(error)
     return isinstance(error, MemoryError)
 

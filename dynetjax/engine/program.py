@@ -10,10 +10,7 @@ from functools import lru_cache, partial
 from itertools import compress
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body
@@ -21,6 +18,7 @@ from dynetjax.engine.causes import made
 from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put, take
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.tables import remembers
 
 Array = Any

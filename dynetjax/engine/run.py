@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
@@ -23,6 +22,7 @@ from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import free_last_graph
+from dynetjax.lazy import jax
 from dynetjax.ops.registry import IMPORT, INPUT
 
 Array = Any

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.heap import give_back
+from dynetjax.lazy import jax
 from dynetjax.tables import forgets
 
 Array = Any

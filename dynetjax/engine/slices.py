@@ -6,7 +6,7 @@ and each gather, to be traced, compiled and run in every trip.
 
 from typing import Any
 
-from jax import lax
+from dynetjax.lazy import lax
 
 Array = Any
 
@@ -51,7 +51,7 @@ def take_few(array: Array, rows: Array) -> Array:
     return lax.concatenate(each, 0)
 
 
-def _gathered(array: Array, rows: Array, mode: lax.GatherScatterMode) -> Array:
+def _gathered(array: Array, rows: Array, mode: "lax.GatherScatterMode") -> Array:
     whole = tuple(range(1, array.ndim))
     where = lax.GatherDimensionNumbers(whole, (0,), (0,))
     sizes = 1, *array.shape[1:]

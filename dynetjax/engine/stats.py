@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import jax
-
 from dynetjax.engine.internals import COMPILED, COMPILING, HIT, MISS, misses
 from dynetjax.engine.live import live
+from dynetjax.lazy import jax
 from dynetjax.ops.ragged import exact_uses
 
 MOST_SPANS = 64  # that are remembered; what is compiled is over soon

@@ -18,10 +18,6 @@ import sys
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-import jax
-import jaxlib
-import optax
-
 from dynetjax.engine import internals
 from dynetjax.engine.cache_folder import (
     digest_of_source,
@@ -31,6 +27,7 @@ from dynetjax.engine.cache_folder import (
 )
 from dynetjax.engine.descriptions import NotDescribedError, described
 from dynetjax.engine.stats import falling_back
+from dynetjax.lazy import jax, jaxlib, optax
 
 PREFIX = "dynetjax-"
 is_wanted = True  # not where constants of modules are patched
@@ -84,7 +81,7 @@ def load(file: pathlib.Path) -> Stored | None:
     return None
 
 
-def keep(file: pathlib.Path, program: jax.stages.Compiled, well: bool) -> None:
+def keep(file: pathlib.Path, program: "jax.stages.Compiled", well: bool) -> None:
     """Write a program, for those who come after."""
     try:
         rest = pickle.dumps((well, *internals.written(program)))

@@ -3,9 +3,8 @@
 import weakref
 from typing import Any
 
-import jax
-
 from dynetjax.engine.program import turn_over
+from dynetjax.lazy import at_first_call, jax
 
 Array = Any
 
@@ -29,6 +28,6 @@ def _remember(weight: Array, turned: Array) -> None:
     _known[number] = gone, turned
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def _turn_over(weights: list[Array]) -> list[Array]:
     return [turn_over(weight) for weight in weights]

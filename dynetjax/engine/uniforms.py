@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import at_first_call, jax
 from dynetjax.ops.registry import KINDS, OWNERS, Kind, Op, Signature
 
 Array = Any
@@ -155,7 +155,7 @@ def _made(kinds: list[Kind]) -> tuple[tuple[Op, tuple], ...]:
     return tuple([(s.op, s.static) for s in map(signature_of, kinds)])
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def add_up(groups: list[list[Array]]) -> list[Array]:
     """The sum of each group of arrays."""
     return [sum(group[1:], group[0]) for group in groups]

@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import to_shape
 from dynetjax.errors import explain
 from dynetjax.graph import free_last_graph
+from dynetjax.lazy import jax
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
@@ -380,9 +380,11 @@ def _require_dim(name: str, dim: Any) -> None:
 
 
 def _require_device(device: str) -> None:
+    if not device:
+        return
     default = jax.devices()[0]
     platform = "CPU" if default.platform == "cpu" else f"GPU:{default.id}"
-    if device not in ("", platform):
+    if device != platform:
         raise RuntimeError(
             explain(
                 "device: parameters live on the default device",

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.errors import explain
 from dynetjax.io.text import Header, TextFile, as_path, show_dims
+from dynetjax.lazy import jnp
 from dynetjax.model.saving import Owner, file_dims
 from dynetjax.model.storage import (
     DenseStorage,
     RowGradient,
     capacity_for,
+    copy_of,
     to_device,
 )
 from dynetjax.uninterrupted import Uninterrupted
@@ -153,7 +154,7 @@ def _natural(header: Header, vector: np.ndarray) -> np.ndarray:
 
 def restore(owners: Sequence[Owner], blocks: Sequence[Loaded]) -> None:
     """Give `owners` the values and the gradients of blocks that fit them."""
-    arrays = [to_device(block.values) for block in blocks]
+    arrays = [copy_of(block.values) for block in blocks]
     gradients = [_on_device(o, b) for o, b in zip(owners, blocks, strict=True)]
     with Uninterrupted():
         for owner, array, gradient in zip(owners, arrays, gradients, strict=True):

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.lazy import jnp
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
@@ -182,11 +182,11 @@ class LookupParameters(Whole, Expression):
 
     def zero(self) -> None:
         """Set the values to 0. Gradients stay, unlike those of Parameters."""
-        self.storage.values = jnp.zeros(self.storage.shape, jnp.float32)
+        self.storage.values = np.zeros(self.storage.shape, np.float32)
 
     def scale(self, s: float) -> None:
         """Multiply the values by `s`."""
-        self.storage.values = self.storage.values * np.float32(s)
+        self.storage.values = self.storage.present * np.float32(s)
 
     def scale_gradient(self, s: float) -> None:
         """Multiply the gradient by `s`."""

@@ -9,7 +9,7 @@ from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
-from dynetjax.model.storage import DenseStorage, to_device, to_host
+from dynetjax.model.storage import DenseStorage, copy_of, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.sources import parameter_rule
@@ -112,7 +112,7 @@ class Parameters(Whole, _Leaf):
                     fix="reshape the array",
                 )
             )
-        self.storage.values = to_device(array)
+        self.storage.values = copy_of(array)
 
     def zero(self) -> None:
         """Set the values to 0, and clear the gradient."""

@@ -6,18 +6,16 @@ asks. Which rows are touched is known on the host without waiting for the device
 """
 
 import collections
-import functools
 import heapq
 import sys
 import threading
 import weakref
 from typing import Any, NamedTuple, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.ops.registry import OWNERS, Scaled, Storage
 
 LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
@@ -55,12 +53,17 @@ class _Idents:
 _idents = _Idents()
 
 
-def to_device(array: Any) -> jax.Array:
+def copy_of(array: Any) -> np.ndarray:
+    """A float32 array of its own, in the host's memory, as storages keep it."""
+    return np.array(array, dtype=np.float32, order="C")
+
+
+def to_device(array: Any) -> "jax.Array":
     """A float32 array of its own on the default device."""
     return give_to_device(np.array(array, dtype=np.float32))
 
 
-def give_to_device(array: np.ndarray) -> jax.Array:
+def give_to_device(array: np.ndarray) -> "jax.Array":
     """The same without a copy on the host: nobody may write to `array` any more."""
     return jax.device_put(np.asarray(array, dtype=np.float32))
 
@@ -564,18 +567,18 @@ def _largest(arrays: list[Any]) -> float:
     return float(np.max([np.abs(a).max(initial=0) for a in arrays], initial=0))
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@at_first_call(lambda f: jax.jit(f, donate_argnums=0))
 def _multiply(array, factor):
     return array * factor
 
 
-@functools.partial(jax.jit, static_argnames="capacity")
+@at_first_call(lambda f: jax.jit(f, static_argnames="capacity"))
 def _place(values, slots, *, capacity):
     """Rows of `values` summed into the slots they belong to."""
     total = jnp.zeros((capacity, *values.shape[1:]), values.dtype)
     return total.at[slots].add(values, mode="drop")
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@at_first_call(lambda f: jax.jit(f, donate_argnums=0))
 def _add_rows(total, values, slots):
     return total.at[slots].add(values, mode="drop")

@@ -3,12 +3,9 @@
 At a kink the derivative is DyNet's, named in the docstring.
 """
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import one_number
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same

@@ -4,11 +4,10 @@ Dimensions are aligned from the first on: ``{2}`` fits ``{2,3}`` as a column, an
 ``{3}`` does not. A number is runtime data: another one never recompiles.
 """
 
-import jax.numpy as jnp
-
 from dynetjax.dims import Dim, DimError, Shape, pad, trim
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph
+from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import one_number
 from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.elementwise import same

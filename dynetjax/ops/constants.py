@@ -5,13 +5,11 @@ They have no operands, and are computed inside whatever reads them.
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import DimError, Shape, to_shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import (
     check_device,
     index_below,

@@ -8,11 +8,9 @@ sentences are, its backward is a hundred times faster.
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.errors import explain
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below, misfit
 from dynetjax.ops.declare import op
 

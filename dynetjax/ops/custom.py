@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.declare import graph_of
 from dynetjax.ops.registry import Op
 

@@ -4,12 +4,10 @@ They follow from `reset_random_seed`, and stay what they are until the graph is 
 again with ``recalculate=True``.
 """
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.arguments import check_device, number, number_from
 from dynetjax.ops.constants import given_shape, shape_and_batch
 from dynetjax.ops.registry import Op

@@ -3,10 +3,8 @@
 Where a derivative is infinite or undefined, the docstring says what it is.
 """
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, Shape
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.declare import op
 
 __all__ = [

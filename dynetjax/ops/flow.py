@@ -1,8 +1,6 @@
 """Gradient flow: values pass unchanged, gradients do not."""
 
-import jax
-from jax import lax
-
+from dynetjax.lazy import at_first_call, jax, lax
 from dynetjax.ops.arguments import check_device, one_number
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
@@ -10,7 +8,7 @@ from dynetjax.ops.elementwise import same
 __all__ = ["flip_gradient", "nobackprop", "scale_gradient", "to_device"]
 
 
-@jax.custom_jvp
+@at_first_call(lambda f: jax.custom_jvp(f))
 def _with_slope(x, slope):
     del slope
     return x

@@ -9,13 +9,12 @@ i, f, o, g in a vanilla LSTM, i, g, o where f is 1 - i, and z, r in a GRU.
 from collections.abc import Callable
 from functools import cache
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.dims import Dim, Shape
 from dynetjax.expression import Expression
 from dynetjax.graph import current_graph
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
 from dynetjax.ops.registry import Op

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import (
     axis_of,
     index_below,

@@ -4,14 +4,10 @@ The axis stays, with size 1. A derivative written out never has ``0 * inf`` or
 ``inf - inf``, as one would have that JAX derives from the formula.
 """
 
-from functools import partial
-
-import jax
-import jax.numpy as jnp
-from jax import lax
+from dynetjax.lazy import at_first_call, jax, jnp, lax
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@at_first_call(lambda f: jax.custom_jvp(f, nondiff_argnums=(1,)))
 def largest(x, axis: int):
     """The largest along an axis.
 
@@ -31,7 +27,7 @@ def _of_first(axis: int, primals, tangents):
     return top, jnp.sum(chosen, axis=axis, keepdims=True)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
+@at_first_call(lambda f: jax.custom_jvp(f, nondiff_argnums=(1,)))
 def log_of_sum(x, axis: int):
     """The logarithm of the sum of exponentials along an axis.
 

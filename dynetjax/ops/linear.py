@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, Shape, pad, trim
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
+from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import misfit, one_batch
 from dynetjax.ops.building import Recipe, append_product, append_products
 from dynetjax.ops.declare import op, operands
@@ -24,7 +22,7 @@ __all__ = [
     "trace_of_product",
 ]
 
-HIGHEST = lax.Precision.HIGHEST
+HIGHEST = "highest"  # of the precisions of `lax.Precision`
 MANY = 1024  # classes, or gates
 
 

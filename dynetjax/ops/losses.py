@@ -2,12 +2,9 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
+from dynetjax.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.arguments import (
     index_below,
     indices_below,
@@ -252,7 +249,7 @@ def _clipped_logs(x):
     return log_x, log_rest
 
 
-@jax.custom_jvp
+@at_first_call(lambda f: jax.custom_jvp(f))
 def _cross_entropy(x, y):
     log_x, log_rest = _clipped_logs(x)
     return -(y * log_x + (1 - y) * log_rest)

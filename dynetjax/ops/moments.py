@@ -1,11 +1,9 @@
 """Means, raw moments and standard deviations: over elements, dimensions, the batch."""
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, Shape
 from dynetjax.errors import explain, named
 from dynetjax.expression import Expression
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import unsigned
 from dynetjax.ops.arithmetic import scale, subtract
 from dynetjax.ops.declare import op

@@ -5,11 +5,9 @@ always active, in DyNet as here: leave the call out to predict, or say 0: what d
 nothing, or adds none, is its operand itself, and takes no draw from the generator.
 """
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.dims import Shape
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.arguments import axis_of, number, number_from
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same

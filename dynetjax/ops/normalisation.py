@@ -1,9 +1,8 @@
 """Normalisation of activations and of weights."""
 
-import jax.numpy as jnp
-
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
+from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import order_at_most
 from dynetjax.ops.arithmetic import add, cmult
 from dynetjax.ops.declare import op

@@ -13,14 +13,13 @@ dims, as if the axis were an ordinary one; `dynetjax.stats()` names it.
 
 from collections import Counter
 from functools import cache
+from math import inf
 from typing import Any, NamedTuple
-
-import jax.numpy as jnp
-from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, pad
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, use_lengths
+from dynetjax.lazy import jnp, lax
 from dynetjax.nodes import given_data
 from dynetjax.ops.registry import FAN_IN, JOIN, Op, intern, lane_kind
 from dynetjax.ops.rules import CHANGED, Rule
@@ -67,9 +66,9 @@ TREATMENT: dict[str, tuple[str, float]] = {
     **dict.fromkeys(_PLAIN, (ZERO, 0.0)),
     **dict.fromkeys(_MASKED, (MASK, 1.0)),
     **dict.fromkeys(_WINDOWS, (MASK, 0.0)),
-    "maxpooling2d": (MASK, -jnp.inf),
-    **dict.fromkeys(_LEAST, (FILL, -jnp.inf)),
-    "min_dim": (FILL, jnp.inf),
+    "maxpooling2d": (MASK, -inf),
+    **dict.fromkeys(_LEAST, (FILL, -inf)),
+    "min_dim": (FILL, inf),
     "mean_elems": (MEAN, 0.0),
 }
 

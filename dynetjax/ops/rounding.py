@@ -4,12 +4,9 @@
 gradient goes to `x` as it is (arxiv.org/abs/1308.3432).
 """
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
+from dynetjax.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
 
@@ -47,7 +44,7 @@ def _gradient_mode(name, dims, mode):
     return (mode,), None, 1
 
 
-@jax.custom_jvp
+@at_first_call(lambda f: jax.custom_jvp(f))
 def _straight_through(x, y):
     """The value of `y` with the derivative of `x`."""
     del x

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape
 from dynetjax.errors import explain
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import indices_below
 from dynetjax.ops.declare import graph_of
 from dynetjax.ops.registry import Op

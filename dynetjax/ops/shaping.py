@@ -5,13 +5,11 @@ Bounds of ranges are part of the program; indices are runtime data.
 
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from dynetjax.dims import Dim, DimError, Shape, pad, to_shape, trim
 from dynetjax.errors import explain, named
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
+from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import (
     axis_of,
     index_below,

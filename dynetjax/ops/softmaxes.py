@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.registry import INPUT, Op

@@ -6,13 +6,11 @@ places, the values are simple formulas, whose own derivatives are the right ones
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dynetjax.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import indices_below
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.registry import Op

@@ -2,18 +2,15 @@
 
 import functools
 
-import jax
-import jax.numpy as jnp
-import optax
-
+from dynetjax.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
 from dynetjax.trainers.loops import runs_as
 
 
-@runs_as("adadelta")
-def adadelta(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
+@runs_as("adadelta", states=2)
+def adadelta(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
 
     H and D are the means of the squares of gradients and of changes.

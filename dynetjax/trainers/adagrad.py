@@ -1,18 +1,17 @@
 """Adagrad."""
 
-import optax
-
+from dynetjax.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("adagrad")
-def adagrad(eps: float) -> optax.GradientTransformationExtraArgs:
+@runs_as("adagrad", states=1)
+def adagrad(eps: float) -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g / sqrt(G + eps), where G is the sum of all g^2; 0 where G is"""
     by_root = optax.scale_by_rss(initial_accumulator_value=0.0, eps=eps)
-    return optax.chain(by_root, sgd())
+    return optax.chain(by_root, sgd().made)
 
 
 class AdagradTrainer(Trainer):

@@ -5,11 +5,9 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
+from dynetjax.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
@@ -21,14 +19,14 @@ MOST_TERMS = 8  # of a polynomial
 class AdamState(NamedTuple):
     """Moments, shaped like the parameter. The step count is the trainer's, not ours."""
 
-    m: optax.Params
-    v: optax.Params
+    m: "optax.Params"
+    v: "optax.Params"
 
 
-@runs_as("adam")
+@runs_as("adam", states=2)
 def adam(
     beta_1: float, beta_2: float, eps: float
-) -> optax.GradientTransformationExtraArgs:
+) -> "optax.GradientTransformationExtraArgs":
     """The rule of Kingma & Ba (arxiv.org/abs/1412.6980), with bias correction.
 
     -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(v_t) + eps)

@@ -3,11 +3,9 @@
 import functools
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
+from dynetjax.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
@@ -18,15 +16,15 @@ from dynetjax.trainers.loops import runs_as
 class AmsgradState(NamedTuple):
     """Moments, and the largest v so far; shaped like the parameter."""
 
-    m: optax.Params
-    v: optax.Params
-    vhat: optax.Params
+    m: "optax.Params"
+    v: "optax.Params"
+    vhat: "optax.Params"
 
 
-@runs_as("amsgrad")
+@runs_as("amsgrad", states=3)
 def amsgrad(
     beta_1: float, beta_2: float, eps: float
-) -> optax.GradientTransformationExtraArgs:
+) -> "optax.GradientTransformationExtraArgs":
     """The rule of Reddi et al. (arxiv.org/abs/1904.09237), with bias correction.
 
     -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(vhat_t) + eps)

@@ -18,18 +18,14 @@ tests/trainers/test_update.py, which looks at the memory a compiled update needs
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import jax
-import jax.numpy as jnp
-import optax
-from jax import lax
-
 from dynetjax.engine.device import platform
 from dynetjax.engine.slices import cut, take_if_there
+from dynetjax.lazy import jax, jnp, lax, optax
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Rows, densify
 
-Rule: TypeAlias = optax.GradientTransformationExtraArgs
 Table: TypeAlias = Any  # an array, or one with a factor
 
 SOME, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts
@@ -75,7 +71,7 @@ def apply_block(
 
 
 def apply_everywhere(
-    rule: Rule, step: Step, gradient: Rows | jax.Array, state: Any, table: Table
+    rule: Rule, step: Step, gradient: "Rows | jax.Array", state: Any, table: Table
 ) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to all rows.
 

@@ -8,11 +8,10 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.errors import explain
+from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import on_host, to_device
 from dynetjax.trainers.settings import Settings
 from dynetjax.uninterrupted import Uninterrupted
@@ -79,7 +78,7 @@ class Averages:
         return self.arrays[storage] * np.float32(by)
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def _mix(average, values, kept):
     return kept * average + (1 - kept) * values
 

@@ -16,20 +16,20 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-import optax
 
 from dynetjax.engine import policy
 from dynetjax.engine.compiling import shape_of
 from dynetjax.engine.device import copy_soon
 from dynetjax.engine.stats import falling_back
 from dynetjax.errors import explain
+from dynetjax.lazy import jax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import SMALL, Census, Members
 from dynetjax.trainers.native_update import (
     Numbers,
@@ -91,7 +91,7 @@ class Trainer(OnFile):
         m: ParameterCollection,
         learning_rate: float,
         *,
-        rule: optax.GradientTransformationExtraArgs,
+        rule: Rule,
         numbers: tuple[float, ...] | None = None,
         still: bool = False,
         missed: Missed | None = None,

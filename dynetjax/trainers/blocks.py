@@ -8,15 +8,13 @@ a large parameter is a block of its own, so that nothing large is joined or spli
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import (
     DenseStorage,
     TableStorage,
@@ -24,6 +22,7 @@ from dynetjax.model.storage import (
     on_host,
 )
 from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.loops import LoopedRule, Rule
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_update import NativeUpdate
 from dynetjax.trainers.update import Targets, compiled_update
@@ -47,15 +46,18 @@ class States:
         join: whether parameters may share a block.
     """
 
-    def __init__(self, rule: optax.GradientTransformationExtraArgs, join: bool):
+    def __init__(self, rule: Rule, join: bool):
         self._rule = rule
         self._join = join
-        leaves, self._tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
-        self._new = [np.asarray(leaf).ravel()[:1] for leaf in leaves]
-        self.is_empty = not leaves
+        self._new = _beginning(rule)
+        self.is_empty = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
+
+    @cached_property
+    def _tree(self) -> Any:
+        return jax.tree.structure(self._rule.init(jnp.zeros(1)))
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """Have the state of these parameters in blocks from now on."""
@@ -207,6 +209,14 @@ class States:
         self._blocks = dict.fromkeys(self._blocks)
 
 
+def _beginning(rule: Rule) -> list[np.ndarray]:
+    """The number that each leaf of a state begins with."""
+    if isinstance(rule, LoopedRule):
+        return [np.zeros(1, np.float32)] * rule.states
+    leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
+    return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
+
+
 def _size_of(block: Block) -> Shape:
     return (sum([math.prod(s.shape) for s in block]),)
 
@@ -228,12 +238,12 @@ def _split(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return _apart_on_device(leaves, shapes)
 
 
-@jax.jit
+@at_first_call(lambda f: jax.jit(f))
 def _joined_on_device(states):
     return tuple([join(leaves) for leaves in zip(*states, strict=True)])
 
 
-@partial(jax.jit, static_argnums=1)
+@at_first_call(lambda f: jax.jit(f, static_argnums=1))
 def _apart_on_device(leaves, shapes):
     return _apart(leaves, shapes)
 
@@ -243,13 +253,13 @@ def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
-def in_blocks(rule: optax.GradientTransformationExtraArgs) -> Way:
+def in_blocks(rule: Rule) -> Way:
     """For a rule that works number by number: parameters may lie end to end."""
     states = States(rule, join=True)
     native = NativeUpdate(rule, states)
     return Way(states, partial(compiled_update, rule), native)
 
 
-def by_tensor(rule: optax.GradientTransformationExtraArgs) -> Way:
+def by_tensor(rule: Rule) -> Way:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
     return Way(States(rule, join=False), partial(compiled_update, rule, by_tensor=True))

@@ -2,17 +2,14 @@
 
 import functools
 
-import jax
-import jax.numpy as jnp
-import optax
-
+from dynetjax.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.blocks import by_tensor
 
 
 @functools.cache
-def exponentiated_gradient(mom: float) -> optax.GradientTransformationExtraArgs:
+def exponentiated_gradient(mom: float) -> "optax.GradientTransformationExtraArgs":
     """softmax(log p + h) - p, where h = mom h - learning_rate g, of all numbers."""
 
     def update(updates, state, params=None, *, learning_rate, **_):

@@ -4,19 +4,17 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 from dynetjax.dims import Shape
+from dynetjax.lazy import jax, jnp
 
 
-def join(arrays: Sequence[Any]) -> jax.Array:
+def join(arrays: Sequence[Any]) -> "jax.Array":
     """All arrays flat, end to end."""
     flat = [jnp.ravel(array) for array in arrays]
     return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
 
 
-def split(flat: jax.Array, shapes: Iterable[Shape]) -> list[jax.Array]:
+def split(flat: "jax.Array", shapes: Iterable[Shape]) -> "list[jax.Array]":
     """What was joined, apart again."""
     arrays, end = [], 0
     for shape in shapes:

@@ -7,11 +7,10 @@ a training loop.
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import jax, jnp
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sparse import Gradient
@@ -98,7 +97,7 @@ def to_come(members: Members, touched: dict[Any, list[np.ndarray]]) -> Gradients
     )
 
 
-def _shape(shape: Shape, dtype: Any = np.float32) -> jax.ShapeDtypeStruct:
+def _shape(shape: Shape, dtype: Any = np.float32) -> "jax.ShapeDtypeStruct":
     return jax.ShapeDtypeStruct(shape, dtype)
 
 

@@ -6,16 +6,14 @@ steps that it missed when somebody looks at it: a graph before it reads the row,
 trainer before it changes it, a user who wants the numbers.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from dynetjax.engine.slices import take_if_there
+from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import TableStorage, capacity_for
 from dynetjax.trainers.apply import like_table, split_table
 from dynetjax.uninterrupted import Uninterrupted
@@ -221,13 +219,13 @@ class Lagging:
         return clock.factors(rows, width) if width else np.zeros((len(rows), 0))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@at_first_call(lambda f: jax.jit(f, static_argnums=0))
 def _changes(catch_up, of_rows, missed, numbers):
     """What rows have missed, and their state after that."""
     return jax.vmap(catch_up)(of_rows, missed, numbers)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+@at_first_call(lambda f: jax.jit(f, static_argnums=0, donate_argnums=(1, 2)))
 def _caught_up(catch_up, table, state, ids, missed, numbers):
     """The table and the state with rows `ids` brought up to date."""
     of_rows = jax.tree.map(lambda x: take_if_there(x, ids), state)

@@ -5,43 +5,60 @@ A loop is two to three times as fast as byte code, which runs any other rule.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-import optax
+from dynetjax.lazy import optax
 
-Make = Callable[..., optax.GradientTransformationExtraArgs]
+Make: TypeAlias = "Callable[..., optax.GradientTransformationExtraArgs]"
 
 
-class Loop(NamedTuple):
-    """A loop, by name, and the numbers of the rule that it runs."""
+@dataclass(frozen=True)
+class LoopedRule:
+    """A rule that a loop runs; optax makes it once something else is to run it.
 
-    name: str
+    Attributes:
+        make: makes it of the numbers.
+        loop: the name of the loop.
+        numbers: of the rule, which the loop takes.
+        states: leaves of the state, which begin as zeros.
+    """
+
+    make: Make
+    loop: str
     numbers: tuple[float, ...]
+    states: int
+
+    @functools.cached_property
+    def made(self) -> "optax.GradientTransformationExtraArgs":
+        """The rule as optax has it."""
+        return self.make(*self.numbers)
+
+    def init(self, params: Any) -> Any:
+        """The state that `params` begin with."""
+        return self.made.init(params)
+
+    def update(self, updates: Any, state: Any, params: Any = None, **named: Any) -> Any:
+        """(changes, new state)"""
+        return self.made.update(updates, state, params, **named)
 
 
-_loops: dict[Any, Loop] = {}
+Rule: TypeAlias = "optax.GradientTransformationExtraArgs | LoopedRule"
 
 
-def runs_as(name: str) -> Callable[[Make], Make]:
+def runs_as(loop: str, states: int) -> Callable[[Make], Callable[..., LoopedRule]]:
     """Have the loop of this name run a rule, made of the numbers that the loop takes.
 
     The loop knows the leaves of the rule's state, in their order. Of the same numbers
     the rule is made once.
     """
 
-    def decorate(make: Make) -> Make:
+    def decorate(make: Make) -> Callable[..., LoopedRule]:
         @functools.cache
         @functools.wraps(make)
-        def made(*numbers: float) -> optax.GradientTransformationExtraArgs:
-            rule = make(*numbers)
-            _loops[rule] = Loop(name, numbers)
-            return rule
+        def rule(*numbers: float) -> LoopedRule:
+            return LoopedRule(make, loop, numbers, states)
 
-        return made
+        return rule
 
     return decorate
-
-
-def loop_of(rule: Any) -> Loop | None:
-    """What runs a rule; None if nobody said."""
-    return _loops.get(rule)

@@ -2,8 +2,7 @@
 
 import functools
 
-import optax
-
+from dynetjax.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
@@ -11,13 +10,13 @@ from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("momentum")
-def momentum(mom: float) -> optax.GradientTransformationExtraArgs:
+@runs_as("momentum", states=1)
+def momentum(mom: float) -> "optax.GradientTransformationExtraArgs":
     """v_t = mom v_(t-1) - learning_rate g
 
     The learning rate comes first: what is in v keeps the rate it came with.
     """
-    return optax.chain(sgd(), optax.trace(decay=mom))
+    return optax.chain(sgd().made, optax.trace(decay=mom))
 
 
 @functools.cache

@@ -3,10 +3,7 @@
 import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dynetjax.engine.native import core
 from dynetjax.engine.native.arrays import (
@@ -25,7 +22,8 @@ from dynetjax.engine.native.bytecode import (
     Pool,
 )
 from dynetjax.engine.native.lower import inline
-from dynetjax.trainers.loops import loop_of
+from dynetjax.lazy import jax, jnp
+from dynetjax.trainers.loops import LoopedRule, Rule
 
 SIZE = 1024
 """Numbers that byte code changes at a time: they stay in the cache meanwhile."""
@@ -33,12 +31,11 @@ MOST_STATES = 8
 
 
 @functools.lru_cache(maxsize=64)
-def native_rule(rule: optax.GradientTransformationExtraArgs) -> Any:
+def native_rule(rule: Rule) -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
+    if isinstance(rule, LoopedRule):
+        return core.Rule(rule.loop, rule.numbers, rule.states)
     leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
-    loop = loop_of(rule)
-    if loop is not None:
-        return core.Rule(loop.name, loop.numbers, len(leaves))
     if len(leaves) > MOST_STATES or any(leaf.dtype != np.float32 for leaf in leaves):
         return None
     try:
@@ -47,7 +44,7 @@ def native_rule(rule: optax.GradientTransformationExtraArgs) -> Any:
         return None
 
 
-def program_of(rule: optax.GradientTransformationExtraArgs) -> Any:
+def program_of(rule: Rule) -> Any:
     """Byte code for `SIZE` numbers: gradients, values and state to change and state.
 
     Raises:

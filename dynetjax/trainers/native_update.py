@@ -5,10 +5,10 @@ import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import optax
 
 from dynetjax.engine.native import core
 from dynetjax.model.storage import TableStorage, on_host
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_rule import native_rule
 
@@ -40,7 +40,7 @@ class NativeUpdate:
         states: where its state is.
     """
 
-    def __init__(self, rule: optax.GradientTransformationExtraArgs, states: States):
+    def __init__(self, rule: Rule, states: States):
         self._of, self._states = rule, states
 
     @functools.cached_property

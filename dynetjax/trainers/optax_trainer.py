@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import optax
-
 from dynetjax.errors import explain
+from dynetjax.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.tree import as_tree
@@ -52,7 +51,7 @@ class OptaxTrainer(Trainer):
     def __init__(
         self,
         m: ParameterCollection,
-        tx: optax.GradientTransformation,
+        tx: "optax.GradientTransformation",
         learning_rate: float = 1.0,
     ):
         if not isinstance(tx, optax.GradientTransformation):

@@ -2,9 +2,7 @@
 
 import functools
 
-import jax.numpy as jnp
-import optax
-
+from dynetjax.lazy import jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed
@@ -12,10 +10,10 @@ from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("rmsprop")
-def rmsprop(eps: float, rho: float) -> optax.GradientTransformationExtraArgs:
+@runs_as("rmsprop", states=1)
+def rmsprop(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
-    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd())
+    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd().made)
 
 
 @functools.cache

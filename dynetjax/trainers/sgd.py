@@ -1,15 +1,13 @@
 """Stochastic gradient descent."""
 
-import jax
-import optax
-
+from dynetjax.lazy import jax, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.loops import runs_as
 
 
-@runs_as("sgd")
-def sgd() -> optax.GradientTransformationExtraArgs:
+@runs_as("sgd", states=0)
+def sgd() -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g"""
 
     def update(updates, state, params=None, *, learning_rate, **_):

@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
+from dynetjax.lazy import jax, jnp
 
 
 class Gradient(NamedTuple):
@@ -33,7 +32,7 @@ class Rows(NamedTuple):
     values: Any
 
 
-def add_up(gradient: Gradient, size: int) -> Rows | jax.Array:
+def add_up(gradient: Gradient, size: int) -> "Rows | jax.Array":
     """What a table of `size` rows gets: rows, or an array as large as the table."""
     rows, values, whole = gradient
     few = len(rows) <= size
@@ -60,7 +59,7 @@ def _own_slots(rows: Any, size: int) -> tuple[Any, Any]:
     return jnp.where(touched, jnp.arange(size, dtype=jnp.int32), size), rows
 
 
-def densify(gradient: Rows | jax.Array, size: int) -> jax.Array:
+def densify(gradient: "Rows | jax.Array", size: int) -> "jax.Array":
     """The gradient as ``[N, *row]``."""
     if not isinstance(gradient, Rows):
         return gradient
@@ -69,7 +68,7 @@ def densify(gradient: Rows | jax.Array, size: int) -> jax.Array:
     return zeros.at[ids].set(values, mode="drop")
 
 
-def squared_norm(gradient: Rows | jax.Array) -> jax.Array:
+def squared_norm(gradient: "Rows | jax.Array") -> "jax.Array":
     """Sum of squares."""
     values = gradient.values if isinstance(gradient, Rows) else gradient
     return jnp.sum(jnp.square(values))

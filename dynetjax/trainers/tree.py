@@ -10,13 +10,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import optax
-from jax.tree_util import DictKey, register_static
-
 from dynetjax.engine.slices import take_if_there
 from dynetjax.errors import explain
+from dynetjax.lazy import jax, jnp, optax, with_jax
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members
@@ -25,7 +21,6 @@ from dynetjax.trainers.update import Targets, Update, agreed
 from dynetjax.trainers.way import Take, Way, require_shape
 
 
-@register_static
 @dataclasses.dataclass(frozen=True)
 class Names:
     """The names in the tree of what is updated."""
@@ -34,12 +29,15 @@ class Names:
     tables: tuple[str, ...]
 
 
+with_jax(lambda: jax.tree_util.register_static(Names))
+
+
 class TreeStates:
     """The state of a transformation; parameters that come and go keep theirs."""
 
     is_empty = False
 
-    def __init__(self, tx: optax.GradientTransformation):
+    def __init__(self, tx: "optax.GradientTransformation"):
         self._tx = tx
         self._names: dict[Any, str] = {}
         self._members: Members | None = None
@@ -123,14 +121,14 @@ def _by_path(state: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def as_tree(rule: optax.GradientTransformation) -> Way:
+def as_tree(rule: "optax.GradientTransformation") -> Way:
     """For a transformation of all parameters at once."""
     return Way(TreeStates(rule), functools.partial(compiled_tree_update, rule))
 
 
 @functools.lru_cache(maxsize=32)
 def compiled_tree_update(
-    tx: optax.GradientTransformation, small: bool = False
+    tx: "optax.GradientTransformation", small: bool = False
 ) -> Callable:
     """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
     rule = optax.with_extra_args_support(tx)
@@ -192,7 +190,7 @@ def _table(step: Step, table: Any, shown: Any, change: Any, written: Any) -> Any
 
 def _table_of(path: tuple, rows: dict[str, Any]) -> str | None:
     """The table that a part of the state belongs to, if it is one of these."""
-    keys = [k.key for k in path if isinstance(k, DictKey)]
+    keys = [k.key for k in path if isinstance(k, jax.tree_util.DictKey)]
     return next((key for key in keys if key in rows), None)
 
 

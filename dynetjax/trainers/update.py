@@ -10,12 +10,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import optax
 
 from dynetjax.engine.compiling import Compiled
+from dynetjax.lazy import jax, jnp
 from dynetjax.trainers.apply import (
     Step,
     apply_block,
@@ -24,6 +22,7 @@ from dynetjax.trainers.apply import (
     by_row,
     split_table,
 )
+from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
 
 
@@ -119,7 +118,7 @@ class Update:
 
 @functools.lru_cache(maxsize=32)
 def compiled_update(
-    rule: optax.GradientTransformationExtraArgs,
+    rule: Rule,
     by_tensor: bool = False,
     small: bool = False,
 ) -> Update:
@@ -190,7 +189,7 @@ def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
     ]
 
 
-def _norm(gradients: list[list[Any]]) -> jax.Array:
+def _norm(gradients: list[list[Any]]) -> "jax.Array":
     squares = [squared_norm(g) for group in gradients for g in group]
     return jnp.sqrt(sum(squares, jnp.float32(0)))
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, TypeAlias, Union
 
-import jax
 import numpy as np
 
 from dynetjax.dims import Shape
+from dynetjax.lazy import jax
 
 CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, FIRST = range(6)  # slots
 DYNAMIC = -1  # the stride of an operand's rows, which the run knows

@@ -10,12 +10,12 @@ from math import prod
 from types import SimpleNamespace
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.native.arrays import Array, NotCoveredError, Value
 from dynetjax.engine.native.bytecode import Code
+from dynetjax.lazy import jax
 
 Values = list[Any]
 One = Callable[[Code, Any, Values], Values]

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.engine.native.arrays import Array, NotCoveredError, Value
 from dynetjax.engine.native.bytecode import INTS, Code
+from dynetjax.lazy import jax
 
 Values = list[Value]
 

@@ -9,9 +9,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from dynetjax.engine.native import (
     blocks,
@@ -36,6 +34,7 @@ from dynetjax.engine.native.arrays import (
     kind_of,
 )
 from dynetjax.engine.native.bytecode import REVERSED, Code
+from dynetjax.lazy import jax, jax_core
 
 _CALLS = {
     "jit",
@@ -166,7 +165,7 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
         names[var] = _constant(code, value)
 
     def value_of(atom: Any) -> Value:
-        if isinstance(atom, Literal):
+        if isinstance(atom, jax_core.Literal):
             aval: Any = atom.aval
             if getattr(aval.dtype, "kind", "") == "c":
                 return fourier.constant(code, np.asarray(atom.val, aval.dtype))

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.engine.native import blocks, further
 from dynetjax.engine.native.arrays import Array, Lowering, NotCoveredError, Values
 from dynetjax.engine.native.bytecode import INTS, LARGEST_FIRST, Code
+from dynetjax.lazy import jax
 
 
 def _starts(code: Code, operands: Values) -> Array:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-import jax
 import numpy as np
 
 from dynetjax.dims import Shape
@@ -27,6 +26,7 @@ from dynetjax.engine.native.arrays import (
 from dynetjax.engine.native.bytecode import Code, Pool
 from dynetjax.engine.native.fourier import parts_of, whole
 from dynetjax.engine.native.lower import inline
+from dynetjax.lazy import jax
 from dynetjax.ops.registry import (
     FAN_IN,
     GATHER,
