@@ -50,32 +50,40 @@ for thread in threads:
 for thread in threads:
     thread.join()
 assert several == [first] * 3
-if hasattr(os, "fork"):
-    engine = expression.engine()
-    child = os.fork()
-    if not child:
-        try:
-            expression.use_engine(engine)  # which is not to be used, for JAX may be
-            os._exit(train() != first)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
 sys.stdout.buffer.write(first)
 """
+FORK = """
+engine = expression.engine()
+child = os.fork()
+if not child:
+    try:
+        expression.use_engine(engine)  # which is not to be used, for JAX may be
+        os._exit(train() != first)
+    finally:
+        os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+pytestmark = pytest.mark.usefixtures("natively")
 
 
-def run(threads):
+def run(threads, program=PROGRAM):
     environment = {**os.environ, "DYNETJAX_THREADS": threads}
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    command = [sys.executable, "-W", "ignore", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 
 
-@pytest.mark.usefixtures("natively")
 def test_bits_do_not_depend_on_threads():
     """One, several, more than there are processors, and a number that is none."""
     alone = run("1")
     assert np.isfinite(np.frombuffer(alone, np.float32)).all()
     for threads in "2", "7", "none":
         assert run(threads) == alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process():
+    """It has none of the helpers, and gets others."""
+    run("2", PROGRAM + FORK)
