@@ -6,7 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynetjax.model.storage import DenseStorage, TableStorage, capacity_for
+import dynetjax as dy
+from dynetjax.model.storage import (
+    DenseStorage,
+    TableStorage,
+    capacity_for,
+    on_host,
+)
 
 
 def table(rows=5, size=2):
@@ -209,6 +215,22 @@ class TestWhereValuesAre:
             E.wrote(array, 1.0)
             assert E.host_rows([1]).tolist() == [[8, 8]]
             assert E.values.tolist() == [[0, 1], [8, 8], [4, 5]]
+
+    def test_what_is_set_or_read_from_a_file_waits_on_the_host(self, tmp_path):
+        m = dy.ParameterCollection()
+        W, E = m.add_parameters(2, init=3), m.add_lookup_parameters((2, 1), init=4)
+        several = [W.storage, E.storage]
+        m.save(tmp_path / "model")
+        for change, w, e in (
+            (lambda: m.populate(tmp_path / "model"), [3, 3], [[4], [4]]),
+            (lambda: (W.set_value([1, 2]), E.zero()), [1, 2], [[0], [0]]),
+        ):
+            assert not any(on_host(storage.values) for storage in several)
+            change()
+            E.scale(2)
+            assert all(on_host(storage.present) for storage in several)
+            assert W.as_array().tolist() == w
+            assert E.as_array().tolist() == [[2 * n for n in row] for row in e]
 
     def test_a_table_that_decays(self):
         """Its factor is taken in where it is small."""
