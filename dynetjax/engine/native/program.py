@@ -155,8 +155,8 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     pool = Pool()
     inputs = _inputs(shapes, len(structure.uniforms), [*data])
     code = Code(pool)
-    value, *kept = inline(code, forth.jaxpr, forth.consts, inputs)
-    saved = [whole(code, x) for x in kept]
+    value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
+    saved = [whole(code, x) for x in residuals]
     size = prod(structure.shape)
     code.put(value, Buffer(VALUE, size, size))
     room = code.save([part for x in saved for part in parts_of(x)], 0)
