@@ -140,8 +140,12 @@ class TestSettingUp:
             return jax
 
         monkeypatch.setattr("importlib.import_module", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            lazy.jax.tree  # noqa: B018
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                lazy.jax.tree  # noqa: B018
+        finally:
+            signal.signal(signal.SIGINT, before)
         assert imported == ["jax"]
 
 
