@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
+
 from dynetjax.uninterrupted import Uninterrupted
 
 Made = TypeVar("Made")
@@ -42,9 +44,13 @@ def _set_up() -> None:
 
 @functools.cache
 def _imported(name: str) -> Any:
+    random = np.random.get_state()  # which JAX draws from while it is imported
     with Uninterrupted():  # half of JAX cannot be imported once more
-        module = importlib.import_module(name)
-        _set_up()
+        try:
+            module = importlib.import_module(name)
+            _set_up()
+        finally:
+            np.random.set_state(random)
     return module
 
 

@@ -55,6 +55,17 @@ dy.tanh(dy.scalarInput(1)).value()
 print(before, jax.config.jax_compilation_cache_dir, dy.stats().compilations > 0)
 """
 
+DRAWS = """
+import random
+import numpy as np
+np.random.seed(7)
+random.seed(7)
+expected = np.random.RandomState(7).rand(), random.Random(7).random()
+dy.tanh(dy.scalarInput(1)).value()
+assert "jax" in sys.modules
+print((np.random.rand(), random.random()) == expected)
+"""
+
 
 def run(program, tmp_path, first=DYNETJAX):
     """What a process prints that has nothing but a CPU."""
@@ -96,6 +107,11 @@ def test_jax_is_set_up_before_its_first_use(tmp_path):
     assert before == "None"
     assert after.startswith(str(tmp_path / "cache"))
     assert counted == "True"
+
+
+def test_draws_of_the_program_stay_as_they_are(tmp_path):
+    """JAX draws from NumPy's generator while it is imported."""
+    assert run(DRAWS, tmp_path) == ["True"]
 
 
 class TestSettingUp:
