@@ -20,7 +20,7 @@ HEAD = f"""# Byte code
 
 <!-- Written by `{COMMAND}` from opcodes.h. Change that. -->
 
-Tier 0 computes small graphs at once, on the host: each fused operation is a program of
+Tier 0 computes graphs at once, on the host: each fused operation is a program of
 the instructions below, made from the JAX function (`engine/native/lower.py`) and run
 in C++ (`engine/native/machine.cpp`). Another program, made from what `jax.vjp` gives,
 carries gradients back.

@@ -42,9 +42,10 @@ def init(
             slower.
         profiling: from 1 on, print `stats` at exit; with 2, run components one by one
             and time each.
-        tier: what computes. With "native", tier 0 interprets every graph at once, where
-            it has byte code for all of it; with "xla", XLA compiles programs for every
-            graph; with "auto", the default, the size of a graph decides.
+        tier: what computes. On a CPU, tier 0 interprets every graph at once, where it
+            has byte code for all of it; with "xla", XLA compiles programs for every
+            graph. With "auto", the default, XLA also updates what it has differentiated;
+            with "native" hardly anything.
     Raises:
         RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
         ValueError: there is no such tier.
