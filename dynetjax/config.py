@@ -44,8 +44,8 @@ def init(
             and time each.
         tier: what computes. On a CPU, tier 0 interprets every graph at once, where it
             has byte code for all of it; with "xla", XLA compiles programs for every
-            graph. With "auto", the default, XLA also updates what it has differentiated;
-            with "native" hardly anything.
+            graph. With "auto", the default, XLA also makes the updates of what it has
+            differentiated; with "native" tier 0 does.
     Raises:
         RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
         ValueError: there is no such tier.
