@@ -5,7 +5,6 @@ program serves every graph of the scope and size class. Only a scope that keeps 
 runs its components one by one, until it has settled.
 """
 
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -150,7 +149,6 @@ class Fusion:
         """
         if keeping:
             self.kept = True
-            _trained.add(self.whole)
         keeps = self.whole.keeps
         before = () if keeping or (self.kept and not keeps) else self.turned
         use = self.forth, keeping and keeps
@@ -165,27 +163,6 @@ class Fusion:
             meanwhile()
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
-
-    @property
-    def is_trained(self) -> bool:
-        """Whether programs that train it are there, or on their way."""
-        return self.whole in _trained
-
-    def program_forth(self, uniforms: list[Array]) -> "Sized":
-        """`fused_forward` of its parts that keeps what backward needs."""
-        _trained.add(self.whole)
-        use = self.forth, self.whole.keeps
-        given = [
-            _of_floats((part.program.lanes, *part.program.body.cells[0].shape))
-            for part in self.parts
-            if part.given
-        ]
-        return fused_forward(*use, (), self.size), (
-            *jax.tree.map(shape_of, (uniforms, [])),
-            given,
-            self._tape,
-            [*map(_of_floats, _written(*use))],
-        )
 
     def program_back(
         self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
@@ -242,9 +219,6 @@ class Pools(NamedTuple):
 
 
 Sized = tuple[Compiled, tuple[Any, ...]]  # a program, and the shapes that it takes
-
-# Those with programs that train them.
-_trained: weakref.WeakSet[Whole] = weakref.WeakSet()
 
 
 def _written(whole: Whole, keeping: bool) -> list[Shape]:

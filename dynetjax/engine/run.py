@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
-from dynetjax.engine.fused import HOT, Fusion, Pools, Sized
+from dynetjax.engine.fused import HOT, Fusion, Pools
 from dynetjax.engine.macros import MACROS, pool_of
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
@@ -156,15 +156,13 @@ class Run:
 
     def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
         """Compile a backward from such seeds beside other work, if it is new."""
-        if seeds:
-            program, shapes = self._program_back(seeds)()
-            program.prepare(*shapes)
-
-    def _program_back(self, seeds: list[tuple[int, Seed]]) -> Callable[[], Sized]:
+        if not seeds:
+            return
         fusion = self.plan.fusion
         pools, given = zip(*seeds, strict=True)
         uniforms = self.uniforms.several(fusion.uniforms)
-        return partial(fusion.program_back, pools, given, uniforms)
+        program, shapes = fusion.program_back(pools, given, uniforms)
+        program.prepare(*shapes)
 
     def _forward_fused(
         self, fusion: Fusion, meanwhile: Callable[[], None] | None

@@ -81,30 +81,24 @@ class State:
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
-        parts = self.parts
-        if not (parts and node.lanes) or has_no_rows(node):
-            return None
-        number, part = node.args[0], parts[-1]
-        if number >= part.stop:
-            return None
-        if number < part.start:
-            part = self._part_of(number)
+        part = self._part_with(node)
         if isinstance(part, NativePart):
-            return part.rows(number, node.lanes)
-        if part is parts[0] and isinstance(part, Run):
+            return part.rows(node.args[0], node.lanes)
+        if isinstance(part, Run) and part is self.parts[0]:
             return part.at_hand(node)
         return None
 
     def number(self, node: Expression) -> float | None:
         """The value of a node of one number, if tier 0 has computed it."""
-        if not self.parts or has_no_rows(node):
+        part = self._part_with(node)
+        return part.number(node.args[0]) if isinstance(part, NativePart) else None
+
+    def _part_with(self, node: Expression) -> Part | None:
+        """The part that has computed a node; None if none has."""
+        if not (self.parts and node.lanes) or has_no_rows(node):
             return None
-        number, part = node.args[0], self.parts[-1]
-        if number >= part.stop:
-            return None
-        if number < part.start:
-            part = self._part_of(number)
-        return part.number(number) if isinstance(part, NativePart) else None
+        number = node.args[0]
+        return self._part_of(number) if number < self.done else None
 
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
