@@ -16,7 +16,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.lazy import jax
 
-CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, FIRST = range(6)  # slots
+CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, HOISTED, FIRST = range(7)  # slots
 DYNAMIC = -1  # the stride of an operand's rows, which the run knows
 
 

@@ -12,6 +12,8 @@ from dynetjax.dims import Shape
 from dynetjax.engine.native import core
 from dynetjax.engine.native.arrays import (
     CONSTANT,
+    FIRST,
+    HOISTED,
     SAVED,
     TEMPORARY,
     VALUE,
@@ -25,7 +27,8 @@ from dynetjax.engine.native.arrays import (
 
 OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
 ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
-CLIPPED, LOWER, UNIT = 16, 32, 64
+CLIPPED, LOWER, UNIT, HOIST = 16, 32, 64, 128
+HOISTABLE = 32  # operands
 MOST_AXES = 8
 WORDS = 26  # of an instruction
 
@@ -285,6 +288,47 @@ class Code:
         read = any(x.buffer is buffer for i in every for x in i.operands)
         return not read and self.results[buffer] == 1
 
+    # What a recurrence does not need step by step
+
+    def hoist_forward(self, kinds: int, leaves: int) -> int:
+        """Mark products of a uniform and an operand; words a lane of what they make."""
+        room = 0
+        for i in self.code:
+            buffer = i.d.buffer
+            slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])
+            if (
+                i.op == OP["MATMUL"]
+                and -kinds <= slots[0] < 0 <= slots[1] < min(leaves, HOISTABLE)
+                and buffer.slot == TEMPORARY
+                and self.made.get(buffer) is i
+            ):
+                buffer.slot, buffer.start = HOISTED, room
+                room += buffer.size
+                i.flags |= HOIST | slots[1] << 8
+        return room
+
+    def hoist_back(self, kinds: int) -> int:
+        """The same for products that are added to the gradient of an operand."""
+        room = 0
+        reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
+        for i in self.code:
+            product = self.made.get(i.operands[0].buffer)
+            if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE or not product:
+                continue
+            if product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
+                continue
+            matrix, other = sorted([x.buffer for x in product.operands], key=_stride)
+            has_matrix = FIRST <= matrix.slot < FIRST + kinds
+            moves = other.slot in (TEMPORARY, HOISTED)
+            if not (has_matrix and moves and product in self.code):
+                continue
+            if other.slot == TEMPORARY:
+                other.slot, other.start = HOISTED, room
+                room += other.size
+            for step in i, product:
+                step.flags |= HOIST | i.m << 8
+        return room
+
     # From instructions to words
 
     def prune(self, kept: Sequence[Buffer] = ()) -> None:
@@ -348,6 +392,10 @@ class Code:
             for block in blocks:
                 found += block
         return found
+
+
+def _stride(buffer: Buffer) -> int:
+    return buffer.stride
 
 
 def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:

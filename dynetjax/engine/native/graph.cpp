@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t CHUNK = (size_t)1 << 18;  // words
 constexpr size_t MOST_KEPT = 64;           // chunks
+constexpr int32_t WIDE = 32;               // lanes, of which a product of more gains nothing
 
 // Chunks that nobody has, for the next arena: memory that is new to a process is slow.
 class Chunks {
@@ -84,26 +85,35 @@ void Graph::external(int32_t number, const float* rows) {
 
 void Graph::arrange(int32_t start) {
     const int32_t stop = (int32_t)cells.size(), count = stop - start;
+    components_.find(cells, refs, start, (int32_t)uses.size());
+    // by component, there by level, and there by fused op
+    std::vector<Recurrence>& found = recurrences_;
+    found.assign(components_.count(), {0, 0, 0});
+    kind_.assign(uses.size(), -1);
     level_.resize(stop);
-    int32_t levels = 0;
     for (int32_t n = start; n < stop; n++) {
         const Cell& c = cells[n];
+        const int32_t here = components_.of(c.use);
         int32_t at = 0;
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = refs[c.reads + k];
-            if (r >= start) at = std::max(at, level_[r] + 1);
+            if (r >= start && components_.of(cells[r].use) == here) at = std::max(at, level_[r] + 1);
         }
         level_[n] = at;
-        levels = std::max(levels, at + 1);
+        found[here].levels = std::max(found[here].levels, at + 1);
+        if (kind_[c.use] < 0) kind_[c.use] = found[here].kinds++;
     }
-    // by level, and there by fused op
-    const int64_t kinds = (int64_t)uses.size();
+    int64_t keys = 0;
+    for (Recurrence& x : found) x.first = keys, keys += (int64_t)x.levels * x.kinds;
+    auto key = [&](int32_t n) {
+        const Recurrence& x = found[components_.of(cells[n].use)];
+        return x.first + (int64_t)level_[n] * x.kinds + kind_[cells[n].use];
+    };
     const size_t first = order.size();
     order.resize(first + count);
     int32_t* sorted = order.data() + first;
-    auto key = [&](int32_t n) { return level_[n] * kinds + cells[n].use; };
-    if (levels * kinds <= 8 * (int64_t)count + 1024) {
-        std::vector<int32_t> starts((size_t)(levels * kinds) + 1, 0);
+    if (keys <= 8 * (int64_t)count + 1024) {
+        std::vector<int32_t> starts((size_t)keys + 1, 0);
         for (int32_t n = start; n < stop; n++) starts[key(n) + 1]++;
         for (size_t k = 1; k < starts.size(); k++) starts[k] += starts[k - 1];
         for (int32_t n = start; n < stop; n++) sorted[starts[key(n)]++] = n;
@@ -114,7 +124,7 @@ void Graph::arrange(int32_t start) {
     fresh_ = groups.size();
     for (int32_t k = 0; k < count;) {
         const int64_t here = key(sorted[k]);
-        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0};
+        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, -1, 0};
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
             Cell& c = cells[sorted[k]];
             c.group = (int32_t)groups.size(), c.lane = g.lanes;
@@ -128,10 +138,41 @@ void Graph::arrange(int32_t start) {
         }
         groups.push_back(g);
     }
+    arrange_series(fresh_, start);
+}
+
+// Of the groups from `first` on.
+void Graph::arrange_series(size_t first, int32_t start) {
+    const size_t known = series_.size();
+    series_of_.assign(uses.size(), -1);
+    for (size_t k = first; k < groups.size(); k++) {
+        Group& g = groups[k];
+        const int32_t here = components_.of(g.use);
+        if (recurrences_[here].levels < 2 || !uses[g.use].program->hoisted) continue;
+        int32_t& number = series_of_[g.use];
+        if (number < 0) number = (int32_t)series_.size(), series_.push_back({g.use, (int32_t)k, 0, 0, ~0u, nullptr});
+        Series& s = series_[number];
+        g.series = number, g.before = s.lanes;
+        s.last = (int32_t)k, s.lanes += g.lanes;
+        for (int32_t i = 0; i < g.count; i++) {
+            const Cell& c = cells[order[g.first + i]];
+            for (int32_t j = 0; j < std::min(c.count, HOISTABLE); j++) {
+                const int32_t r = refs[c.reads + j];
+                if (r >= start && components_.of(cells[r].use) == here) s.outside &= ~(1u << j);
+            }
+        }
+    }
+    for (size_t n = known; n < series_.size(); n++)
+        if (series_[n].lanes >= WIDE * recurrences_[components_.of(series_[n].use)].levels) series_[n].outside = 0;
 }
 
 void Graph::compute() {
-    for (size_t k = fresh_; k < groups.size(); k++) forward(groups[k]);
+    hoisted_.rewind({});
+    for (size_t k = fresh_; k < groups.size(); k++) {
+        Group& g = groups[k];
+        if (g.series >= 0 && series_[g.series].first == (int32_t)k) hoist(series_[g.series]);
+        forward(g);
+    }
 }
 
 void Graph::forward(Group& g) {
@@ -193,46 +234,79 @@ void Graph::forward(Group& g) {
     }
 }
 
-Frame& Graph::frame(const Group& g, long lanes) {
+// For lanes of a group, or of several if there is none.
+Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
     Frame& f = frame_;
-    const Use& u = uses[g.use];
     const Program& p = *u.program;
+    const Series* s = g && g->series >= 0 ? &series_[g->series] : nullptr;
     scratch_.rewind({});
     f.base.resize(p.slots()), f.strides.resize(p.places.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
-    f.base[SAVED] = g.saved, f.base[VALUE] = g.value, f.base[COTANGENT] = g.gradient;
+    f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr, f.base[COTANGENT] = g ? g->gradient : nullptr;
+    if (s && s->outside) f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes, f.outside = s->outside;
+    else f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0, f.room_hoisted = lanes, f.outside = 0;
     for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
-    f.lanes = f.width = lanes, f.lane = 0, f.room = g.lanes, f.first = 0;
+    f.lanes = f.width = lanes, f.lane = 0, f.room = g ? g->lanes : lanes, f.first = 0, f.apart = false;
     return f;
+}
+
+// Note the rows of an operand, lane by lane, after those of other groups; null: zeros.
+void Graph::collect(const Group& g, size_t operand) {
+    for (int32_t i = 0; i < g.count; i++) {
+        const Cell& c = cells[order[g.first + i]];
+        const int32_t r = refs[c.reads + operand];
+        for (int32_t l = 0; l < c.lanes; l++) rows_.push_back(r == NOTHING ? nullptr : row(r, l));
+    }
+}
+
+// The rows that were noted, where they are if these lie evenly apart, else copied.
+Graph::Operands Graph::side_by_side(long size, Arena& arena) {
+    const bool blank = std::find(rows_.begin(), rows_.end(), nullptr) != rows_.end();
+    if (blank) {
+        float* none = arena.take(size);  // backward reads it, too
+        std::fill(none, none + size, 0.f);
+        std::replace(rows_.begin(), rows_.end(), (float*)nullptr, none);
+    }
+    float* base = rows_[0];
+    long stride = rows_.size() > 1 ? rows_[1] - base : 0;
+    bool even = stride == 0 || stride >= size;
+    for (size_t l = 2; even && l < rows_.size(); l++) even = rows_[l] == base + (long)l * stride;
+    if (!even) {
+        base = arena.take(rows_.size() * size), stride = size;
+        for (size_t l = 0; l < rows_.size(); l++) memcpy(base + l * size, rows_[l], 4 * size);
+    }
+    return {base, stride};
+}
+
+// Make the products of all groups that need nothing of the recurrence.
+void Graph::hoist(Series& s) {
+    if (!s.outside) return;
+    const Use& u = uses[s.use];
+    const Program& p = *u.program;
+    s.hoisted = hoisted_.take((size_t)s.lanes * p.hoisted);
+    Frame& f = frame(u, 0, nullptr);
+    f.base[HOISTED] = s.hoisted, f.room_hoisted = f.lanes = s.lanes;
+    f.outside = s.outside, f.apart = true;
+    for (const Instruction& q : p.forward) {
+        const int j = hoisted_operand(q.flags);
+        if (!(q.flags & HOIST) || !(s.outside >> j & 1)) continue;
+        rows_.clear();
+        for (int32_t k = s.first; k <= s.last; k++)
+            if (groups[k].series == &s - series_.data()) collect(groups[k], j);
+        const Operands x = side_by_side(p.sizes[j], hoisted_);
+        f.base[p.first_operand() + j] = x.base, f.strides[j] = x.stride;
+    }
+    run(p.forward, p, f);
 }
 
 void Graph::map(Group& g, Use& u) {
     const Program& p = *u.program;
     g.operands = (int32_t)operands_.size(), g.data = (int32_t)data_.size();
     for (size_t j = 0; j < p.places.size(); j++) {
-        const long size = p.sizes[j];
         rows_.clear();
-        for (int32_t i = 0; i < g.count; i++) {
-            const Cell& c = cells[order[g.first + i]];
-            const int32_t r = refs[c.reads + j];
-            for (int32_t l = 0; l < c.lanes; l++) rows_.push_back(r == NOTHING ? nullptr : row(r, l));
-        }
-        const bool blank = std::find(rows_.begin(), rows_.end(), nullptr) != rows_.end();
-        if (blank) {
-            float* none = values_.take(size);  // backward reads it, too
-            std::fill(none, none + size, 0.f);
-            std::replace(rows_.begin(), rows_.end(), (float*)nullptr, none);
-        }
-        float* base = rows_[0];
-        long stride = rows_.size() > 1 ? rows_[1] - base : 0;
-        bool even = stride == 0 || stride >= size;
-        for (size_t l = 2; even && l < rows_.size(); l++) even = rows_[l] == base + (long)l * stride;
-        if (!even) {
-            base = values_.take(rows_.size() * size), stride = size;
-            for (size_t l = 0; l < rows_.size(); l++) memcpy(base + l * size, rows_[l], 4 * size);
-        }
-        operands_.push_back({base, stride});
+        collect(g, j);
+        operands_.push_back(side_by_side(p.sizes[j], values_));
     }
     int32_t at = 0;
     for (const Datum& d : p.data) {
@@ -247,7 +321,7 @@ void Graph::map(Group& g, Use& u) {
         at += width;
     }
     g.saved = values_.take((size_t)g.lanes * p.saved);
-    Frame& f = frame(g, g.lanes);
+    Frame& f = frame(u, g.lanes, &g);
     for (size_t j = 0; j < p.places.size(); j++) f.base[p.first_operand() + j] = operands_[g.operands + j].base, f.strides[j] = operands_[g.operands + j].stride;
     for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
     run(p.forward, p, f);
@@ -275,6 +349,7 @@ float* Graph::gradient_of(int32_t number) {
 void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients) {
     gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
+    for (Series& s : series_) s.hoisted = nullptr;
     for (Cell& c : cells) c.reached = false;
     std::vector<size_t> lanes(uses.size(), 0);
     for (const Group& g : groups) lanes[g.use] += g.lanes;
@@ -297,6 +372,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     for (size_t k = (size_t)cells[root].group + 1; k--;) {
         const Group& g = groups[k];
         if (g.gradient) backward(g, gradients[g.use]);
+        if (g.series >= 0 && series_[g.series].first == (int32_t)k) hoist_back(g.series);
     }
     for (size_t n = 0; n < uses.size(); n++) {
         const Program& p = *uses[n].program;
@@ -367,27 +443,40 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
     }
 }
 
+// Where the gradient of an operand goes, by lane of the group, from `first` on; whether it
+// goes anywhere. Lanes of nodes that are gone are left as they are.
+bool Graph::aim(const Group& g, int32_t from, int32_t to, size_t operand, long first, float** targets) {
+    bool any = false;
+    for (int32_t i = from; i < to; i++) {
+        const int32_t n = order[g.first + i];
+        if (n == DEAD || !cells[n].reached || !cells[n].needed) continue;
+        const Cell& c = cells[n];
+        const int32_t r = refs[c.reads + operand];
+        float* found = r == NOTHING || !cells[r].needed ? nullptr : reach(r);
+        const size_t step = r == NOTHING || cells[r].lanes == 1 ? 0 : uses[g.use].program->sizes[operand];
+        for (int32_t l = 0; l < c.lanes; l++) targets[c.lane - first + l] = found ? found + l * step : nullptr;
+        any = any || found;
+    }
+    return any;
+}
+
 void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes) {
     Use& u = uses[g.use];
     const Program& p = *u.program;
-    Frame& f = frame(g, lanes);
-    f.first = first;
+    if (g.series >= 0 && series_[g.series].outside && !series_[g.series].hoisted) {
+        Series& s = series_[g.series];
+        const size_t words = (size_t)s.lanes * p.hoisted;
+        s.hoisted = gradients_.take(words);
+        std::fill(s.hoisted, s.hoisted + words, 0.f);  // lanes that nothing reaches
+    }
+    Frame& f = frame(u, lanes, &g);
+    f.first = first, f.first_hoisted += f.outside ? first : 0;
     const size_t count = p.places.size();
     if (targets_.size() < count) targets_.resize(count);
     f.targets.assign(count, nullptr);
     for (size_t j = 0; j < count; j++) {
-        auto& several = targets_[j];
-        several.clear();
-        bool any = false;
-        for (int32_t i = from; i < to; i++) {
-            const Cell& c = cells[order[g.first + i]];
-            const int32_t r = refs[c.reads + j];
-            float* found = r == NOTHING || !cells[r].needed ? nullptr : reach(r);
-            const size_t step = r == NOTHING || cells[r].lanes == 1 ? 0 : p.sizes[j];
-            for (int32_t l = 0; l < c.lanes; l++) several.push_back(found ? found + l * step : nullptr);
-            any = any || found;
-        }
-        if (any) f.targets[j] = several.data();
+        targets_[j].resize(lanes);
+        if (aim(g, from, to, j, first, targets_[j].data())) f.targets[j] = targets_[j].data();
         const Operands& x = operands_[g.operands + j];
         f.base[p.first_operand() + j] = x.base + first * x.stride, f.strides[j] = x.stride;
     }
@@ -397,8 +486,34 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     run(p.backward, p, f);
 }
 
+// Add to the gradients of what comes from outside a recurrence, for all groups at once.
+void Graph::hoist_back(int32_t number) {
+    const Series& s = series_[number];
+    if (!s.hoisted) return;
+    const Use& u = uses[s.use];
+    const Program& p = *u.program;
+    std::vector<std::vector<float*>> targets(p.places.size());
+    for (size_t j = 0; j < std::min(targets.size(), (size_t)HOISTABLE); j++) {
+        if (!(s.outside >> j & 1)) continue;
+        targets[j].assign(s.lanes, nullptr);
+        for (int32_t k = s.first; k <= s.last; k++) {
+            const Group& g = groups[k];
+            if (g.series == number) aim(g, 0, g.count, j, 0, targets[j].data() + g.before);
+        }
+    }
+    for (long first = 0; first < s.lanes; first += WIDE) {
+        Frame& f = frame(u, std::min((long)WIDE, s.lanes - first), nullptr);
+        f.base[HOISTED] = s.hoisted, f.first_hoisted = first, f.room_hoisted = s.lanes;
+        f.outside = s.outside, f.apart = true;
+        f.targets.assign(p.places.size(), nullptr);
+        for (size_t j = 0; j < targets.size(); j++)
+            if (!targets[j].empty()) f.targets[j] = targets[j].data() + first;
+        run(p.backward, p, f);
+    }
+}
+
 Graph::Mark Graph::mark() const {
-    return {cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), values_.here()};
+    return {cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), series_.size(), values_.here()};
 }
 
 void Graph::rewind(const Mark& to) {
@@ -406,7 +521,7 @@ void Graph::rewind(const Mark& to) {
     for (size_t k = to.fetched; k < fetched_.size(); k++)
         if ((size_t)fetched_[k] < cells.size()) cells[fetched_[k]] = EXTERNAL;
     refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
-    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched);
+    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched), series_.resize(to.series);
     values_.rewind(to.values);
 }
 

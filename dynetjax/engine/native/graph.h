@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "components.h"
 #include "program.h"
 
 // Memory that is handed out piece by piece, and taken back as a whole.
@@ -63,6 +64,14 @@ struct Group {
     float *value, *saved, *gradient;
     int32_t operands;                  // where `operands` has where these begin
     int32_t data;                      // where `data` has where runtime data begins
+    int32_t series, before;            // the series it is one of, and lanes of those before; -1: none
+};
+
+// Groups of one fused op in a recurrence, some of whose products are hoisted.
+struct Series {
+    int32_t use, first, last, lanes;   // groups; others lie between them
+    uint32_t outside;                  // operands, by bit, that come from outside the recurrence
+    float* hoisted;
 };
 
 class Graph {
@@ -84,7 +93,7 @@ public:
 
     // How long everything is, to go back to.
     struct Mark {
-        size_t cells, refs, words, groups, order, operands, data, fetched;
+        size_t cells, refs, words, groups, order, operands, data, fetched, series;
         Arena::Place values;
     };
     Mark mark() const;
@@ -102,19 +111,22 @@ private:
         float* base;
         long stride;
     };
-    struct Part {  // where everything was when it began
-        size_t cells, refs, words, groups, order, operands, data;
-        Arena::Place values;
-    };
-    std::vector<Part> parts_;
     std::vector<Operands> operands_;
     std::vector<float*> data_;
-    Arena values_, gradients_, scratch_;
+    Arena values_, gradients_, scratch_, hoisted_;
+    std::vector<Series> series_;
+    std::vector<int32_t> series_of_;  // of fused ops, in the part that was arranged last
     std::vector<float> zeros_;
     size_t fresh_ = 0;
     std::vector<Mark> marks_;
     std::vector<int32_t> fetched_;  // nodes that something else has computed
-    std::vector<int32_t> level_;
+    struct Recurrence {  // fused ops that read one another: how many, how often in a row
+        int64_t first;
+        int32_t kinds, levels;
+    };
+    Components components_;
+    std::vector<Recurrence> recurrences_;
+    std::vector<int32_t> level_, kind_;  // of nodes, and of fused ops in their component
     std::vector<float*> rows_;
     std::vector<std::vector<float*>> targets_;
     Frame frame_;  // of the group at hand
@@ -124,7 +136,13 @@ private:
     void map(Group& g, Use& u);
     void backward(const Group& g, const std::vector<float*>& gradients);
     void run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes);
-    Frame& frame(const Group& g, long lanes);
+    Frame& frame(const Use& u, long lanes, const Group* g);
+    Operands side_by_side(long size, Arena& arena);
+    void collect(const Group& g, size_t operand);
+    void arrange_series(size_t first, int32_t start);
+    void hoist(Series& s);
+    void hoist_back(int32_t number);
+    bool aim(const Group& g, int32_t from, int32_t to, size_t operand, long first, float** targets);
     float* reach(int32_t number);
     float* row(int32_t number, int32_t lane) const {
         const Cell& c = cells[number];

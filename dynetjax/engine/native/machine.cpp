@@ -30,6 +30,7 @@ Words find(const Operand& x, const Frame& f, const Program& p) {
     float* base = f.base[x.slot] + x.inner;
     long stride = x.stride;
     if (x.slot == TEMPORARY) base += f.width * x.start;
+    else if (x.slot == HOISTED) base += f.room_hoisted * x.start + f.first_hoisted * stride;
     else if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT) base += f.room * x.start + f.first * stride;
     else if (x.slot >= p.first_operand() && x.slot < p.first_datum()) stride = f.strides[x.slot - p.first_operand()];
     return {base + f.lane * stride, stride};
@@ -373,6 +374,10 @@ Place control(Place at, const Program& p, Frame& f) {
 void run(Place at, Place end, const Program& p, Frame& f) {
     while (at != end) {
         const Instruction& q = *at;
+        if ((q.flags & HOIST && f.outside >> hoisted_operand(q.flags) & 1) != f.apart) {
+            at++;
+            continue;
+        }
         if (is_control(q.op)) {
             at = control(at, p, f);
             continue;
@@ -459,6 +464,7 @@ struct Checker {
         if (x.slot == CONSTANT) return x.stride ? -1 : (long)p.constants.size();
         if (x.slot == TEMPORARY) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
         if (x.slot == SAVED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
+        if (x.slot == HOISTED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.hoisted ? x.stride : -1;
         if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
         if (x.slot == COTANGENT) return back && x.stride == p.size && !x.start ? p.size : -1;
         if (x.slot < p.first_operand()) return x.stride ? -1 : p.uniform_sizes[x.slot - FIRST];
@@ -477,12 +483,22 @@ struct Checker {
     void writes(const Operand& x, long last) {
         reads(x, last);
         const bool gradient = x.slot >= p.first_gradient();
-        need(x.slot == TEMPORARY || gradient || (!back && (x.slot == SAVED || x.slot == VALUE)), "a result is where none may be");
+        need(x.slot == TEMPORARY || x.slot == HOISTED || gradient || (!back && (x.slot == SAVED || x.slot == VALUE)), "a result is where none may be");
     }
     bool has_extra(const Instruction& q, long count) {
         return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
     }
     void instruction(const Instruction& q);
+    // Whether a HOIST instruction touches only what there is outside a recurrence.
+    bool can_run_apart(const Instruction& q) {
+        const int number = hoisted_operand(q.flags);
+        if (number < 0 || number >= HOISTABLE || number >= (int)p.sizes.size()) return false;
+        if (q.op == ADD_TO_OPERAND) return back && q.m == number && q.a.slot == TEMPORARY;
+        auto known = [&](const Operand& x) {
+            return (x.slot >= FIRST && x.slot < p.first_operand()) || (back ? x.slot == HOISTED : x.slot == p.first_operand() + number);
+        };
+        return q.op == MATMUL && q.d.slot == (back ? TEMPORARY : HOISTED) && known(q.a) && known(q.b);
+    }
 
     // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
     const Instruction* failed = nullptr;
@@ -491,6 +507,7 @@ struct Checker {
             const Instruction& q = *at++;
             instruction(q);
             need(!depth || q.op != PUT_ASIDE, "a product is put aside in a loop");  // there is room for one of a lane
+            if (q.flags & HOIST) need(!depth && can_run_apart(q), "what is hoisted needs more than its operand");
             if (wrong.empty() && is_control(q.op)) at = blocks(q, at, end, depth);
             if (!wrong.empty() && !failed) failed = &q;
         }
@@ -666,7 +683,7 @@ std::string Program::check() const {
     Checker forth{*this, false, {}}, back{*this, true, {}};
     for (const auto& x : uniform_sizes) if (x < 0) return "a uniform has no size";
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
-    if (size <= 0 || temporary < 0 || saved < 0) return "a row has no size";
+    if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
     for (const auto& x : places) if (x < 0) return "an operand has no place";
     for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
     if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";

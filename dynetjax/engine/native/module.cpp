@@ -1,6 +1,7 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
 #include "python.h"
 
+#include <array>
 #include <unordered_map>
 
 #include "graph.h"
@@ -38,14 +39,14 @@ PyObject* programmed(PyTypeObject* type, std::shared_ptr<const Program> p) {
 }
 PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
-        int form, size, weighted = 0, temporary = 0, saved = 0, table = -1, pieces = 0, outer = 1;
+        int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0, outer = 1;
         const char* types = "";
         PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *uniforms = nullptr, *uniform_sizes = nullptr, *forward = nullptr,
                  *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
         const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
-                                  "backward", "extra", "constants", "temporary", "saved", "asides", "table", "pieces", "outer", nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
-                                         &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved,
+                                  "backward", "extra", "constants", "temporary", "saved", "hoisted", "asides", "table", "pieces", "outer", nullptr};
+        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
+                                         &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
                                          &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
@@ -60,7 +61,7 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         p->differentiable = backward != Py_None;
         if (p->differentiable) p->backward = given<Instruction>(backward);
         p->extra = given<int32_t>(extra), p->constants = given<float>(constants);
-        p->temporary = temporary, p->saved = saved, p->table = table, p->pieces = pieces, p->outer = outer;
+        p->temporary = temporary, p->saved = saved, p->hoisted = hoisted, p->table = table, p->pieces = pieces, p->outer = outer;
         const auto pairs = given<int32_t>(asides);
         for (size_t k = 0; k + 1 < pairs.size(); k += 2) p->asides.push_back({pairs[k], pairs[k + 1]});
         if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer)) fail(PyExc_ValueError, "pieces that are no part of a row");
@@ -99,6 +100,13 @@ struct GraphState {
     bool busy = false;                      // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
+    struct Known {
+        Ref rule;
+        int32_t use;
+    };
+    std::array<Known, 64> known;  // rules of nodes that came last, and their uses
+
+    int32_t use_of(PyObject* rule, long& macro);
     int32_t use_of(long macro);
     int32_t use_of_rows(int32_t size);
     long encode(PyObject* list, Py_ssize_t start);
@@ -240,6 +248,17 @@ void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
 
 constexpr long DONE = -1;
 
+// That of nodes that follow a rule; -1: there is no program for their fused op, `macro`.
+int32_t GraphState::use_of(PyObject* rule, long& macro) {
+    Known& at = known[(uintptr_t)rule / 64 % known.size()];
+    if (at.rule.get() == rule) return at.use;
+    macro = integer(attribute(rule, names.macro).get());
+    if (macro < 0) macro = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule)).get());
+    const int32_t found = use_of(macro);
+    if (found >= 0) at = {Ref(Py_NewRef(rule)), found};
+    return found;
+}
+
 // Take in the nodes from `start` on: DONE, or the number of a fused op that has no program.
 long GraphState::encode(PyObject* list, Py_ssize_t start) {
     const Py_ssize_t stop = PyList_GET_SIZE(list);
@@ -248,14 +267,12 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.cells.reserve(stop);
-    Attribute rule_of(names.rule), macro_of(names.macro), lanes_of(names.lanes), index_of(names.index), data_of(names.data), args_of(names.inner);
+    Attribute rule_of(names.rule), lanes_of(names.lanes), index_of(names.index), data_of(names.data), args_of(names.inner);
     for (Py_ssize_t n = start; n < stop; n++) {
         const Ref cell = item(list, n);
-        Ref rule = rule_of.of(cell.get()), macro = macro_of.of(rule.get());
-        long number = integer(macro.get());
-        if (number < 0) number = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule.get())).get());
-        const int32_t u = use_of(number);
-        if (u < 0) return number;
+        long macro = 0;
+        const int32_t u = use_of(rule_of.of(cell.get()).get(), macro);
+        if (u < 0) return macro;
         const Program& p = *graph.uses[u].program;
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
         c.lanes = word(lanes_of.of(cell.get()).get());
@@ -361,11 +378,15 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
     GraphState* s = ((GraphObject*)self)->state;
     if (s) Py_VISIT(s->tables.get());
     if (s) Py_VISIT(s->programs.get());
+    if (s)
+        for (const auto& x : s->known) Py_VISIT(x.rule.get());
     return 0;
 }
 int clear_graph(PyObject* self) {
     GraphState* s = ((GraphObject*)self)->state;
-    if (s) s->tables = Ref(Py_NewRef(Py_None));
+    if (!s) return 0;
+    s->tables = Ref(Py_NewRef(Py_None));
+    for (auto& x : s->known) x.rule = Ref();
     return 0;
 }
 void free_graph(PyObject* self) {

@@ -176,7 +176,13 @@ inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
 inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
 
-enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8, CLIPPED = 16, LOWER = 32, UNIT = 64 };
+// HOIST: a product with a uniform, or what adds one to an operand's gradient, that may be
+// made for all nodes of a recurrence at once if that operand, of which the number stands
+// from bit 8 on, comes from outside.
+enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8, CLIPPED = 16, LOWER = 32, UNIT = 64, HOIST = 128 };
+constexpr int HOISTABLE = 32;  // operands, the first of a fused op
+
+inline int hoisted_operand(int flags) { return flags >> 8; }
 
 // Where an operand's words are. The number of a uniform, operand, datum or gradient is
 // added to the first of its kind.
@@ -186,5 +192,6 @@ enum Slot : int {
     SAVED,      // of forward, for backward
     VALUE,      // of the node: what forward computes
     COTANGENT,  // of the node: its gradient
+    HOISTED,    // what HOIST instructions make in forward, or read in backward
     FIRST       // uniforms, then operands, then runtime data, then gradients of uniforms
 };

@@ -41,7 +41,7 @@ struct Program {
     bool differentiable = false;     // it has `backward`
     std::vector<int32_t> extra;
     std::vector<float> constants;
-    int32_t temporary = 0, saved = 0;  // words a lane
+    int32_t temporary = 0, saved = 0, hoisted = 0;  // words a lane
     std::vector<std::pair<int32_t, int32_t>> asides;  // sizes of products put aside
     int32_t table = -1;              // kind of a LOOKUP's table
     int32_t pieces = 0, outer = 1;   // of a JOIN: how many rows it has room for, and how a row is cut
@@ -63,6 +63,9 @@ struct Frame {
     long width = 1;             // lanes that temporaries are laid out for
     long first = 0;             // lane 0, in SAVED, VALUE and COTANGENT
     long room = 0;              // lanes that these have
+    long first_hoisted = 0, room_hoisted = 0;  // the same in HOISTED
+    uint32_t outside = 0;       // operands, by bit, whose HOIST instructions run apart
+    bool apart = false;         // and this is that run
     std::vector<float*> base;
     std::vector<long> strides;  // of operands
     std::vector<float**> targets;  // by operand, where the gradient of each lane goes; null: nowhere

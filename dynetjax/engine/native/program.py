@@ -161,10 +161,11 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     code.put(value, Buffer(VALUE, size, size))
     room = code.save([part for x in saved for part in parts_of(x)], 0)
     code.prune()
+    first, leaves = len(structure.uniforms), len(structure.leaves)
+    hoisted = code.hoist_forward(first, leaves) if leaves > 1 else 0
     forward, top = code.encode()
-    backward, more = _backward(pool, structure, saved, back)
+    backward, more, apart = _backward(pool, structure, saved, back)
     sizes = [*map(prod, shapes)]
-    first = len(structure.uniforms)
     return {
         "form": FORMS[MAP],
         "size": size,
@@ -181,6 +182,7 @@ def _compiled(structure: Structure) -> dict[str, Any]:
         "constants": np.concatenate([*pool.constants, np.zeros(1, np.int32)]),
         "temporary": max(top, more),
         "saved": room,
+        "hoisted": max(hoisted, apart),
         "asides": _ints(pool.asides),
     }
 
@@ -233,7 +235,8 @@ def _function_of(structure: Structure) -> Any:
 
 def _backward(
     pool: Pool, structure: Structure, saved: list[Value], back: Any
-) -> tuple[np.ndarray, int]:
+) -> tuple[np.ndarray, int, int]:
+    """Its byte code, and how many words a lane are temporary, and hoisted."""
     code, shape, size = Code(pool), structure.shape, prod(structure.shape)
     shapes, uniforms = structure.shapes, structure.uniforms
     cotangent = Array(Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f")
@@ -246,7 +249,8 @@ def _backward(
         elif not uniforms[number][1]:
             code.add_to_uniform(x, Buffer(first + number, prod(shape), 0), shape)
     code.prune()
-    return code.encode()
+    hoisted = code.hoist_back(len(uniforms)) if len(structure.leaves) > 1 else 0
+    return *code.encode(), hoisted
 
 
 def _buffers(values: list[Value]) -> list[Buffer]:

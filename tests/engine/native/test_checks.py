@@ -10,11 +10,12 @@ from dynetjax.engine.native.arrays import (
     COTANGENT,
     DYNAMIC,
     FIRST,
+    HOISTED,
     SAVED,
     TEMPORARY,
     VALUE,
 )
-from dynetjax.engine.native.bytecode import ACCUMULATE, OP
+from dynetjax.engine.native.bytecode import ACCUMULATE, HOIST, OP
 from dynetjax.ops.registry import INPUT
 
 SIZE = 4
@@ -25,6 +26,7 @@ PLACES = {
     "saved": (SAVED, 0, 0, SIZE, 0),
     "value": (VALUE, 0, 0, SIZE, 0),
     "cotangent": (COTANGENT, 0, 0, SIZE, 0),
+    "hoisted": (HOISTED, 0, 0, SIZE, 0),
     "uniform": (UNIFORM, 0, 0, 0, 0),
     "operand": (OPERAND, 0, 0, DYNAMIC, 0),
     "datum": (DATUM, 0, 0, 1, 1),
@@ -69,6 +71,7 @@ def made(*forward, back=(), **other):
         "constants": np.zeros(SIZE, np.float32),
         "temporary": SIZE,
         "saved": SIZE,
+        "hoisted": SIZE,
         "asides": ints(),
         "table": -1,
         "pieces": 0,
@@ -101,6 +104,7 @@ def test_what_is_right_has_a_program():
         ({"size": 0}, "a row has no size"),
         ({"temporary": -1}, "a row has no size"),
         ({"saved": -1}, "a row has no size"),
+        ({"hoisted": -1}, "a row has no size"),
         ({"uniforms": ints()}, "sizes are missing"),
         ({"places": ints()}, "sizes are missing"),
         ({"forward": ints(1, 2, 3)}, "a buffer has part of an element"),
@@ -132,6 +136,9 @@ NOWHERE = "an operand is not where it may be"
         place("temporary", inner=1),
         place("saved", start=1),
         place("saved", stride=SIZE + 1),
+        place("hoisted", start=1),
+        place("hoisted", start=-1),
+        place("hoisted", stride=SIZE + 1),
         place("value", stride=0),
         place("value", start=1),
         place("cotangent"),
@@ -275,3 +282,46 @@ def test_no_derivative():
     assert graph.extend(cells, 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward(1, 0, False, None, none)
+
+
+def product(d, a, b, number=0):
+    """A matrix of 2 x 2 times a vector, as what may be hoisted."""
+    about = {"n": 2, "m": 2, "k": 1, "extra": 0, "flags": HOIST | number << 8}
+    return instruction("MATMUL", d, a, b, **about)
+
+
+MATRIX = ints(1, 0, 2, 1, 0, 1, 1)
+TO_OPERAND = {"n": 2, "flags": HOIST}
+LOOP = instruction("LOOP", n=1, m=1)
+
+
+@pytest.mark.parametrize(
+    ("forward", "back"),
+    [
+        ([product("temporary", "uniform", "operand")], []),
+        ([product("hoisted", "uniform", "temporary")], []),
+        ([product("hoisted", "constant", "operand")], []),
+        ([product("hoisted", "uniform", "operand", number=1)], []),
+        ([product("hoisted", "uniform", "operand", number=-1)], []),
+        ([instruction("COPY", "hoisted", flags=HOIST)], []),
+        ([], [product("hoisted", "uniform", "hoisted")]),
+        ([], [product("temporary", "uniform", "temporary")]),
+        ([], [product("temporary", "uniform", "hoisted", number=1)]),
+        ([], [instruction("ADD_TO_OPERAND", "value", "cotangent", **TO_OPERAND)]),
+        (
+            [],
+            [instruction("LOOP", n=1, m=1), product("temporary", "uniform", "hoisted")],
+        ),
+    ],
+)
+def test_what_is_hoisted_needs_nothing_else(forward, back):
+    right = {
+        "forward": [product("hoisted", "uniform", "operand")],
+        "back": [
+            product("temporary", "uniform", "hoisted"),
+            instruction("ADD_TO_OPERAND", "value", "temporary", **TO_OPERAND),
+        ],
+    }
+    assert made(*right["forward"], back=right["back"], extra=MATRIX)
+    with pytest.raises(ValueError, match="what is hoisted needs more than its operand"):
+        made(*forward, back=back, extra=MATRIX)
