@@ -11,6 +11,7 @@ PLAIN = "DYNETJAX_PLAIN_IMPORT"  # see `dynetjax.process`
 OBJECTS = 200_000  # more than were freed, before it looks at the youngest
 EACH = 8  # for each node of the largest graph; two graphs live at a time
 
+_is_plain = bool(os.environ.get(PLAIN))
 _before = gc.get_threshold()[0]
 _ours = 0  # the threshold that was set here; 0 if none is
 
@@ -44,11 +45,11 @@ def wait_for(nodes: int) -> None:
 
     It would come by in every graph, and take as long as building it.
     """
-    if not nodes or os.environ.get(PLAIN):
+    if not nodes or _is_plain:
         collect_as_before()
     else:
         collect_less_often(max(OBJECTS, nodes * EACH))
 
 
-if not os.environ.get(PLAIN):
+if not _is_plain:
     collect_less_often()

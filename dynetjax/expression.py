@@ -17,8 +17,8 @@ class Engine(Protocol):
     def values(self, graph: Any, nodes: "list[Expression]") -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node."""
 
-    def number(self, graph: Any, node: "Expression") -> float | None:
-        """The value of a node of one number; None unless it is at hand."""
+    def executor(self, graph: Any, node: "Expression") -> Any:
+        """What has computed a node on the host; None if that is elsewhere."""
 
     def backward(self, graph: Any, node: "Expression", full: bool) -> None:
         """Add the gradients of a node of one number to the parameters."""
@@ -183,18 +183,29 @@ class Expression:
         return node.without_padding(engine().values(graph, [node])[0])
 
     def _number(self) -> float | None:
-        """The value of an expression of one number; None unless it is at hand."""
+        """The value of an expression of one number; None if it is not on the host."""
         graph, node = self.locate()
         if node.lanes != 1 or node.rule.kind.shape != ONE:
             return None
-        return engine().number(graph, node)
+        executor = engine().executor(graph, node)
+        return None if executor is None else executor.number(node.args[0])
 
     def npvalue(self, recalculate: object = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
 
         With `recalculate`, the graph is computed anew, with new random draws.
         """
-        return to_numpy(self._rows(recalculate))
+        graph, node = self.locate()
+        kind = node.rule.kind
+        if recalculate or kind.ragged or not node.lanes:
+            return to_numpy(self._rows(recalculate))
+        executor = engine().executor(graph, node)
+        if executor is None:
+            return to_numpy(self._rows(False))
+        shape = kind.shape if node.lanes == 1 else (*kind.shape, node.lanes)
+        found = np.empty(shape, np.float64, "F")
+        executor.array(node.args[0], found)
+        return found
 
     def vec_value(self, recalculate: object = False) -> list[float]:
         """Every number, first index fastest, batch elements one after the other."""

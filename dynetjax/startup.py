@@ -112,7 +112,7 @@ class ForkedEngine:
             )
         )
 
-    backward = gradient = number = values
+    backward = gradient = executor = values
 
 
 def _after_fork(computed: Any) -> None:

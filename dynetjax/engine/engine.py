@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.native.part import NativeBackward
+from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, settle
 from dynetjax.engine.plan import Plan, tidy_plans
 from dynetjax.engine.run import Run
@@ -53,12 +54,12 @@ class Engine:
         self, graph: ComputationGraph, nodes: list[Expression]
     ) -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node; computes what was made so far."""
-        if len(nodes) == 1 and graph.state is not None:
-            rows = graph.state.at_hand(nodes[0])
+        state = self._state(graph)
+        if len(nodes) == 1:
+            rows = state.at_hand(nodes[0])
             if rows is not None:
                 self._before_read()
                 return [rows]
-        state = self._state(graph)
         lanes, done = [node for node in nodes if node.lanes], state.done
         if any(has_no_rows(node) or node.args[0] >= done for node in lanes):
             with memory_of(graph):
@@ -68,12 +69,21 @@ class Engine:
             with memory_of(graph):
                 return [self._rows(state, node) for node in nodes]
 
-    def number(self, graph: ComputationGraph, node: Expression) -> float | None:
-        """The value of a node of one number, if tier 0 has computed it."""
-        found = None if graph.state is None else graph.state.number(node)
-        if found is not None:
-            self._before_read()
-        return found
+    def executor(self, graph: ComputationGraph, node: Expression) -> Any:
+        """What has computed a node in tier 0; None if another tier has.
+
+        It is computed if it was not.
+        """
+        state = self._state(graph)
+        part = state.part_with(node)
+        if part is None:
+            with memory_of(graph):
+                self._compute(graph, state, [node])
+            part = state.parts[-1]
+        if not isinstance(part, NativePart):
+            return None
+        self._before_read()
+        return part.graph
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
@@ -84,14 +94,14 @@ class Engine:
         self, graph: ComputationGraph, state: State, nodes: list[Expression]
     ) -> None:
         """Run what is new, for some of `nodes` are."""
-        live.look()
         settle(graph, state, nodes)
+        if compute_natively(graph, state):
+            return
+        live.look()
         asked = [node for node in nodes if node.args[0] >= state.done]
         count(graphs=1)
         if not state.parts:
             state.first = asked, len(graph.nodes)
-        if compute_natively(graph, state):
-            return
         if state.parts:
             self._compute_more(graph, state, asked)
             return

@@ -7,7 +7,7 @@ from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.native.part import Native, NativeBackward, NativePart
+from dynetjax.engine.native.part import Native, NativeBackward, NativePart, Rows
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
@@ -33,24 +33,30 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     """Compute in tier 0 what is new; False if it is not for that."""
     if not policy.native():
         return False
-    native = state.native
+    native, parts, start = state.native, state.parts, state.done
     if native is None:
         native = Native(HostUniforms(state.uniforms), state.draws)
-    cells = graph.cells
-
-    def older(number: int) -> np.ndarray:
-        return state.rows(number, cells[number].lanes)
-
-    part = native.compute(cells, state.done, older)
-    if part is None:
+    part = parts[-1] if parts else None
+    older = None
+    if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
+        older = _reader(graph, state)
+    if not native.compute(graph.cells, start, older):
         steps = MACROS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
-    count(interpreted=1)
     state.native = native
-    state.parts.append(part)
+    if isinstance(part, NativePart):
+        part.stop = native.count
+    else:
+        parts.append(NativePart(start, graph.cells, native.graph))
     free_last_graph()
     return True
+
+
+def _reader(graph: ComputationGraph, state: State) -> Rows:
+    """What gives the executor rows that another tier computed."""
+    cells = graph.cells
+    return lambda number: state.rows(number, cells[number].lanes)
 
 
 def is_native(part: Part) -> bool:
@@ -71,9 +77,7 @@ def backward_natively(
     if node.args[0] >= state.done and not compute_natively(graph, state):
         return None
     assert state.native is not None
-    count(interpreted=1)
-    with phase("run"):
-        return NativeBackward(state.native, node, full)
+    return NativeBackward(state.native, node, full)
 
 
 def new_run(

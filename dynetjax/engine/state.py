@@ -81,19 +81,14 @@ class State:
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
-        part = self._part_with(node)
+        part = self.part_with(node)
         if isinstance(part, NativePart):
             return part.rows(node.args[0], node.lanes)
         if isinstance(part, Run) and part is self.parts[0]:
             return part.at_hand(node)
         return None
 
-    def number(self, node: Expression) -> float | None:
-        """The value of a node of one number, if tier 0 has computed it."""
-        part = self._part_with(node)
-        return part.number(node.args[0]) if isinstance(part, NativePart) else None
-
-    def _part_with(self, node: Expression) -> Part | None:
+    def part_with(self, node: Expression) -> Part | None:
         """The part that has computed a node; None if none has."""
         if not (self.parts and node.lanes) or has_no_rows(node):
             return None

@@ -162,6 +162,14 @@ def count(**changes: int) -> None:
             setattr(_stats, name, getattr(_stats, name) + change)
 
 
+def note_interpreted(seconds: float) -> None:
+    """Tier 0 has run, forward or backward."""
+    with _lock:
+        _stats.graphs += 1
+        _stats.interpreted += 1
+        _stats.seconds["run"] = _stats.seconds.get("run", 0.0) + seconds
+
+
 def note_no_byte_code(name: str) -> None:
     """Note that a fused operation made a graph tier 1's."""
     with _lock:

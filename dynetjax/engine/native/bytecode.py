@@ -312,10 +312,10 @@ class Code:
         room = 0
         reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
         for i in self.code:
-            product = self.made.get(i.operands[0].buffer)
-            if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE or not product:
+            if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE:
                 continue
-            if product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
+            product = self.made.get(i.operands[0].buffer)
+            if not product or product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
                 continue
             matrix, other = sorted([x.buffer for x in product.operands], key=_stride)
             has_matrix = FIRST <= matrix.slot < FIRST + kinds

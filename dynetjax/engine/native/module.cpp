@@ -91,38 +91,6 @@ void free_program(PyObject* self) {
 
 // Graph --------------------------------------------------------------------------------
 
-struct GraphState {
-    Graph graph;
-    Ref tables;                             // Python's side: programs, uniforms, rows of tables
-    Ref programs;                           // a dict of those that are known, by number
-    std::unordered_map<long, int32_t> use;  // by number of the fused op
-    std::vector<View> views;                // of uniforms, which must not go
-    bool busy = false;                      // somebody computes here
-    GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
-
-    struct Known {
-        Ref rule;
-        int32_t use;
-    };
-    std::array<Known, 64> known;  // rules of nodes that came last, and their uses
-
-    int32_t use_of(PyObject* rule, long& macro);
-    int32_t use_of(long macro);
-    int32_t use_of_rows(int32_t size);
-    long encode(PyObject* list, Py_ssize_t start);
-    void map(Cell& c, const Program& p, PyObject* args);
-    void picked(Cell& c, PyObject* args, PyObject* data);
-    void fetch(int32_t number);
-    void look_up();
-    std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
-    std::vector<int32_t> random_lanes, random_at;
-    void draw();
-};
-struct GraphObject {
-    PyObject_HEAD
-    GraphState* state;
-};
-
 Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
 
 // An attribute of one object after another: where these are of one class, its descriptor
@@ -149,6 +117,39 @@ private:
     PyTypeObject* type_ = nullptr;
     Ref class_, descriptor_;
     descrgetfunc get_ = nullptr;
+};
+
+struct GraphState {
+    Graph graph;
+    Ref tables;                             // Python's side: programs, uniforms, rows of tables
+    Ref programs;                           // a dict of those that are known, by number
+    std::unordered_map<long, int32_t> use;  // by number of the fused op
+    std::vector<View> views;                // of uniforms, which must not go
+    bool busy = false;                      // somebody computes here
+    GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
+
+    struct Known {
+        Ref rule;
+        int32_t use;
+    };
+    Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data}, args_of{names.inner};
+    std::array<Known, 64> known;  // rules of nodes that came last, and their uses
+
+    int32_t use_of(PyObject* rule, long& macro);
+    int32_t use_of(long macro);
+    int32_t use_of_rows(int32_t size);
+    long encode(PyObject* list, Py_ssize_t start);
+    void map(Cell& c, const Program& p, PyObject* args);
+    void picked(Cell& c, PyObject* args, PyObject* data);
+    void fetch(int32_t number);
+    void look_up();
+    std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
+    std::vector<int32_t> random_lanes, random_at;
+    void draw();
+};
+struct GraphObject {
+    PyObject_HEAD
+    GraphState* state;
 };
 
 // -1: there is no program for it.
@@ -267,7 +268,6 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.cells.reserve(stop);
-    Attribute rule_of(names.rule), lanes_of(names.lanes), index_of(names.index), data_of(names.data), args_of(names.inner);
     for (Py_ssize_t n = start; n < stop; n++) {
         const Ref cell = item(list, n);
         long macro = 0;
@@ -489,6 +489,40 @@ PyObject* number_of(PyObject* self, PyObject* which) {
         return PyFloat_FromDouble(*c.value);  // of any node: there are no rows without numbers
     });
 }
+// Write the rows of a node as doubles, the first index fastest and the batch last.
+PyObject* array(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        PyObject *which, *to;
+        if (!PyArg_ParseTuple(args, "OO", &which, &to)) throw Failed();
+        GraphState& s = state_of(self);
+        const Cell& c = cell_of(s, which);
+        const View v(to, PyBUF_F_CONTIGUOUS | PyBUF_WRITABLE);
+        const Py_buffer& b = v.raw();
+        const int axes = b.ndim - (c.lanes > 1);
+        const long size = s.graph.uses[c.use].program->size;
+        if (b.itemsize != 8 || b.len != 8 * size * c.lanes || axes < 1) fail(PyExc_ValueError, "an array of another size");
+        double* out = v.as<double>();
+        const float* row = c.value;
+        if (axes == 1) {
+            std::copy(row, row + size * c.lanes, out);
+            Py_RETURN_NONE;
+        }
+        std::vector<Py_ssize_t> at(axes), apart(axes, 1);  // of each axis, in the result
+        for (int k = 1; k < axes; k++) apart[k] = apart[k - 1] * b.shape[k - 1];
+        for (int32_t l = 0; l < c.lanes; l++, out += size) {
+            Py_ssize_t place = 0;
+            for (long i = 0; i < size; i++) {
+                out[place] = *row++;
+                for (int k = axes; k--;) {  // the last index is fastest in a row
+                    place += apart[k];
+                    if (++at[k] < b.shape[k]) break;
+                    place -= apart[k] * b.shape[k], at[k] = 0;
+                }
+            }
+        }
+        Py_RETURN_NONE;
+    });
+}
 // Those of its gradient in the last backward; None if that did not reach it.
 PyObject* gradient(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
@@ -539,7 +573,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
                 if (at == by_kind.end()) {
                     Ref kind = owned(PyLong_FromLong(p.uniforms[k]));
                     Ref array = owned(PyObject_CallOneArg(make, kind.get()));
-                    kept.emplace_back(array.get(), true);
+                    kept.emplace_back(array.get(), PyBUF_CONTIG);
                     if ((int64_t)kept.back().words() < p.uniform_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
                     at = by_kind.emplace(p.uniforms[k], kept.back().as<float>()).first;
                 }
@@ -588,6 +622,7 @@ PyMethodDef graph_methods[] = {
     {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
     {"number", number_of, METH_O, "The first number of a node."},
+    {"array", array, METH_VARARGS, "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},

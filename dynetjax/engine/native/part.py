@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
-from dynetjax.engine.stats import phase
+from dynetjax.engine.stats import note_interpreted
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
 from dynetjax.ops.rules import Rule
@@ -49,7 +50,7 @@ class _Tables:
         table = OWNERS.get(KINDS[kind].source)
         if table is None:
             return np.zeros((len(rows), *KINDS[kind].shape[1:]), np.float32)
-        return np.ascontiguousarray(table.host_rows(rows), np.float32)
+        return table.host_rows(rows)
 
     def keys(self, nodes: bytes, lanes: bytes) -> np.ndarray:
         """Random keys of nodes, an element of a batch after the other."""
@@ -77,23 +78,23 @@ class Native:
         self.lacks, self.count = -1, 0
 
     def compute(
-        self, cells: list[Expression], start: int, older: Rows
-    ) -> "NativePart | None":
-        """Compute the stored nodes from `start` on; None if some have no byte code.
+        self, cells: list[Expression], start: int, older: Rows | None
+    ) -> bool:
+        """Compute the stored nodes from `start` on; False if some have no byte code.
 
-        `older` tells the rows of nodes that another tier computed.
+        `older` tells the rows of nodes that another tier computed, if one did.
         """
         self._tables.older = older
+        began = perf_counter()
         try:
-            with phase("run"):
-                outcome = self.graph.extend(cells, start)
+            self.lacks = self.graph.extend(cells, start)
         finally:
             self._tables.older = None
-        if outcome != DONE:
-            self.lacks = outcome
-            return None
+        if self.lacks != DONE:
+            return False
         self.count = len(cells)
-        return NativePart(start, cells, self.graph)
+        note_interpreted(perf_counter() - began)
+        return True
 
 
 class NativePart:
@@ -101,17 +102,17 @@ class NativePart:
 
     Attributes:
         start, stop: number of its first node, and one more than that of its last.
+        graph: the executor's, which has computed it.
     """
 
     def __init__(self, start: int, cells: list[Expression], graph: Any):
         self.start, self.stop = start, len(cells)
-        self._cells, self._graph = cells, graph
-        self.number: Callable[[int], float] = graph.number  # of a node of one number
+        self._cells, self.graph = cells, graph
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
         del batch
-        found = np.frombuffer(self._graph.rows(number), np.float32)
+        found = np.frombuffer(self.graph.rows(number), np.float32)
         return found.reshape(-1, *_shape(self._cells[number]))
 
 
@@ -135,8 +136,10 @@ class NativeBackward:
             array = found[kind] = np.zeros(KINDS[kind].shape, np.float32)
             return array
 
+        began = perf_counter()
         about = node.args[0], node.index, full, zeros
         macros, self._tables = self._graph.backward(*about)
+        note_interpreted(perf_counter() - began)
         self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
         self.reached = reached_by(node, macros)
 

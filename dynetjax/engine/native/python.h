@@ -49,8 +49,8 @@ inline Ref owned(PyObject* p) {
 
 class View {  // words of a contiguous buffer, as long as this lives
 public:
-    explicit View(PyObject* p, bool writable = false) {
-        if (PyObject_GetBuffer(p, &b_, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO)) throw Failed();
+    explicit View(PyObject* p, int flags = PyBUF_CONTIG_RO) {
+        if (PyObject_GetBuffer(p, &b_, flags)) throw Failed();
     }
     View(View&& other) noexcept : b_(other.b_) { other.b_.obj = nullptr; }
     View(const View&) = delete;

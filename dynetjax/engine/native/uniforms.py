@@ -80,8 +80,10 @@ class HostUniforms:
 
     def pull_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        level = max([KINDS[k].level for k in gradients], default=0)
+        if not level:
+            return gradients
         found = {k: list(g) for k, g in gradients.items()}
-        level = max((KINDS[k].level for k in found), default=0)
         for at in range(level, 0, -1):
             for number in [k for k in found if KINDS[k].level == at]:
                 kind = KINDS[number]

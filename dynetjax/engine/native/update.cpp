@@ -365,7 +365,7 @@ struct Reader {
 
     PyObject* item(PyObject* tuple, Py_ssize_t k) { return PyTuple_GET_ITEM(tuple, k); }
     const View& words(PyObject* array, bool writable, long n) {
-        views.emplace_back(array, writable);
+        views.emplace_back(array, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO);
         const View& v = views.back();
         if (v.raw().itemsize != 4 || (n >= 0 && (long)v.words() != n)) fail(PyExc_ValueError, "an array of another size or type");
         return v;
