@@ -33,7 +33,8 @@ begins among the integers beside the code, and four operands `d`, `a`, `b`, `c`.
 operand has a slot, where it begins there, how far into it the first number is, how far
 apart the lanes are, and whether one word stands for all `n`. Flags: 1 adds to `d`
 instead of setting it, 2 goes from the last number to the first, 4 says that numbers are
-ints, 8 has the largest first.
+ints, 8 has the largest first, 128 says that it may be hoisted out of a recurrence if
+the operand whose number stands from bit 8 on comes from outside.
 
 | slot | what it holds |
 | --- | --- |

@@ -1,7 +1,5 @@
 """Parts of a graph: what tier 0 computes of its stored nodes, and runs of tier 1."""
 
-import numpy as np
-
 from dynetjax.engine import policy
 from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
@@ -12,7 +10,7 @@ from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import Part, State
-from dynetjax.engine.stats import count, note_no_byte_code, phase
+from dynetjax.engine.stats import note_no_byte_code, phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, free_last_graph

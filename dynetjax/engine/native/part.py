@@ -77,9 +77,7 @@ class Native:
         self.graph = core.Graph(self._tables, _programs)
         self.lacks, self.count = -1, 0
 
-    def compute(
-        self, cells: list[Expression], start: int, older: Rows | None
-    ) -> bool:
+    def compute(self, cells: list[Expression], start: int, older: Rows | None) -> bool:
         """Compute the stored nodes from `start` on; False if some have no byte code.
 
         `older` tells the rows of nodes that another tier computed, if one did.

@@ -371,3 +371,28 @@ def test_zeros_that_are_no_nodes():
     extended(graph, cells, *cells)
     found = [rows(graph, k) for k in range(1, 6)]
     assert found == [[1, 2], [0, 0], [0, 0, 1, 2], [1, 2, 0, 0], [10, 20]]
+
+
+def test_an_array_to_write_to():
+    """The first index is fastest, the batch comes last."""
+    graph = extended(core.Graph(Mistaken()), [], batch())
+    found = np.empty((2, 3), order="F")
+    graph.array(0, found)
+    np.testing.assert_array_equal(found, [[1, 3, 5], [2, 4, 6]])
+    for shape in (2, 2), (2,), (3, 3):
+        with pytest.raises(ValueError, match="an array of another size"):
+            graph.array(0, np.empty(shape, order="F"))
+    with pytest.raises(ValueError, match="an array of another size"):
+        graph.array(0, np.empty((2, 3), np.float32, order="F"))
+    with pytest.raises(IndexError, match="no such node"):
+        graph.array(1, found)
+
+
+def test_an_array_of_three_axes():
+    numbers = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4)  # a batch of two
+    one = cell(0, lanes=2, data=numbers)
+    graph = core.Graph(Tables({0: plain(INPUT, 24)}))
+    assert graph.extend([one], 0) == -1
+    found = np.empty((2, 3, 4, 2), order="F")
+    graph.array(0, found)
+    np.testing.assert_array_equal(found, np.moveaxis(numbers, 0, -1))
