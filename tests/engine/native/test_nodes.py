@@ -375,7 +375,8 @@ def test_zeros_that_are_no_nodes():
 
 def test_an_array_to_write_to():
     """The first index is fastest, the batch comes last."""
-    graph = extended(core.Graph(Mistaken()), [], batch())
+    graph = core.Graph(Mistaken())
+    assert graph.extend([batch()], 0) == -1
     found = np.empty((2, 3), order="F")
     graph.array(0, found)
     np.testing.assert_array_equal(found, [[1, 3, 5], [2, 4, 6]])
