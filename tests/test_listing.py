@@ -194,14 +194,13 @@ class TestDrawing:
         h.value()
         assert re.search(loop, dy.dot())
 
-    def test_what_is_read_on_the_way_is_a_step(self):
+    def test_what_tier_0_has_is_a_step(self):
         dy.renew_cg()
         x = dy.inputVector([1.0])
         for _ in range(3):
             x = dy.tanh(x)
             x.value()
-        steps = 1 if policy.native() else 2
-        assert dy.dot(fold=True).count("one step") == steps
+        assert dy.dot(fold=True).count("one step") == policy.native()
 
     def test_lines_of_the_user(self):
         dy.init(debug=True)

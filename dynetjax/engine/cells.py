@@ -12,7 +12,7 @@ from typing import Any
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
-from dynetjax.engine.slices import take, take_few
+from dynetjax.engine.slices import take
 from dynetjax.lazy import at_first_call, jax, jax_core, jnp, lax
 from dynetjax.ops.linear import HIGHEST, matmul
 from dynetjax.ops.registry import LOOKUP, MAP, Scaled
@@ -234,7 +234,6 @@ class Trip:
         columns: ``[columns, width]``, the chunk of the tape.
         uniforms: one array each.
         given: rows of an INPUT cell.
-        once: it is the only trip.
         turned: some uniforms that are matrices, by number, as [in, out].
     """
 
@@ -245,12 +244,10 @@ class Trip:
         columns: Array,
         uniforms: Sequence[Array],
         given,
-        once: bool = False,
         turned: Mapping[int, Array] = NONE,
     ):
         self.body, self.width, self.columns = body, width, columns
         self.uniforms, self.given, self.turned = uniforms, given, turned
-        self._take = take_few if once and width <= FEW else take
 
     def valid(self, cell: Cell, ndim: int) -> Array:
         """Which lanes are real, to broadcast against values with `ndim` axes."""
@@ -273,7 +270,7 @@ class Trip:
                 key = read.pool, read.column
                 if key not in gathered:
                     pool, rows = pools[read.pool], self.columns[read.column]
-                    gathered[key] = self._take(pool, rows)
+                    gathered[key] = take(pool, rows)
                 found[c, k] = gathered[key]
         return found
 
@@ -305,9 +302,9 @@ class Trip:
                 assert cell.column is not None
                 table, ids = self.uniforms[cell.uniform], self.columns[cell.column]
                 if isinstance(table, Scaled):
-                    out = self._take(table.array, ids) * table.factor
+                    out = take(table.array, ids) * table.factor
                 else:
-                    out = self._take(table, ids)
+                    out = take(table, ids)
             else:
                 out = self.given
             out = jnp.where(self.valid(cell, out.ndim), out, 0)

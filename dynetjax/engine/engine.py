@@ -1,23 +1,19 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.archive import archive
-from dynetjax.engine.backward_pass import BackwardPass, PrepareUpdate, send_early
+from dynetjax.engine.backward_pass import BackwardPass, PrepareUpdate
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
-from dynetjax.engine.increments import compute
 from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, settle
 from dynetjax.engine.plan import Plan, tidy_plans
-from dynetjax.engine.run import Run
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import add_up
@@ -100,52 +96,14 @@ class Engine:
         live.look()
         asked = [node for node in nodes if node.args[0] >= state.done]
         count(graphs=1)
-        if not state.parts:
-            state.first = asked, len(graph.nodes)
-        if state.parts:
-            self._compute_more(graph, state, asked)
-            return
+        run = new_run(graph, state, state.done, asked)
+        keeping = not state.parts and _will_train(run.plan, asked)
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
-        run = new_run(graph, state, 0, asked)
-        keeping = _will_train(run.plan, asked)
-        habitual = loss is not None and run.plan.scope.habit.read()
-        trains = keeping and (habitual or self._is_training())
-        root = loss if habitual else None  # of a backward to be expected
-        meanwhile = None  # if the program is new
-        if loss is not None and trains:
-            meanwhile = partial(run.prepare_backward_from, loss)
-        run.forward(keeping, meanwhile)
+        if loss is not None and keeping and self._is_training():
+            run.prepare_backward_from(loss)
+        run.forward(keeping)
         state.parts.append(run)
-        if root is not None:
-            run.fetch(root)
-            send_early(state, run, root)
         tidy_plans()
-
-    def _compute_more(
-        self, graph: ComputationGraph, state: State, asked: list[Expression]
-    ) -> None:
-        """Run what was added since the last time."""
-        if state.archive is None:
-            state.archive = archive()
-        about = state.archive, state.uniforms, state.draws, state.bring
-        try:
-            part = compute(graph, state.done, asked, *about) or self._run_more(
-                graph, state, asked
-            )
-        except BaseException:
-            if not state.archive.whole:
-                state.forget()
-            raise
-        state.parts.append(part)
-
-    def _run_more(
-        self, graph: ComputationGraph, state: State, asked: list[Expression]
-    ) -> Run:
-        """The same, where it takes loops."""
-        run = new_run(graph, state, state.done, asked, archive=state.archive)
-        state.bring(run.tiling.older.tolist())
-        run.forward(keeping=False)  # backward begins with the first node
-        return run
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from dynetjax.dims import Dim
-from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
@@ -42,9 +41,6 @@ def describe(graph: ComputationGraph) -> str:
     parts = planned(graph)  # which decides what has rows
     lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
     for part in parts:
-        if isinstance(part, Increment):
-            lines += _increment(graph, part)
-            continue
         if not isinstance(part, tuple):
             lines += _native(graph, part)
             continue
@@ -94,19 +90,6 @@ def _how(step: Step) -> str:
 
 def _several(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
-
-
-def _increment(graph: ComputationGraph, part: Increment) -> list[str]:
-    """A part without loops: its macros, one after the other."""
-    pattern = part.pattern
-    several, width = len(pattern.sequence.parts), pattern.sequence.width
-    head = f"nodes {part.start} to {part.stop - 1}: {len(pattern.groups)} steps of"
-    lines = [f"{head} {several}, once on {width} lane{'s' if width > 1 else ''}"]
-    for group in pattern.groups.values():
-        nodes = group.tiling.nodes[group.macro]
-        first = graph.cells[part.start + int(nodes[0])]
-        lines.append(_line(graph, group.macro, group.step.rows, first))
-    return lines
 
 
 def _native(graph: ComputationGraph, part: NativePart) -> list[str]:

@@ -11,6 +11,8 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dynetjax.dims import Shape
 from dynetjax.engine.backward import Source, backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
@@ -22,7 +24,6 @@ from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, better_turned, forward_rows
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
-from dynetjax.engine.seeds import Root, Seed
 from dynetjax.engine.turned import turned_over
 from dynetjax.lazy import jax, jnp
 from dynetjax.ops.registry import INPUT, KINDS, LOOKUP
@@ -164,15 +165,14 @@ class Fusion:
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def program_back(
-        self, pools: Iterable[int], seeds: tuple[Seed, ...], uniforms: list[Array]
-    ) -> "Sized":
-        """`fused_backward` of its parts."""
+    def program_back(self, pool: int, uniforms: list[Array]) -> "Sized":
+        """`fused_backward` of its parts, from a row of a pool."""
         keeping = self.whole.keeps
         shapes = [*map(_of_floats, _written(self.whole, keeping))]
         count = len(self.pools)
-        return fused_backward(self.whole, self._roots(pools, seeds)), (
-            *jax.tree.map(shape_of, (seeds, uniforms)),
+        return fused_backward(self.whole, self.pools.index(pool)), (
+            jax.ShapeDtypeStruct((), jnp.int32),
+            jax.tree.map(shape_of, uniforms),
             shapes[:count],
             _dealt(shapes[count:], _kept(self.parts, keeping)),
             self._tape,
@@ -183,20 +183,16 @@ class Fusion:
     def _tape(self) -> "jax.ShapeDtypeStruct":
         return jax.ShapeDtypeStruct((self.size,), jnp.int32)
 
-    def _roots(self, pools: Iterable[int], seeds: tuple[Seed, ...]) -> tuple[Root, ...]:
-        several = zip(pools, seeds, strict=True)
-        return tuple([Root(self.pools.index(p), seed.lanes) for p, seed in several])
-
     def backward(
-        self, pools: Iterable[int], seeds: tuple[Seed, ...], *args: Any
+        self, pool: int, row: int, *args: Any
     ) -> tuple[Callable[[], None], dict, dict, dict]:
-        """Run `fused_backward` of its parts, from seeds in some of its pools.
+        """Run `fused_backward` of its parts, from the number in a row of a pool.
 
         What comes first gives back the arrays that were lent for it.
         """
         scratch = scratch_for(self.whole, partial(_large, self.whole))
-        run = fused_backward(self.whole, self._roots(pools, seeds))
-        lent, *found = run(seeds, *args, scratch.lend())
+        run = fused_backward(self.whole, self.pools.index(pool))
+        lent, *found = run(np.int32(row), *args, scratch.lend())
         return partial(scratch.take_back, lent), *found
 
 
@@ -315,21 +311,19 @@ def fused_forward(
 
 
 @lru_cache(maxsize=KEPT)
-def fused_backward(whole: Whole, roots: tuple[Root, ...]) -> Compiled:
-    """``(seeds, uniforms, pools, kept, tape, lent) -> results``, compiled.
+def fused_backward(whole: Whole, root: int) -> Compiled:
+    """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
 
     The results are the arrays that were `lent`, donated, which come first, as the first
-    results of their shapes take their places; and gradients that come of the seeds: of
-    pools by number, where they were scattered; of uniforms by number; and of the rows
-    of each part that looks rows up, or has them from an earlier run.
+    results of their shapes take their places; and gradients of the number in a row of
+    pool `root`: of pools by number, where they were scattered; of uniforms by number;
+    and of the rows of each part that looks rows up.
     """
     parts = whole.parts
     made_fused("backward", tuple(part.program.size for part in parts))
 
-    def run(seeds, uniforms, pools, kept, tape, lent):
-        found = _Found({root.pool: jnp.zeros_like(pools[root.pool]) for root in roots})
-        for (pool, _), seed in zip(roots, seeds, strict=True):
-            found.scattered[pool] = seed.sown(found.scattered[pool])
+    def run(row, uniforms, pools, kept, tape, lent):
+        found = _Found({root: sown(jnp.zeros_like(pools[root]), row)})
         used = _dealt(lent, [*map(_large_of, parts)])
         for k in reversed(range(len(parts))):
             part = parts[k]
@@ -340,8 +334,13 @@ def fused_backward(whole: Whole, roots: tuple[Root, ...]) -> Compiled:
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
-    about = "backward", parts, roots
+    about = "backward", parts, root
     return Compiled(run, "lent", about, large=are_large(parts))
+
+
+def sown(zeros: Array, row: Array) -> Array:
+    """The gradients of a pool's rows where a backward begins with the number in one."""
+    return zeros.at[row].set(1.0)
 
 
 @dataclass

@@ -1,15 +1,13 @@
 """Parts of a graph: what tier 0 computes of its stored nodes, and runs of tier 1."""
 
 from dynetjax.engine import policy
-from dynetjax.engine.archive import Archive
 from dynetjax.engine.draws import undrawn
-from dynetjax.engine.increments import Increment
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart, Rows
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan import Plan, make_plan
 from dynetjax.engine.run import Run
-from dynetjax.engine.state import Part, State
+from dynetjax.engine.state import State
 from dynetjax.engine.stats import note_no_byte_code, phase
 from dynetjax.engine.tiling import Tiling
 from dynetjax.expression import Expression
@@ -37,7 +35,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
-        older = _reader(graph, state)
+        older = older_rows(graph, state)
     if not native.compute(graph.cells, start, older):
         steps = MACROS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
@@ -51,15 +49,10 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     return True
 
 
-def _reader(graph: ComputationGraph, state: State) -> Rows:
-    """What gives the executor rows that another tier computed."""
+def older_rows(graph: ComputationGraph, state: State) -> Rows:
+    """What gives a part the rows of nodes that earlier ones have computed."""
     cells = graph.cells
     return lambda number: state.rows(number, cells[number].lanes)
-
-
-def is_native(part: Part) -> bool:
-    """Whether tier 0 computed it."""
-    return not isinstance(part, Run | Increment)
 
 
 def backward_natively(
@@ -69,7 +62,7 @@ def backward_natively(
     if not policy.native():
         return None
     settle(graph, state, [node])
-    if not all(map(is_native, state.parts)):
+    if not all(isinstance(part, NativePart) for part in state.parts):
         state.forget()
         settle(graph, state, [node])
     if node.args[0] >= state.done and not compute_natively(graph, state):
@@ -83,28 +76,16 @@ def new_run(
     state: State,
     start: int,
     asked: list[Expression],
-    *,
     full: bool = False,
-    before: int | None = None,
-    archive: Archive | None = None,
-    origin: Run | None = None,
 ) -> Run:
-    """A run of the stored nodes from `start` on, for a program that asks for some.
-
-    Only of those nodes that were made `before` a certain one, if that is given. See
-    `make_plan` and `Run` for the rest.
-    """
+    """A run of the stored nodes from `start` on, for a program that asks for some."""
     with phase("plan"):
-        while (
-            found := make_plan(graph, start, asked, full, _stop(graph, before))
-        ) is None:
+        while (found := make_plan(graph, start, asked, full)) is None:
             settle(graph, state, asked)
-    return Run(*found, state.uniforms, state.draws, archive, origin)
+    return Run(*found, state.uniforms, state.draws, older_rows(graph, state))
 
 
-def planned(
-    graph: ComputationGraph,
-) -> list[tuple[Tiling, Plan] | Increment | NativePart]:
+def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | NativePart]:
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:
@@ -119,11 +100,3 @@ def planned(
         return []
     run = new_run(graph, state, 0, last)
     return [(run.tiling, run.plan)]
-
-
-def _stop(graph: ComputationGraph, before: int | None) -> int | None:
-    """The number of the first stored node that was not made `before` a certain one."""
-    if before is None:
-        return None
-    later = (k for k, cell in enumerate(graph.cells) if cell.index >= before)
-    return next(later, None)

@@ -161,16 +161,15 @@ def make_plan(
     start: int,
     asked: list[Expression],
     full: bool = False,
-    stop: int | None = None,
 ) -> tuple[Tiling, Plan] | None:
     """Lay out the stored nodes from `start` on for a program that asks for some.
 
-    With a `stop`, only those as far as that number. With `full`, gradients are to flow
+    With `full`, gradients are to flow
     to constants too. Plans are kept for graphs of the same structure, as far as there
     are any. None if rules had to be changed: the graph must be built anew to follow
     them, if it can be.
     """
-    cells = graph.cells[start:stop]
+    cells = graph.cells[start:]
     if any(node.rule.macro < 0 for node in asked):
         structure_of(cells)  # gives macros that are new their numbers, in order
     roots = frozenset([macro_of_rule(node.rule) for node in asked])

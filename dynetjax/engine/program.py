@@ -180,15 +180,14 @@ class Program:
         width: int,
         uniforms,
         given,
-        once=False,
         turned=NONE,
     ) -> Trip:
-        """Trip number `trip`, of so many lanes; with `once`, there are no others."""
+        """Trip number `trip`, of so many lanes."""
         lane, part = trip * self.width, None
         if given is not None:
             part = cut(given, lane, width)
         chunk = self.chunk(tape, start, lane, width)
-        return Trip(self.body, width, chunk, uniforms, part, once, turned)
+        return Trip(self.body, width, chunk, uniforms, part, turned)
 
 
 @remembers
@@ -278,25 +277,6 @@ def forward_rows(
 def first_rows(held: Mapping[Any, Array], count: int) -> dict[Any, Array]:
     """The first rows of what is held."""
     return {key: lax.slice_in_dim(rows, 0, count) for key, rows in held.items()}
-
-
-def once_rows(program: Program, at: int = 0) -> Callable:
-    """``(uniforms, pools, given, tape) -> (pools, rows)``, which makes one trip.
-
-    `rows` are those of each cell. The component's tape begins at `at`.
-    """
-    body = program.body
-
-    def component(uniforms, pools, given, tape):
-        _, base = program.unpack(tape, at)
-        trip = program.trip(tape, at, 0, program.width, uniforms, given, once=True)
-        rows, _ = trip.run(trip.leaves(dict(enumerate(pools)), {}))
-        pools = list(pools)
-        for cell, row, values in zip(body.cells, base, rows, strict=True):
-            pools[cell.pool] = put(pools[cell.pool], values, row)
-        return pools, rows
-
-    return component
 
 
 @remembers

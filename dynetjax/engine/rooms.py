@@ -29,26 +29,21 @@ class Row(NamedTuple):
     least: int = LEAST
 
 
-def first_room(
-    row_bytes: int,
-    in_all: int = FIRST_BYTES,
-    least: int = LEAST,
-    most: int = MOST_AT_FIRST,
-) -> int:
+def first_room(row_bytes: int, least: int) -> int:
     """The smallest room for rows of this size: a power of two.
 
-    The rows take `in_all` bytes, but are no fewer than `least` and no more than `most`;
-    fewer if they are large.
+    The rows take `FIRST_BYTES`, but are no fewer than `least`, if they are not large,
+    and no more than `MOST_AT_FIRST`.
     """
     least = max(min(least, LARGE_BYTES // row_bytes), 2)
-    first = min(max(in_all // row_bytes, least), most)
+    first = min(max(FIRST_BYTES // row_bytes, least), MOST_AT_FIRST)
     return 1 << (first.bit_length() - 1)
 
 
 @lru_cache(maxsize=1 << 14)
 def rounded(rows: int, row: Row) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
-    room = first_room(row.bytes, least=row.least)
+    room = first_room(row.bytes, row.least)
     while room < rows:
         small = room * row.bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE

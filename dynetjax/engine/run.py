@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.archive import Archive, copied, rows_among, take_rows
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import HOT, Fusion, Pools
-from dynetjax.engine.macros import MACROS, pool_of
+from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
-from dynetjax.engine.seeds import Seed
+from dynetjax.engine.slices import cut
 from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
@@ -22,11 +21,11 @@ from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 from dynetjax.graph import free_last_graph
-from dynetjax.lazy import jax
+from dynetjax.lazy import at_first_call, jax
 from dynetjax.ops.registry import IMPORT, INPUT
 
 Array = Any
-
+Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
 
 MOST_PARTS = 96  # components that are worth compiling as one
 
@@ -56,7 +55,6 @@ class Run:
         fused: whether all components ran, or run, as one program.
         kept: these, by component, where components ran one by one.
         lent: the same arrays, where they ran as one program; else None.
-        origin: an earlier run, whose rows this one reads; None if they are elsewhere.
         stop: one more than the number of the last node.
     """
 
@@ -66,13 +64,12 @@ class Run:
         plan: Plan,
         uniforms: Uniforms,
         draws: Draws,
-        archive: Archive | None = None,
-        origin: "Run | None" = None,
+        older: Rows,
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
-        self.archive, self.origin = archive, origin
+        self._older = older
         self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = self.fused = False
@@ -81,7 +78,6 @@ class Run:
         self._given: dict[int, Array] = {}
         self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
-        self._coming: dict[int, tuple[Array, slice]] = {}  # rows by node, to the host
 
     def __del__(self) -> None:
         """Arrays that were lent can be lent again: nobody reads this run any more."""
@@ -90,17 +86,13 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        found = Run(self.tiling, self.plan, self.uniforms, self.tapes.draws)
+        about = self.uniforms, self.tapes.draws, self._older
+        found = Run(self.tiling, self.plan, *about)
         found.stop = self.stop
         return found
 
-    def forward(
-        self, keeping: bool, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        """Compute every node of the plan, and keep what backward needs if asked.
-
-        Where its program is new, something else is done `meanwhile`.
-        """
+    def forward(self, keeping: bool) -> None:
+        """Compute every node of the plan, and keep what backward needs if asked."""
         self.keeping = keeping
         fusion = self.plan.fusion
         fusion.runs += 1
@@ -110,7 +102,7 @@ class Run:
             self._write()
         with phase("run"):
             if self.fused:
-                self._forward_fused(fusion, meanwhile)
+                self._forward_fused(fusion)
             else:
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
         free_last_graph()  # while the device is at work
@@ -145,28 +137,15 @@ class Run:
         self.tapes.clear(unused, self.plan.fusion.places, tape)
         return tape
 
-    def seed(self, node: Expression) -> tuple[int, Seed]:
-        """Where a backward from a node of one number begins, and the pool of that."""
-        pool, row = self.place(node.args[0])
-        return pool, Seed(np.int32(row))
-
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
-        self.prepare_backward([self.seed(node)])
-
-    def prepare_backward(self, seeds: list[tuple[int, Seed]]) -> None:
-        """Compile a backward from such seeds beside other work, if it is new."""
-        if not seeds:
-            return
         fusion = self.plan.fusion
-        pools, given = zip(*seeds, strict=True)
+        pool, _ = self.place(node.args[0])
         uniforms = self.uniforms.several(fusion.uniforms)
-        program, shapes = fusion.program_back(pools, given, uniforms)
+        program, shapes = fusion.program_back(pool, uniforms)
         program.prepare(*shapes)
 
-    def _forward_fused(
-        self, fusion: Fusion, meanwhile: Callable[[], None] | None
-    ) -> None:
+    def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
         given = [
             self._given[k]
@@ -180,10 +159,7 @@ class Run:
             free_last_graph()  # while a program on the host writes the tape
             self._tape = jax.device_put(np.asarray(self._tape))
         about = uniforms, given, self._tape
-        is_first = fusion.runs == HOT + 1
-        lent = self.lent = fusion.forward(
-            self.keeping, *about, meanwhile if is_first else None
-        )
+        lent = self.lent = fusion.forward(self.keeping, *about)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
 
     @timed
@@ -227,37 +203,12 @@ class Run:
 
     def _import(self, macro: int, lanes: int) -> Array:
         """Rows that were computed before, lane by lane."""
-        numbers = self.imported(macro)
-        if self.origin is not None:
-            pool, rows = self.origin.places(numbers)
-            return self.origin.take(pool, self.in_lanes(macro, rows, lanes))
-        assert self.archive is not None
-        rows = np.array([self.archive.row[n] for n in numbers.tolist()])
-        pool = pool_of(MACROS[macro].shape).id
-        return self.archive.take(pool, self.in_lanes(macro, rows, lanes))
-
-    def imported(self, macro: int) -> np.ndarray:
-        """The numbers of the nodes whose rows an IMPORT macro stands for."""
-        first = len(self.tiling) - len(self.tiling.older)
-        return self.tiling.older[self.tapes.lanes(macro).nodes - first]
-
-    def in_lanes(
-        self, macro: int, rows: np.ndarray, lanes: int, rest: int = 0
-    ) -> np.ndarray:
-        """The rows of a macro's nodes by lanes, given the first of each node."""
         places = self.tapes.lanes(macro)
-        rows = places.spread(rows)
-        if places.element is not None:
-            rows = rows + places.element
-        found = np.full(lanes, rest, np.int32)
-        found[places.at] = rows
+        first = len(self.tiling) - len(self.tiling.older)
+        numbers = self.tiling.older[places.nodes - first].tolist()
+        found = np.zeros((lanes, *MACROS[macro].shape), np.float32)
+        found[places.at] = np.concatenate([self._older(n) for n in numbers])
         return found
-
-    def take(self, pool: int, rows: np.ndarray) -> Array:
-        """A copy of some rows of a pool."""
-        if host_sees_device():
-            return np.asarray(self.pools[pool])[rows]
-        return take_rows(self.pools[pool], rows)
 
     def macro(self, number: int) -> int:
         """The macro of a node that was computed here."""
@@ -275,32 +226,12 @@ class Run:
         row = self.plan.layout.row.item(number - self.start)
         return self.plan.pools[self.macro(number)], row
 
-    def places(self, numbers: np.ndarray) -> tuple[int, np.ndarray]:
-        """Pool and first rows of nodes of one macro."""
-        rows = self.plan.layout.row[numbers - self.start]
-        return self.plan.pools[self.macro(numbers[0])], rows
-
-    def fetch(self, node: Expression) -> None:
-        """Have a node's rows copied to the host, if that takes a program there.
-
-        A device beside the host runs programs in the order in which they are sent.
-        """
-        if not host_sees_device():
-            number = node.args[0]
-            pool, row = self.place(number)
-            several, where = rows_among(self.pools[pool], row, node.lanes)
-            several.copy_to_host_async()
-            self._coming[number] = several, where
-
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
         pool, row = self.place(number)
         seen = self._seen.get(pool)
         if seen is not None:
             return seen[row : row + batch]
-        if number in self._coming:
-            several, where = self._coming[number]
-            return np.asarray(several)[where]
         array = self.pools[pool]
         if host_sees_device():
             array = self._seen[pool] = np.asarray(array)
@@ -322,4 +253,11 @@ def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
     """
     if host_sees_device():
         return np.asarray(pool)[row : row + count]
-    return copied(pool, row, count)
+    room = min(1 << (count - 1).bit_length(), pool.shape[0])  # few sizes are compiled
+    start = min(row, pool.shape[0] - room)
+    return np.asarray(_slice(pool, start, room))[row - start : row - start + count]
+
+
+@at_first_call(lambda f: jax.jit(f, static_argnums=2))
+def _slice(pool: Array, row: int, count: int) -> Array:
+    return cut(pool, row, count)

@@ -45,12 +45,6 @@ def take_if_there(array: Array, rows: Array) -> Array:
     return _gathered(array, rows, lax.GatherScatterMode.FILL_OR_DROP)
 
 
-def take_few(array: Array, rows: Array) -> Array:
-    """The same one by one. XLA copies few rows faster so, where there is no loop."""
-    each = [cut(array, entry(rows, k), 1) for k in range(len(rows))]
-    return lax.concatenate(each, 0)
-
-
 def _gathered(array: Array, rows: Array, mode: "lax.GatherScatterMode") -> Array:
     whole = tuple(range(1, array.ndim))
     where = lax.GatherDimensionNumbers(whole, (0,), (0,))

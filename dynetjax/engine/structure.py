@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.facts import Facts
-from dynetjax.engine.habits import Habit, Way
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS, Macro, blank_macro
 from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
@@ -61,9 +60,6 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
-        habit: whether it follows where a value was read.
-        divides: a backward from later nodes may go on through the run at hand, and
-            does `in_two`.
         fused: how often all components were made into one program.
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
@@ -86,9 +82,6 @@ class Scope:
     def __init__(self) -> None:
         self.version = 0
         self.trained = False
-        self.habit = Habit()
-        self.divides = True
-        self.in_two = Way()
         self.tries = 0
         self.hoisted = 0
         self.fused = 0
@@ -197,10 +190,6 @@ class Scope:
         within a cell, what feeds comes before what is fed.
         """
         return self._ranks[macro]
-
-    def reads_nothing(self, slot: int) -> bool:
-        """Whether this leaf was seen to read NOTHING, or would not mind it."""
-        return slot in self._widened and slot not in self.registers
 
     def knows(self, macro: int) -> bool:
         """Whether a macro was seen."""

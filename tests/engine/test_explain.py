@@ -48,12 +48,12 @@ class TestExplain:
         loss.value()
         assert describe(loss.graph) == before
 
-    def test_of_increments(self, monkeypatch):
+    def test_of_what_came_later(self, monkeypatch):
         monkeypatch.setattr(policy, "tier", "xla")
         h = chain(3)
         h.value()
         (h * 2).value()
-        assert "nodes 6 to 6: 1 steps of 1, once on 1 lane" in describe(h.graph)
+        assert "nodes 6 to 6: 2 components of 2" in describe(h.graph)
 
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)

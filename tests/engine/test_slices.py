@@ -19,14 +19,13 @@ take = pytest.param(slices.take, ARRAY[ROWS], id="take")
 take_one = pytest.param(
     lambda x, k: slices.take(x, k[:1]), ARRAY[[5]], id="take a single one"
 )
-take_few = pytest.param(slices.take_few, ARRAY[ROWS], id="take few")
 take_if_there = pytest.param(
     lambda x, k: slices.take_if_there(x, k + 1),
     np.stack([0 * ARRAY[0], ARRAY[1], 0 * ARRAY[0]]),
     id="take if there",
 )
 entry = pytest.param(lambda x, k: slices.entry(k, 2), ROWS[2], id="entry")
-everything = [cut, put, take, take_one, take_few, take_if_there, entry]
+everything = [cut, put, take, take_one, take_if_there, entry]
 
 
 @pytest.mark.parametrize(("function", "wanted"), everything)

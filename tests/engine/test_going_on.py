@@ -1,17 +1,11 @@
-"""A backward from nodes that came after the first value was read.
-
-It takes what was computed first as it is, and goes on through it.
-"""
-
-from itertools import chain
+"""A backward from nodes that came after the first value was read."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import backward_pass, plan, stats
-from dynetjax.engine.habits import FIRM, Way
+from dynetjax.engine import stats
 from dynetjax.graph import current_graph
 from dynetjax.ops.rules import CHANGED
 
@@ -98,9 +92,7 @@ class Reader:
 
 @pytest.fixture
 def reader():
-    """The rules of its nodes are settled, and nothing is known of its habits."""
-    for scope in chain(*plan._scopes.values()):
-        scope.divides, scope.in_two = True, Way()
+    """The rules of its nodes are settled."""
     found = Reader()
     for _ in range(2):
         found.loss(found.states()).value()
@@ -116,23 +108,13 @@ def settled(reader, graph):
     return found
 
 
-def in_two():
-    """Whether the last backward was."""
-    first, *rest = current_graph().state.parts
-    return bool(rest) and getattr(rest[0], "origin", None) is first
-
-
 @pytest.mark.parametrize("read", [True, False])
 def test_gradients(reader, read):
-    """Of graph after graph: what is computed first is not computed again."""
     for _ in range(3):
         loss = reader.loss(reader.states())
         if read:
             loss.value()
-        first = current_graph().state.parts[0]
         loss.backward()
-        assert in_two()
-    assert current_graph().state.parts[0] is first
     reader.check(3)
     assert loss.value() == pytest.approx(loss_of(TABLE, W, V), rel=1e-5)
 
@@ -175,29 +157,14 @@ class TestAFirstGraph:
         for slopes, of in zip(found, expected, strict=True):
             np.testing.assert_allclose(slopes, of, rtol=1e-4, atol=1e-5)
 
-    def test_is_in_two_like_the_others(self):
-        """Which compile nothing any more."""
+    def test_and_those_after_it(self):
         dy.renew_cg()
         self.go_on(self.sums()).backward()
-        assert in_two()
-        before = dy.stats().programs
         for _ in range(2):
             dy.renew_cg()
             sums = self.sums()
             dy.esum([dy.squared_norm(self.reader.w * x) for x in sums[2:5]]).backward()
-            assert in_two()
-        assert dy.stats().programs == before
         self.check(times=3)
-
-    def test_is_one_if_the_later_part_is_much_larger(self):
-        dy.renew_cg()
-        loss = self.go_on(self.sums())
-        h = loss * 0
-        for _ in range(6 * len(current_graph().cells)):
-            h = dy.square(self.tanh(h))
-        (loss + h).backward()
-        assert not in_two()
-        self.check()
 
     @pytest.mark.parametrize("wholly", [True, False])
     def test_may_be_taken_back(self, wholly):
@@ -211,7 +178,6 @@ class TestAFirstGraph:
         (self.reader.v * x).npvalue()
         dy.cg_revert()
         self.go_on(self.sums()).backward()
-        assert in_two() == wholly
         self.check()
 
 
@@ -219,39 +185,28 @@ def test_component_by_component(reader, monkeypatch):
     """As it is where components are timed."""
     monkeypatch.setattr(stats, "_timing", True)
     reader.loss(reader.states()).backward()
-    assert in_two()
     reader.check()
 
 
 def test_again(reader):
-    """The second backward has all that it needs, up to where the graph has grown."""
-
     def graph():
         loss = reader.loss(reader.states())
         loss.backward()
-        later = current_graph().state.parts[1:]
         (loss * 3).value()
         loss.backward()
-        again = current_graph().state.parts[1:]
         (loss * 2).backward()
-        return later, again, current_graph().state.parts[1:]
 
-    later, again, at_last = settled(reader, graph)
-    assert in_two()
-    assert again[0] is later[0] is not at_last[0]
+    settled(reader, graph)
     reader.check(4)
 
 
 def test_gradients_of_nodes(reader):
-    """Need all in one run, as do graphs after one whose nodes were asked for theirs."""
     for time in 1, 2:
         states = reader.states()
         loss = reader.loss(states)
         loss.backward()
-        assert in_two() == (time == 1)
         slopes = states[9].gradient()
         reader.check(time)
-    assert not in_two()
 
     def of_state(state):
         rest = [np.tanh(TABLE[0])]
@@ -268,7 +223,6 @@ def test_gradients_of_nodes(reader):
 
 
 def test_full(reader):
-    """Gradients flow to all that was given, so all is one run."""
 
     def graph():
         x = dy.inputVector([1.0, 2.0, 3.0])
@@ -278,46 +232,8 @@ def test_full(reader):
         return x.gradient(), h.npvalue()
 
     found, h = settled(reader, graph)
-    assert not in_two()
     expected = h + W.T @ ((1 - h**2) * [1.0, 2.0, 3.0])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_the_later_part_is_much_larger(reader):
-    """All is computed once more, as one program."""
-    states = reader.states()
-    h = states[9]
-    for _ in range(backward_pass.MOST_TIMES * len(current_graph().cells)):
-        h = dy.tanh(reader.w * h)
-    loss = dy.sum_elems(h)
-    loss.backward()
-    assert not in_two()
-
-
-def test_few_graphs_change_the_way(reader):
-    """For a graph that is unlike the others, nothing is compiled."""
-    v = reader.pc.add_parameters((2, 3))
-
-    def run(length):
-        """One step to read, and many more."""
-        dy.renew_cg()
-        h = dy.tanh(reader.w * reader.table[0])
-        (v * h).npvalue()
-        for _ in range(length):
-            h = dy.tanh(reader.w * h)
-        dy.squared_norm(h).backward()
-        return in_two()
-
-    for _ in range(3):
-        found = run(20)
-    assert not found
-    before = dy.stats().programs
-    assert not any(run(1) for _ in range(FIRM - 1))
-    assert not run(20)
-    assert dy.stats().programs == before
-    assert not any(run(1) for _ in range(FIRM - 1))
-    assert run(1)
-    assert run(20)
 
 
 def test_what_no_later_node_reads_has_no_part(reader):
@@ -330,15 +246,12 @@ def test_what_no_later_node_reads_has_no_part(reader):
         dy.squared_norm(h).backward()
 
     settled(reader, graph)
-    assert in_two()
     h = np.tanh(W @ [1, 2, 3])
     expected = np.outer(2 * h * (1 - h**2), [1, 2, 3])
     np.testing.assert_allclose(reader.w.grad_as_array(), expected, rtol=1e-5)
 
 
 def test_constants(reader):
-    """What depends on no parameter has no gradient to go on with."""
-
     def graph():
         x = dy.tanh(dy.inputVector([0.1, 0.2, 0.3]))
         y = dy.exp(x) + x
@@ -346,7 +259,6 @@ def test_constants(reader):
         dy.dot_product(reader.w * y, y).backward()
 
     settled(reader, graph)
-    assert in_two()
     y = np.exp(np.tanh([0.1, 0.2, 0.3])) + np.tanh([0.1, 0.2, 0.3])
     np.testing.assert_allclose(reader.w.grad_as_array(), np.outer(y, y), rtol=1e-5)
 
@@ -369,7 +281,6 @@ def test_batches(reader):
         return 2 * np.sum(rows[4] ** 2) + np.sum(rows[3] ** 2) + np.sum(rows[1])
 
     settled(reader, graph)
-    assert in_two()
     of_table, of_w = gradients_of(expected, [TABLE.copy(), W.copy()])
     found = reader.table.grad_as_array(), reader.w.grad_as_array()
     np.testing.assert_allclose(found[0], of_table, rtol=1e-4, atol=1e-6)
@@ -394,13 +305,11 @@ def test_going_back(reader, read):
         states = reader.states(read)
         dy.cg_checkpoint()
         dy.squared_norm(reader.w * states[9]).backward()
-        assert in_two() == read
         dy.cg_revert()
         reader.forget()
         reader.loss(states).backward()
 
     settled(reader, graph)
-    assert in_two()
     reader.check()
 
 
@@ -427,5 +336,4 @@ def test_lengths_compile_nothing():
     before = dy.stats().programs
     for count in range(4, 30):
         train(count)
-        assert in_two()
     assert dy.stats().programs == before
