@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dynetjax.engine import stored
 from dynetjax.engine.cache_folder import draft_of
@@ -25,7 +26,7 @@ class Ahead:
     def __init__(self) -> None:
         self._list: Path | None = None
         self._names: list[str] = []
-        self._coming: dict[Path, Future[stored.Stored | None]] = {}
+        self._coming: dict[Path, Future[Any]] = {}
         self._lock = threading.Lock()
 
     def note(self, file: Path) -> None:
@@ -51,7 +52,7 @@ class Ahead:
                 self._coming[file] = pool.submit(stored.load, file)
         pool.shutdown(wait=False)
 
-    def load(self, file: Path) -> stored.Stored | None:
+    def load(self, file: Path) -> Any:
         """As `stored.load`; what was loaded, or is being loaded, is waited for."""
         coming = self._coming.pop(file, None)
         return stored.load(file) if coming is None else coming.result()

@@ -266,11 +266,6 @@ def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
     return [[*islice(rest, len(several))] for several in shapes]
 
 
-def are_large(parts: tuple[Part, ...]) -> bool:
-    """Whether a program of these parts goes over very many numbers."""
-    return any(part.program.large for part in parts)
-
-
 @lru_cache(maxsize=KEPT)
 def fused_forward(
     whole: Whole, keeping: bool, before: tuple[int, ...], size: int
@@ -311,7 +306,7 @@ def fused_forward(
         return pools, kept
 
     about = "forward", parts, keeping, before
-    return Compiled(run, "lent", about, large=are_large(parts))
+    return Compiled(run, "lent", about)
 
 
 @lru_cache(maxsize=KEPT)
@@ -341,7 +336,7 @@ def fused_backward(whole: Whole, roots: tuple[Root, ...]) -> Compiled:
         return several, found.scattered, found.weights, found.tables
 
     about = "backward", parts, roots
-    return Compiled(run, "lent", about, large=are_large(parts))
+    return Compiled(run, "lent", about)
 
 
 @dataclass

@@ -14,12 +14,6 @@ from dynetjax.lazy import jax, serialize_executable
 OPTIONS: dict[
     str, dict[str, Any]
 ] = {  # of XLA, by what they are for; those that it does not know are left out
-    "quick": {
-        "xla_cpu_use_fusion_emitters": False,
-        "xla_backend_optimization_level": 1,
-        "xla_llvm_disable_expensive_passes": True,
-    },
-    "large": {"xla_cpu_use_fusion_emitters": True},
     "gpu": {"xla_gpu_enable_triton_gemm": False},  # nor tried, in many shapes
     "one graph": {
         "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,"

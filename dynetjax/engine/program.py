@@ -27,7 +27,7 @@ KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 TURN_WIDTH = 16  # lanes of a loop that is narrow
 LONG = 1 << 15  # numbers in a weight that takes a while to be read
 WIDE = 32  # lanes of a trip
-MANY, MUCH = 1 << 22, 1 << 24  # numbers of a result in all trips
+MUCH = 1 << 24  # numbers of a result in all trips
 TILE = 8  # rows and columns of a weight that are transposed at once
 
 
@@ -56,22 +56,12 @@ class Program:
         return self.body, self.width, sizes
 
     @property
-    def numbers(self) -> int:
-        """How many the largest of the results has in all trips."""
-        return self.lanes * self.body.largest
-
-    @property
-    def large(self) -> bool:
-        """Whether these are very many."""
-        return self.numbers > MANY
-
-    @property
     def adds_up(self) -> bool:
         """Whether backward adds up gradients of weights trip by trip.
 
         Trips are wide enough for it, and to keep what they follow from takes much.
         """
-        return self.width >= WIDE and self.numbers > MUCH
+        return self.width >= WIDE and self.lanes * self.body.largest > MUCH
 
     @property
     def learns(self) -> bool:

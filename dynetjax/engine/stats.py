@@ -51,7 +51,6 @@ class Stats:
         loads: programs that were read from files instead, which earlier processes left.
         compile_seconds: of wall-clock time in which programs were compiled, loads and
             tracing included; what is compiled side by side counts once.
-        improved: programs that were compiled once more, better, beside the runs.
         seconds: wall-clock time by phase: plan, tape, run, wait.
         work: by component; by `OTHERS`, of those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
@@ -69,7 +68,6 @@ class Stats:
     compilations: int = 0
     loads: int = 0
     compile_seconds: float = 0.0
-    improved: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0

@@ -16,7 +16,7 @@ import pathlib
 import pickle
 import sys
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from dynetjax.engine import internals
 from dynetjax.engine.cache_folder import (
@@ -34,13 +34,6 @@ is_wanted = True  # not where constants of modules are patched
 _DIGEST = 32  # bytes of the file, before what they are the digest of
 _CACHES = "cache", "log"  # settings that change no program
 _OF_CONTEXTS = "jax_enable_x64", "jax_default_matmul_precision", "jax_disable_jit"
-
-
-class Stored(NamedTuple):
-    """What a file has: a compiled function, and whether it was compiled well."""
-
-    program: Any
-    well: bool
 
 
 def find(about: Any, shapes: Any, options: dict[str, Any]) -> pathlib.Path | None:
@@ -66,8 +59,8 @@ def find(about: Any, shapes: Any, options: dict[str, Any]) -> pathlib.Path | Non
     return folder / f"{PREFIX}{hashlib.sha256(repr(known).encode()).hexdigest()}"
 
 
-def load(file: pathlib.Path) -> Stored | None:
-    """What is in a file; None if there is none, or nothing that can be used."""
+def load(file: pathlib.Path) -> Any:
+    """The compiled function in a file; None if there is none that can be used."""
     try:
         content = file.read_bytes()
     except OSError:
@@ -76,15 +69,14 @@ def load(file: pathlib.Path) -> Stored | None:
     if hashlib.sha256(rest).digest() != digest:
         return None
     with falling_back("load a program"):
-        well, *parts = pickle.loads(rest)
-        return Stored(internals.read(tuple(parts)), well)
+        return internals.read(pickle.loads(rest))
     return None
 
 
-def keep(file: pathlib.Path, program: "jax.stages.Compiled", well: bool) -> None:
+def keep(file: pathlib.Path, program: "jax.stages.Compiled") -> None:
     """Write a program, for those who come after."""
     try:
-        rest = pickle.dumps((well, *internals.written(program)))
+        rest = pickle.dumps(internals.written(program))
     except internals.UnknownError:
         return
     with draft_of(file) as draft:
