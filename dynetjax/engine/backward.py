@@ -111,8 +111,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
         sources = [[Source(a) for a in arrays] for arrays in above]
         return run(uniforms, pools, kept, sources, given_back, tape)[:2]
 
-    about = "one component backward", program, fresh
-    return Compiled(rows, "given_back", about)
+    return Compiled(rows, "given_back")
 
 
 def backward_rows(

@@ -1,7 +1,6 @@
 """Compiling: a function for one set of shapes, when it is first called or before.
 
-What was compiled in an earlier process is loaded, and not even traced
-(`dynetjax.engine.stored`).
+What an earlier process has compiled, JAX reads (`dynetjax.compilation_cache`).
 """
 
 import sys
@@ -10,15 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from dynetjax.engine import internals, stored
-from dynetjax.engine.ahead import ahead
+from dynetjax.engine import internals
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.live import live
-from dynetjax.engine.stats import beside_the_runs, falling_back, note_loaded
+from dynetjax.engine.stats import beside_the_runs, falling_back
 from dynetjax.lazy import jax
 
 PATIENCE = 2.0  # seconds until somebody who watches is told
@@ -67,8 +64,6 @@ class Compiled:
     Args:
         run: pure.
         donated: names of its arguments that are donated.
-        about: all that it is traced from besides its arguments, to know it by in
-            another process; None if it is not to be kept for one.
 
     Attributes:
         used: when it was last, for `LivePrograms`.
@@ -76,9 +71,7 @@ class Compiled:
 
     __slots__ = (
         "__weakref__",
-        "_about",
         "_donated",
-        "_file",
         "_lock",
         "_lowered",
         "_options",
@@ -89,10 +82,9 @@ class Compiled:
         "used",
     )
 
-    def __init__(self, run: Callable, donated: str, about: Any = None):
-        self._run, self._donated, self._about = run, donated, about
+    def __init__(self, run: Callable, donated: str):
+        self._run, self._donated = run, donated
         self._options = options_for(platform())
-        self._file: tuple[Key, Path] | None = None  # of the latest shapes
         self._programs: dict[Key, Any] = {}
         self._program: Any = None  # the one that ran last
         self._lowered: tuple[Key, jax.stages.Lowered] | None = None
@@ -133,7 +125,7 @@ class Compiled:
     def compile(
         self, *shapes: Any, meanwhile: Callable[[], None] | None = None
     ) -> None:
-        """Compile it for arguments of these shapes, before they are there; or load it.
+        """Compile it for arguments of these shapes, before they are there.
 
         It is traced here, and compiled in a thread where there is something to do
         `meanwhile`.
@@ -152,56 +144,24 @@ class Compiled:
         return found
 
     def _make(self, shapes: Any) -> Any:
-        """The program for arguments of these shapes: known, loaded or compiled."""
+        """The program for arguments of these shapes: known or compiled."""
         key = key_of(shapes)
         with self._lock:
             found = self._programs.get(key)
             if found is None:
-                found = self._load(key, shapes)
-                if found is None:
-                    found = self._compile(key, shapes)
+                found = self._lowered_for(key, shapes).compile()
                 while len(self._programs) >= SHAPES:
                     del self._programs[next(iter(self._programs))]
                 self._programs[key] = found
         live.add(self)
         return found
 
-    def _load(self, key: Key, shapes: Any) -> Any:
-        """What an earlier process has kept; None if there is nothing."""
-        file = self._find(key, shapes)
-        if file is None:
-            return None
-        start = time.perf_counter()
-        found = ahead.load(file)
-        if found is None:
-            return None
-        note_loaded(time.perf_counter() - start)
-        return found
-
-    def _find(self, key: Key, shapes: Any) -> Path | None:
-        """The file of what an earlier process has kept, if there is one."""
-        if self._about is None:
-            return None
-        file = stored.find(self._about, shapes, self._options)
-        if file is None:
-            return None
-        self._file = key, file
-        ahead.note(file)
-        return file if file.exists() else None
-
-    def _compile(self, key: Key, shapes: Any) -> Any:
-        """Compile it, and keep it for the next process."""
+    def _lowered_for(self, key: Key, shapes: Any) -> "jax.stages.Lowered":
+        """What was lowered beforehand, if it is for these shapes; or it is now."""
         known, self._lowered = self._lowered, None
         if known is not None and known[0] == key:
-            lowered = known[1]
-        else:
-            lowered = self.lowered(shapes)
-        before = internals.misses.count
-        program = lowered.compile()
-        known, file = self._file or (None, None)
-        if known == key and file is not None and internals.misses.count > before:
-            stored.keep(file, program)
-        return program
+            return known[1]
+        return self.lowered(shapes)
 
     def lowered(self, shapes: Any) -> "jax.stages.Lowered":
         """It for such arguments, as XLA gets it.
@@ -228,11 +188,10 @@ class Compiled:
         It is traced and lowered here: two threads that both run Python take longer
         than one after the other.
         """
-        if self.is_new and self._preparing is None:
-            with falling_back("prepare"):  # it is raised when it is run
-                key = key_of(shapes)
-                if self._find(key, shapes) is None:
-                    self._lowered = key, self.lowered(shapes)
+        if not self.is_new or self._preparing is not None:
+            return
+        with falling_back("prepare"):  # it is raised when it is run
+            self._lowered = key_of(shapes), self.lowered(shapes)
             self._preparing = threading.Thread(
                 target=_prepare, args=(self, shapes), name="dynetjax-preparing"
             )

@@ -305,8 +305,7 @@ def fused_forward(
                 pools[part.pools[p]] = array
         return pools, kept
 
-    about = "forward", parts, keeping, before
-    return Compiled(run, "lent", about)
+    return Compiled(run, "lent")
 
 
 @lru_cache(maxsize=KEPT)
@@ -335,8 +334,7 @@ def fused_backward(whole: Whole, roots: tuple[Root, ...]) -> Compiled:
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
-    about = "backward", parts, roots
-    return Compiled(run, "lent", about)
+    return Compiled(run, "lent")
 
 
 @dataclass

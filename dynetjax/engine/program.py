@@ -204,9 +204,7 @@ def empty(capacity: int, shape: Shape) -> Array:
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
-    run = forward_rows(program, fresh, keeping)
-    about = "one component forward", program, fresh, keeping
-    return Compiled(run, "shared_pools", about)
+    return Compiled(forward_rows(program, fresh, keeping), "shared_pools")
 
 
 def forward_rows(

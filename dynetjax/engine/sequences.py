@@ -192,4 +192,4 @@ def run_sequence(whole: Whole) -> Callable:
             found.append(rows)
         return arrays, [found[k] for k in asked]
 
-    return Compiled(run, "arrays", ("increment", parts, asked))
+    return Compiled(run, "arrays")

@@ -164,7 +164,7 @@ def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
         new_state = _merged(step, state, new_part, written)
         return Targets([new_state], tables, [names]), new, norm
 
-    return Update(update, tx)
+    return Update(update)
 
 
 _PAST = 2**31 - 1  # a row that no table has

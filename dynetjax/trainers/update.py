@@ -70,14 +70,13 @@ class Update:
 
     Args:
         run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
-        about: all else that it is traced from.
 
     Attributes:
         programs: those made, by what tells them apart.
     """
 
-    def __init__(self, run: Callable, *about: Any):
-        self._run, self._about = run, about
+    def __init__(self, run: Callable):
+        self._run = run
         self.programs: dict[tuple, Compiled] = {}
 
     def __call__(
@@ -110,8 +109,7 @@ class Update:
     ) -> Compiled:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
-        about = "update", dense, frozen_sizes, self._about
-        return Compiled(run, "targets", about)
+        return Compiled(run, "targets")
 
 
 @functools.lru_cache(maxsize=32)
@@ -154,7 +152,7 @@ def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
         )
         return new_targets, [new for new, _ in blocks], norm
 
-    return Update(update, rule, by_tensor)
+    return Update(update)
 
 
 def _how(to_all: bool) -> Callable:

@@ -66,6 +66,21 @@ class TestAPreparedProgram:
         run(program)
         assert threads == [threading.current_thread()]
 
+    def test_of_threads_that_want_it_one_compiles_it(self):
+        traces = []
+
+        def noted(x, factor, held):
+            traces.append(x)
+            return scaled(x, factor, held)
+
+        program = Compiled(noted, "held")
+        threads = [threading.Thread(target=run, args=(program,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(traces) == 1
+
     def test_runs_all_the_same_if_that_failed(self, monkeypatch):
         monkeypatch.setattr(falling_back, "raises", False)
         for of in (7, "nonsense"):
