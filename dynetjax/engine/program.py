@@ -15,7 +15,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
-from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
+from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put, take
 from dynetjax.lazy import jax, jnp, lax
@@ -24,11 +24,8 @@ from dynetjax.tables import remembers
 Array = Any
 
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
-TURN_WIDTH = 16  # lanes of a loop that is narrow
-LONG = 1 << 15  # numbers in a weight that takes a while to be read
 WIDE = 32  # lanes of a trip
 MUCH = 1 << 24  # numbers of a result in all trips
-TILE = 8  # rows and columns of a weight that are transposed at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,14 +168,13 @@ class Program:
         uniforms,
         given,
         once=False,
-        turned=NONE,
     ) -> Trip:
         """Trip number `trip`, of so many lanes; with `once`, there are no others."""
         lane, part = trip * self.width, None
         if given is not None:
             part = cut(given, lane, width)
         chunk = self.chunk(tape, start, lane, width)
-        return Trip(self.body, width, chunk, uniforms, part, once, turned)
+        return Trip(self.body, width, chunk, uniforms, part, once)
 
 
 @remembers
@@ -212,20 +208,18 @@ def forward_rows(
     fresh: tuple[int, ...],
     keeping: bool,
     at: int = 0,
-    turned: tuple[int, ...] = (),
 ) -> Callable:
     """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that were
     there before; `fresh` ones start as zeros. `kept` are the results of contractions
     that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
-    component's tape begins at `at`. The uniforms that are named come `turned`.
+    component's tape begins at `at`.
     """
     body = program.body
     written = program.written
     only_read = [p for p in range(len(body.pools)) if p not in written]
     shared = [p for p in written if p not in fresh]
-    turn = worth_turning(program)
     keep = needed(body) if keeping else (False,) * len(contractions(body))
 
     def component(uniforms, read_pools, shared_pools, given, tape, lent=None):
@@ -236,15 +230,12 @@ def forward_rows(
         kept = lent
         if kept is None:
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
-        over = {n: uniforms[n] for n in turned}
-        over |= {n: turn_over(uniforms[n]) for n in turn if n not in turned}
         held = program.held(tape, at, start | pools)
 
         def step(width, held, first, k, state):
             t = first + k
             mine, kept = state
-            here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
-            trip = program.trip(tape, at, t, width, here, given, turned=over)
+            trip = program.trip(tape, at, t, width, uniforms, given)
             rows, made = trip.run(trip.leaves(pools | mine, held))
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
@@ -285,55 +276,3 @@ def once_rows(program: Program, at: int = 0) -> Callable:
         return pools, rows
 
     return component
-
-
-@remembers
-def worth_turning(program: Program) -> tuple[int, ...]:
-    """Weights of a narrow loop that are multiplied with vectors.
-
-    The product of a few rows with a matrix kept as [in, out] is faster than with one
-    kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
-    XLA from folding the copy back into the products.
-    """
-    body = program.body
-    read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
-    narrow = 1 < program.width <= TURN_WIDTH
-    if not narrow or read.isdisjoint(program.written):
-        return ()
-    return _multiplied(body)
-
-
-@remembers
-def better_turned(program: Program) -> tuple[int, ...]:
-    """Those, and others for which a copy does not pay, but that one is better read.
-
-    They are long, and have more rows than columns, as those of an LSTM.
-    """
-    several = {*worth_turning(program)}
-    if program.width <= 2 * TURN_WIDTH:
-        for n in _multiplied(program.body):
-            rows, columns = program.body.uniforms[n][0]
-            if rows >= 2 * columns and rows * columns >= LONG:
-                several.add(n)
-    return tuple(sorted(several))
-
-
-def _multiplied(body: Body) -> tuple[int, ...]:
-    """The matrices that are multiplied with vectors."""
-    found = {multiplied(body, step) for _, step in contractions(body)}
-    return tuple(sorted(n for n in found if n is not None))
-
-
-def turn_over(weight: Array) -> Array:
-    """`weight.T`, laid out anew; by way of tiles, if it divides into them.
-
-    XLA writes one number after the other, and their addresses in `weight` are a row
-    apart. Rows of a round length fall on few places of the cache; tiles do not.
-    """
-    rows, columns = weight.shape
-    if rows % TILE or columns % TILE:
-        return lax.optimization_barrier(weight.T)
-    tiles = weight.reshape(rows // TILE, TILE, columns // TILE, TILE)
-    tiles = lax.optimization_barrier(tiles.transpose(2, 0, 1, 3))
-    turned = tiles.transpose(0, 3, 1, 2).reshape(columns, rows)
-    return lax.optimization_barrier(turned)
