@@ -24,8 +24,6 @@ from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
     lanes_key,
-    narrowest,
-    note_lanes,
     schedule,
     settled_width,
 )
@@ -323,7 +321,6 @@ def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[S
     for block in layout.blocks:
         wires = wiring(scope, block.component, full)
         part = scope.component_of[wires.macros[0]]
-        note_lanes(scope, tiling, layout, block, part, rows[part])
         made = _program_for(scope, wires, part, block.width, layout.room)
         steps.append(Step(block, wires, made, part, rows[part]))
     return steps
@@ -333,15 +330,14 @@ def _program_for(
     scope: Scope, wires: Wiring, number: int, width: int, room: Sizes
 ) -> Program:
     """The program that runs a component, by its number, in that much room."""
-    narrow = narrowest(scope, number, width)
-    key = id(room), width, narrow
+    key = id(room), width
     known = wires.programs.get(key)
     if known is None:
         rows = [room.get(p, LEAST) for p in wires.pools]
         written = [rows[cell.pool] for cell in wires.body.cells]  # one for every lane
         lanes = min(room[lanes_key(scope.components[number])], *written)
         lanes = max(lanes, width)  # all are powers of two
-        made = program(wires.body, width, lanes, tuple(rows), narrow)
+        made = program(wires.body, width, lanes, tuple(rows))
         known = wires.programs[key] = room, made  # no other has its id while it is here
     return known[1]
 

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import compress
 from typing import Any
 
@@ -37,20 +37,17 @@ class Program:
         width: lanes of a trip.
         lanes: room for lanes over all trips.
         capacities: rows of each of the body's pools.
-        narrow: lanes of the narrowest trips; `width`, if all are as wide.
     """
 
     body: Body
     width: int
     lanes: int
     capacities: tuple[int, ...]
-    narrow: int
 
     @property
     def size(self) -> tuple[Body, int, tuple[int, ...]]:
         """What tells it from other programs of its body, and the body."""
-        sizes = self.narrow, self.lanes, *self.capacities
-        return self.body, self.width, sizes
+        return self.body, self.width, (self.lanes, *self.capacities)
 
     @property
     def adds_up(self) -> bool:
@@ -100,41 +97,6 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
-    def columns_of(self, tape: Array, start: int, lanes: Array) -> list[Array]:
-        """The columns for lanes with these numbers."""
-        first = start + self.head + lanes
-        return [take(tape, first + k * self.lanes) for k in range(self.body.columns)]
-
-    def real(self, tape: Array, start: int) -> Array:
-        """Which lanes, over all trips, are not empty."""
-        columns = self.chunk(tape, start, jnp.int32(0), self.lanes)
-        valid = {cell.valid for cell in self.body.cells}
-        return sum(columns[k] for k in sorted(valid)) != 0
-
-    def stages(self, tape: Array, start: int, trips: Array) -> list[tuple]:
-        """Trips by their width, as ``(width, first trip, end)``, in order.
-
-        As soon as half of the lanes do for all that are left, there are no more.
-        """
-        if not self.has_empty_lanes:
-            return [(self.width, 0, trips)]
-        lanes = jnp.arange(self.lanes)
-        place, after = lanes % self.width, lanes // self.width + 1
-        real = self.real(tape, start)
-        found: list[tuple] = []
-        first: Any = 0
-        width = self.width
-        while width > self.narrow:
-            end = jnp.max(jnp.where(real & (place >= width // 2), after, first))
-            found.append((width, first, end))
-            first, width = end, width // 2
-        return [*found, (width, first, trips)]
-
-    @property
-    def has_empty_lanes(self) -> bool:
-        """Whether lanes in the middle are empty, and more than a few."""
-        return self.narrow < self.width
-
     @property
     def holds(self) -> bool:
         """Whether it reads once what is held: a single row costs nothing to read."""
@@ -159,18 +121,10 @@ class Program:
         """Which rows are those of a column that is held."""
         return cut(tape, start + self.head + column * self.lanes, self.width)
 
-    def trip(
-        self,
-        tape,
-        start: int,
-        trip,
-        width: int,
-        uniforms,
-        given,
-        once=False,
-    ) -> Trip:
-        """Trip number `trip`, of so many lanes; with `once`, there are no others."""
-        lane, part = trip * self.width, None
+    def trip(self, tape, start: int, trip, uniforms, given, once=False) -> Trip:
+        """Trip number `trip`; with `once`, there are no others."""
+        width = self.width
+        lane, part = trip * width, None
         if given is not None:
             part = cut(given, lane, width)
         chunk = self.chunk(tape, start, lane, width)
@@ -178,11 +132,9 @@ class Program:
 
 
 @remembers
-def program(
-    body: Body, width: int, lanes: int, capacities: tuple[int, ...], narrow: int
-) -> Program:
+def program(body: Body, width: int, lanes: int, capacities: tuple[int, ...]) -> Program:
     """The program with these parts."""
-    return Program(body, width, lanes, capacities, narrow)
+    return Program(body, width, lanes, capacities)
 
 
 def zeros(capacity: int, shape: Shape) -> Array:
@@ -232,10 +184,9 @@ def forward_rows(
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
         held = program.held(tape, at, start | pools)
 
-        def step(width, held, first, k, state):
-            t = first + k
+        def step(t, state):
             mine, kept = state
-            trip = program.trip(tape, at, t, width, uniforms, given)
+            trip = program.trip(tape, at, t, uniforms, given)
             rows, made = trip.run(trip.leaves(pools | mine, held))
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
@@ -244,19 +195,10 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        state = start, kept
-        for width, first, end in program.stages(tape, at, trips):
-            here = partial(step, width, first_rows(held, width), first)
-            state = lax.fori_loop(0, end - first, here, state)
-        mine, kept = state
+        mine, kept = lax.fori_loop(0, trips, step, (start, kept))
         return [mine[p] for p in written], kept
 
     return component
-
-
-def first_rows(held: Mapping[Any, Array], count: int) -> dict[Any, Array]:
-    """The first rows of what is held."""
-    return {key: lax.slice_in_dim(rows, 0, count) for key, rows in held.items()}
 
 
 def once_rows(program: Program, at: int = 0) -> Callable:
@@ -268,7 +210,7 @@ def once_rows(program: Program, at: int = 0) -> Callable:
 
     def component(uniforms, pools, given, tape):
         _, base = program.unpack(tape, at)
-        trip = program.trip(tape, at, 0, program.width, uniforms, given, once=True)
+        trip = program.trip(tape, at, 0, uniforms, given, once=True)
         rows, _ = trip.run(trip.leaves(dict(enumerate(pools)), {}))
         pools = list(pools)
         for cell, row, values in zip(body.cells, base, rows, strict=True):

@@ -4,8 +4,7 @@ A node's iteration in a cyclic component is one more than that of the nodes it r
 from pools, and that of the nodes it reads from registers. Nodes linked by registers
 share a lane. The lanes of an iteration are cut into chunks of the component's width;
 the trips of its loop are the chunks of all iterations. Rows of a macro lie in its
-pool trip by trip, lane by lane. Where many lanes are empty, the last trips of a loop
-with large weights run on fewer.
+pool trip by trip, lane by lane.
 """
 
 import math
@@ -38,15 +37,11 @@ PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width chan
 LONE = 1.1  # instead of twice, for a width of 1, which is for narrow loops
 MORE = 128  # lanes that all graphs together lose before it changes: a few may be wide
 LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
-HEAVY = 1 << 18  # weights that a lane is multiplied with, for a loop of several widths
-WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one is left
-UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
-_uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
-for _table in _settled, _lost, _uneven:
+for _table in _settled, _lost:
     forgets(_table.clear)
 
 
@@ -391,33 +386,6 @@ def _choice(body: Body, cyclic: bool) -> tuple[int, ...]:
     if host_sees_device():
         return LOOP_WIDTHS if cyclic else WIDTHS
     return FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS
-
-
-def narrowest(scope: Scope, number: int, width: int) -> int:
-    """Lanes of a component's narrowest trips, by its number, where most have `width`.
-
-    As chains end one after the other, a loop needs ever fewer lanes.
-    """
-    uneven = costs_of(scope)[0][number] in _uneven
-    return width // NARROWER if uneven and width >= WIDE else width
-
-
-def note_lanes(
-    scope: Scope, tiling: Tiling, layout: Schedule, block: Block, number: int, rows: int
-) -> None:
-    """Take in whether ever fewer of a block's lanes are real, by its `rows`.
-
-    Lanes that no trip needs, as those of a smaller minibatch, do not count.
-    """
-    place, width = costs_of(scope)[0][number], block.width
-    pays = width >= WIDE and place.body.work >= HEAVY and host_sees_device()
-    if not block.component.cyclic or not pays:
-        return
-    mine = scope.components_of(tiling.macro_of) == number
-    lanes = layout.lane[mine] % width + tiling.batch[: len(mine)][mine]
-    room = block.trips * min(width, int(lanes.max())) * len(block.component.macros)
-    if rows < UNEVEN * room:
-        _uneven.add(place)
 
 
 def settled_width(scope: Scope, number: int) -> int:

@@ -81,8 +81,7 @@ class Sequence:
 def _sequence(macros: tuple[int, ...], width: int, asked: tuple[int, ...]) -> Sequence:
     wires = [wiring(_apart, Component((macro,), False)) for macro in macros]
     programs = [
-        program(w.body, width, width, (LEAST,) * len(w.body.pools), width)
-        for w in wires
+        program(w.body, width, width, (LEAST,) * len(w.body.pools)) for w in wires
     ]
     parts, pools, uniforms, size = numbered(zip(wires, programs, strict=True))
     return Sequence(
