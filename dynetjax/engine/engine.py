@@ -15,7 +15,7 @@ from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import compute_natively, new_run, settle
-from dynetjax.engine.plan import Plan, tidy_plans
+from dynetjax.engine.plan import Plan
 from dynetjax.engine.run import Run
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
@@ -109,7 +109,6 @@ class Engine:
         if root is not None:
             run.fetch(root)
             send_early(state, run, root)
-        tidy_plans()
 
     def _compute_more(
         self, graph: ComputationGraph, state: State, asked: list[Expression]
