@@ -30,7 +30,7 @@ test: check native
 # another JAX, the oldest and the newest that pyproject.toml allows:
 #   make test-jax JAX=0.10.0
 #   make test-jax JAX=0.11.0 PYTHON=python3.12
-INTERNALS := $(addprefix tests/engine/test_,internals.py stored.py compiling.py live.py) \
+INTERNALS := $(addprefix tests/engine/test_,internals.py compiling.py live.py) \
 	tests/engine/native
 OTHER := $(VENV)-jax-$(JAX)
 .PHONY: test-jax

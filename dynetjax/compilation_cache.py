@@ -1,7 +1,7 @@
 """Compiled programs outlive the process: the next one reads them from a folder.
 
-JAX has the cache, and `dynetjax.engine.stored` adds to it. Here it gets a folder,
-unless the user has given one to JAX, and is kept to a size.
+JAX has the cache. Here it gets a folder, unless the user has given one to JAX, and is
+kept to a size.
 """
 
 import contextlib

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 from dynetjax.engine import policy
-from dynetjax.engine.compiling import compile_well_at_once
 from dynetjax.engine.stats import stats, time_components
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
@@ -31,9 +30,8 @@ def init(
     Args:
         shared_parameters: accepted as DyNet's, without effect.
         deterministic: bitwise the same numbers for the same program and seed on the
-            same machine. On a CPU, programs are compiled as well as XLA can at once,
-            and not once they are hot; this holds for what was not run yet. On a GPU
-            it must come before the first use of JAX, and costs speed.
+            same machine. On a CPU they are in any case. On a GPU this must come before
+            the first use of JAX, and costs speed.
         async_checks: with False, every ``update()`` waits for the device and raises
             for its own gradients. With True, the default, that comes out when a value
             is next read, unless the executor in C++ makes the update: it waits for
@@ -60,8 +58,6 @@ def init(
         >>> dy.init(debug=False)
     """
     del shared_parameters
-    if deterministic is not None:
-        compile_well_at_once(deterministic)
     if deterministic:
         _make_deterministic()
     if async_checks is not None:

@@ -73,18 +73,14 @@ if TYPE_CHECKING:
     import jax as jax
     import jax.extend.core as jax_core
     import jax.numpy as jnp
-    import jaxlib as jaxlib
     import optax as optax
     from jax import lax as lax
-    from jax.experimental import serialize_executable as serialize_executable
 else:
     jax = Module("jax")
     jax_core = Module("jax.extend.core")
-    jaxlib = Module("jaxlib")
     jnp = Module("jax.numpy")
     lax = Module("jax.lax")
     optax = Module("optax")
-    serialize_executable = Module("jax.experimental.serialize_executable")
 
 
 class _AtFirstCall:

@@ -21,7 +21,7 @@ import jax
 import pytest
 
 from dynetjax import graph
-from dynetjax.engine import compiling, internals, policy, stored
+from dynetjax.engine import compiling, policy
 from dynetjax.engine.live import live, maps
 from dynetjax.engine.native import kept
 from dynetjax.engine.stats import falling_back
@@ -59,9 +59,8 @@ def _compile_quickly():
 
 if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
-internals.OPTIONS["quick"]["xla_backend_optimization_level"] = 0
 compiling.LONG = float("inf")
-stored.is_wanted = kept.wanted = False  # tests change what is traced
+kept.wanted = False  # tests change what is traced
 falling_back.raises = True
 
 

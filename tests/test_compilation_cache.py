@@ -11,7 +11,6 @@ import pytest
 from dynetjax import compilation_cache
 from dynetjax.compilation_cache import DAY, LOOKED, keep_compilations
 from dynetjax.engine.cache_folder import VARIABLE, cache_folder, is_private
-from dynetjax.engine.stored import PREFIX
 
 from .backends import on_cpu
 
@@ -78,11 +77,10 @@ def test_the_next_process_reads_them(tmp_path):
 def test_a_training_in_two_processes(tmp_path):
     """The second one compiles nothing, and computes the same."""
     losses = run_program(TRAINING, tmp_path)[0]
-    again, compiled, loaded, folder = run_program(TRAINING, tmp_path)
+    again, compiled, loaded, _ = run_program(TRAINING, tmp_path)
     assert len(losses) == 30
     assert again == losses
     assert compiled == 0 < loaded
-    assert len([*pathlib.Path(folder).glob(f"{PREFIX}*")]) >= 2  # forward and backward
 
 
 def test_not_if_the_user_wants_none(tmp_path):

@@ -23,7 +23,7 @@ from dynetjax.engine.cells import (
 )
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.learning import Learning, cotangents_kept
-from dynetjax.engine.program import KEPT, Program, first_rows, zeros
+from dynetjax.engine.program import KEPT, Program, zeros
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import is_large
 from dynetjax.engine.slices import cut, put, take, take_if_there
@@ -111,8 +111,7 @@ def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
         sources = [[Source(a) for a in arrays] for arrays in above]
         return run(uniforms, pools, kept, sources, given_back, tape)[:2]
 
-    about = "one component backward", program, fresh
-    return Compiled(rows, "given_back", about)
+    return Compiled(rows, "given_back")
 
 
 def backward_rows(
@@ -152,15 +151,10 @@ def backward_rows(
         held = program.held(tape, at, loop.pools)
         state = loop.start({p: back[p] for p in in_trips}, held, iter(lent))
 
-        def step(width, held, last, k, state):
-            return loop.reverse(last - k, base, width, held, state)
+        def step(k, state):
+            return loop.reverse(trips - 1 - k, base, held, state)
 
-        for width, first, end in reversed(program.stages(tape, at, trips)):
-            *others, of_held = state
-            state = *others, {key: grown(d, width) for key, d in of_held.items()}
-            here = partial(step, width, first_rows(held, width), end - 1)
-            state = lax.fori_loop(0, end - first, here, state)
-        back, left, cheap, wide, of_held = state
+        back, left, cheap, wide, of_held = lax.fori_loop(0, trips, step, state)
         back = after | back
         for (p, column), d in of_held.items():
             rows = program.rows_held(tape, at, column)
@@ -172,13 +166,6 @@ def backward_rows(
         return [back[p] for p in into], learned, left, large
 
     return component
-
-
-def grown(rows: Array, count: int) -> Array:
-    """Rows, and zeros behind them, so that there are `count`."""
-    if len(rows) == count:
-        return rows
-    return jnp.concatenate([rows, zeros(count - len(rows), rows.shape[1:])])
 
 
 def _sum(n: int, *parts: dict[int, Array]) -> Array:
@@ -230,7 +217,7 @@ class _Loop:
         reads = [r for c in self.body.cells for r in c.reads if r.differentiable]
         back_through = {(read.pool, read.column) for read in reads}
         of_held = {
-            key: zeros(self.program.narrow, rows.shape[1:])
+            key: jnp.zeros_like(rows)
             for key, rows in held.items()
             if key in back_through
         }
@@ -241,11 +228,11 @@ class _Loop:
         found = next(lent, None) if is_large(shape) else None
         return jnp.zeros(shape, jnp.float32) if found is None else found
 
-    def reverse(self, t, base, width: int, held, state):
-        """One trip of so many lanes backwards."""
+    def reverse(self, t, base, held, state):
+        """One trip backwards."""
         back, left, cheap, wide, of_held = state
-        program, body = self.program, self.body
-        at = t * program.width
+        program, body, width = self.program, self.body, self.program.width
+        at = t * width
         trip = Trip(body, width, self.columns(at, width), self.uniforms, None)
         leaves = trip.leaves(self.pools, held)
         moving = {

@@ -95,7 +95,6 @@ class Body:
         pools: shape of each pool it reads or writes.
         columns: columns of its tape, of one number per lane.
         largest: how many numbers the largest of its results has.
-        work: how many weights each lane is multiplied with.
     """
 
     cells: tuple[Cell, ...]
@@ -103,7 +102,6 @@ class Body:
     pools: tuple[Shape, ...]
     columns: int
     largest: int
-    work: int
 
     @cached_property
     def life(self) -> Life:
@@ -122,7 +120,7 @@ class Wiring:
             ``("valid", 0)``, ``("leaf", k)``, ``("operand", k)`` of a REDUCE or
             GATHER, ``("rows", 0)``, and ``(letter, step, field)`` of runtime data.
         mentioned: the macros, and those that pools are named after.
-        programs: that run it, by the id of sizes of arrays, and widths; with the sizes.
+        programs: that run it, by the id of sizes of arrays, and width; with the sizes.
     """
 
     body: Body
@@ -131,9 +129,7 @@ class Wiring:
     pools: list[int]
     columns: list[list[tuple]]
     mentioned: list[Macro]
-    programs: dict[tuple[int, int, int], tuple[Sizes, Any]] = field(
-        default_factory=dict
-    )
+    programs: dict[tuple[int, int], tuple[Sizes, Any]] = field(default_factory=dict)
 
 
 class _Names:
@@ -181,15 +177,7 @@ def _wire(scope: Scope, component: Component, full: bool) -> Wiring:
 def _body(key: tuple) -> Body:
     cells, uniforms, pools, columns = key
     largest = max(math.prod(s.shape) for cell in cells for s in (cell, *cell.steps))
-    work = sum(
-        math.prod(uniforms[number][0])
-        for cell in cells
-        for step in cell.steps
-        if step.op.contraction
-        for what, number in step.operands
-        if what == "uniform"
-    )
-    return Body(cells, uniforms, pools, columns, largest, work)
+    return Body(cells, uniforms, pools, columns, largest)
 
 
 _bodies: Shared[tuple, Body] = Shared(_body)

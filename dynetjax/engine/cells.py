@@ -7,21 +7,18 @@ handed out to be kept, and backward, where the kept results stand in for them.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import compress, count, pairwise
-from types import MappingProxyType
 from typing import Any
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body, Cell, CellStep
 from dynetjax.engine.slices import take
 from dynetjax.lazy import at_first_call, jax, jax_core, jnp, lax
-from dynetjax.ops.linear import HIGHEST, matmul
 from dynetjax.ops.registry import LOOKUP, MAP, Scaled
 from dynetjax.tables import remembers
 
 Array = Any
 
 FEW = 4  # rows
-NONE: Mapping[int, Array] = MappingProxyType({})
 ADDING = ("add", "affine_transform")  # operations that add up their operands
 
 
@@ -45,16 +42,6 @@ def weights(body: Body, step: CellStep) -> list[int]:
 def weighted(body: Body) -> list[bool]:
     """For each contraction, whether it has weights that take a gradient."""
     return [bool(weights(body, step)) for _, step in contractions(body)]
-
-
-def multiplied(body: Body, step: CellStep) -> int | None:
-    """The uniform that is a matrix, if the step multiplies it with a vector."""
-    if step.op is not matmul.op or len(step.shape) != 1:
-        return None
-    what, n = step.operands[0]
-    if what != "uniform":
-        return None
-    return n if len(body.uniforms[n][0]) == 2 else None
 
 
 def cheap(body: Body) -> list[tuple[int, int]]:
@@ -234,7 +221,6 @@ class Trip:
         columns: ``[columns, width]``, the chunk of the tape.
         uniforms: one array each.
         given: rows of an INPUT cell.
-        turned: some uniforms that are matrices, by number, as [in, out].
     """
 
     def __init__(
@@ -244,10 +230,9 @@ class Trip:
         columns: Array,
         uniforms: Sequence[Array],
         given,
-        turned: Mapping[int, Array] = NONE,
     ):
         self.body, self.width, self.columns = body, width, columns
-        self.uniforms, self.given, self.turned = uniforms, given, turned
+        self.uniforms, self.given = uniforms, given
 
     def valid(self, cell: Cell, ndim: int) -> Array:
         """Which lanes are real, to broadcast against values with `ndim` axes."""
@@ -341,10 +326,6 @@ class Trip:
                 else:
                     lanes.append(self._leaf(c, cell, n, outs, leaves))
             fn = lane_function(step, spread, fixed, self.width)
-            weight = multiplied(self.body, step)
-            turned = None if weight is None else self.turned.get(weight)
-            if turned is not None and lanes[0].ndim == 2:
-                fn = partial(times, turned)
             lanes += self.runtime(step)
             if not step.op.contraction:
                 last = len(values) == len(cell.steps) - 1 and len(lanes) == 1
@@ -438,13 +419,6 @@ def has_few_rows(step: CellStep) -> bool:
     out so takes longer than a product for each lane.
     """
     return step.op.contraction and len(step.shape) == 2 and step.shape[0] <= FEW
-
-
-def times(turned: Array, rows: Array) -> Array:
-    """The products of a matrix, kept as [in, out], with vectors."""
-    if len(rows) == 1:
-        return jnp.dot(rows[0], turned, precision=HIGHEST)[None]
-    return jnp.dot(rows, turned, precision=HIGHEST)
 
 
 @at_first_call(lambda f: jax.custom_vjp(f))

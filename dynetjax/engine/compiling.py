@@ -1,54 +1,27 @@
-"""Compiling: quickly at first, and with all that XLA can do once a program is hot.
+"""Compiling: a function for one set of shapes, when it is first called or before.
 
-On a CPU most of a compilation is LLVM's work on XLA's kernels. Without fusion emitters,
-and at a lower level, it takes 0.4 of the time, and what comes of it runs a tenth to a
-fifth slower. So a program is compiled so at first; when it has run often and for long,
-a thread compiles it once more beside the runs, and the better one takes over. The runs
-are slower meanwhile, which only a long training makes up for. Programs that go over
-very many numbers have fusion emitters from the start: others make no vector code of
-what is added to an array in its place, as they cannot tell that it is the same array.
-
-What was compiled in an earlier process is loaded, and not even traced
-(`dynetjax.engine.stored`).
+What an earlier process has compiled, JAX reads (`dynetjax.compilation_cache`).
 """
 
-import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from dynetjax.engine import internals, stored
-from dynetjax.engine.ahead import ahead
+from dynetjax.engine import internals
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.live import live
-from dynetjax.engine.stats import beside_the_runs, count, falling_back, note_loaded
+from dynetjax.engine.stats import beside_the_runs, falling_back
 from dynetjax.lazy import jax
 
-HOT = 300  # runs
-OLD = 60.0  # seconds
 PATIENCE = 2.0  # seconds until somebody who watches is told
 LONG = 0.1  # seconds that compiling takes, at least, and loading does not
 SHAPES = 4  # sets of shapes, for each of which a function has a program
-NICE = 10  # how far the thread stands behind the others, where threads can
 Key: TypeAlias = tuple[Any, ...]
-
-_waiting: deque[tuple["Compiled", Any]] = deque()
-_lock = threading.Lock()
-_thread: threading.Thread | None = None
-_at_once = False
-
-
-def compile_well_at_once(on: bool) -> None:
-    """Whether programs made from now on are compiled once and for all."""
-    global _at_once
-    _at_once = on
 
 
 @cache
@@ -64,14 +37,6 @@ def options_for(backend: str) -> dict[str, Any]:
     rocm = "rocm" in jax.local_devices()[0].client.platform_version
     # There, XLA may end the process when a loop in a graph runs.
     return known_options(several["gpu"] | ({} if rocm else several["one graph"]))
-
-
-@cache
-def quick_options(backend: str, large: bool = False) -> dict[str, Any]:
-    """Options with which XLA compiles quickly; if a program is `large`, less so."""
-    several = internals.OPTIONS
-    options = several["quick"] | (several["large"] if large else {})
-    return known_options(options) if backend == "cpu" else {}
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -99,10 +64,6 @@ class Compiled:
     Args:
         run: pure.
         donated: names of its arguments that are donated.
-        large: some kernels go over so many numbers that better code soon pays.
-        about: all that it is traced from besides its arguments, to know it by in
-            another process; None if it is not to be kept for one.
-        twice: whether to compile it quickly first.
 
     Attributes:
         used: when it was last, for `LivePrograms`.
@@ -110,12 +71,7 @@ class Compiled:
 
     __slots__ = (
         "__weakref__",
-        "_about",
-        "_always",
-        "_born",
         "_donated",
-        "_file",
-        "_left",
         "_lock",
         "_lowered",
         "_options",
@@ -126,43 +82,22 @@ class Compiled:
         "used",
     )
 
-    def __init__(
-        self,
-        run: Callable,
-        donated: str,
-        about: Any = None,
-        twice: bool = True,
-        large: bool = False,
-    ):
-        once = _at_once or not twice
-        quickly = {} if once else quick_options(platform(), large)
-        self._run, self._donated, self._about = run, donated, about
-        self._always = options_for(platform())
-        self._options = quickly | self._always
-        self._file: tuple[Key, Path] | None = None  # of the latest shapes
+    def __init__(self, run: Callable, donated: str):
+        self._run, self._donated = run, donated
+        self._options = options_for(platform())
         self._programs: dict[Key, Any] = {}
         self._program: Any = None  # the one that ran last
         self._lowered: tuple[Key, jax.stages.Lowered] | None = None
         self._preparing: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._born = 0.0  # when it was first run
-        self._left = HOT if quickly else 0  # runs until it is hot
         self.used = 0
 
     def __call__(self, *args: Any) -> Any:
         self.used = live.use()
-        if self._left:
-            self._left -= 1
-            if not self._left:
-                if time.monotonic() - self._born < OLD:
-                    self._left = HOT
-                else:
-                    _improve_soon(self, args)
         program = self._program
         if program is None:
             with _compiling():
                 program = self._program_for(args)
-            self._born = self._born or time.monotonic()
         try:
             return program(*args)
         except TypeError:  # perhaps it is for other shapes
@@ -187,18 +122,9 @@ class Compiled:
             self._preparing.join()
             self._preparing = None
 
-    def compile(
-        self, *shapes: Any, meanwhile: Callable[[], None] | None = None
-    ) -> None:
-        """Compile it for arguments of these shapes, before they are there; or load it.
-
-        It is traced here, and compiled in a thread where there is something to do
-        `meanwhile`.
-        """
+    def compile(self, *shapes: Any) -> None:
+        """Compile it for arguments of these shapes, before they are there."""
         with _compiling():
-            if meanwhile is not None:
-                self.prepare(*shapes)
-                meanwhile()
             self._make(shapes)
 
     def _program_for(self, args: tuple[Any, ...]) -> Any:
@@ -209,67 +135,32 @@ class Compiled:
         return found
 
     def _make(self, shapes: Any) -> Any:
-        """The program for arguments of these shapes: known, loaded or compiled."""
+        """The program for arguments of these shapes: known or compiled."""
         key = key_of(shapes)
         with self._lock:
             found = self._programs.get(key)
             if found is None:
-                found = self._load(key, shapes)
-                if found is None:
-                    found = self._compile(key, shapes, well=not self._left)
+                found = self._lowered_for(key, shapes).compile()
                 while len(self._programs) >= SHAPES:
                     del self._programs[next(iter(self._programs))]
                 self._programs[key] = found
         live.add(self)
         return found
 
-    def _load(self, key: Key, shapes: Any) -> Any:
-        """What an earlier process has kept; None if there is nothing."""
-        file = self._find(key, shapes)
-        if file is None:
-            return None
-        start = time.perf_counter()
-        found = ahead.load(file)
-        if found is None:
-            return None
-        if found.well:
-            self._left = 0
-        note_loaded(time.perf_counter() - start)
-        return found.program
-
-    def _find(self, key: Key, shapes: Any) -> Path | None:
-        """The file of what an earlier process has kept, if there is one."""
-        if self._about is None:
-            return None
-        file = stored.find(self._about, shapes, self._options)
-        if file is None:
-            return None
-        self._file = key, file
-        ahead.note(file)
-        return file if file.exists() else None
-
-    def _compile(self, key: Key, shapes: Any, well: bool) -> Any:
-        """Compile it, and keep it for the next process."""
+    def _lowered_for(self, key: Key, shapes: Any) -> "jax.stages.Lowered":
+        """What was lowered beforehand, if it is for these shapes; or it is now."""
         known, self._lowered = self._lowered, None
-        if well or known is None or known[0] != key:
-            lowered = self.lowered(shapes, well)
-        else:
-            lowered = known[1]
-        before = internals.misses.count
-        program = lowered.compile()
-        known, file = self._file or (None, None)
-        if known == key and file is not None and internals.misses.count > before:
-            stored.keep(file, program, well)
-        return program
+        if known is not None and known[0] == key:
+            return known[1]
+        return self.lowered(shapes)
 
-    def lowered(self, shapes: Any, well: bool = False) -> "jax.stages.Lowered":
-        """It for such arguments, as XLA gets it; to be compiled `well`, or quickly.
+    def lowered(self, shapes: Any) -> "jax.stages.Lowered":
+        """It for such arguments, as XLA gets it.
 
         XLA 0.11 ends a loop within a loop or branch too early in a graph of kernels; so
         such a program is none.
         """
-        options = self._always if well else self._options
-        graph = internals.OPTIONS["one graph"]
+        options, graph = self._options, internals.OPTIONS["one graph"]
         apart = {k: v for k, v in options.items() if k not in graph}
         lowered = self._lower_with(options, shapes)
         if apart != options and internals.has_loops_in_loops(lowered):
@@ -288,25 +179,14 @@ class Compiled:
         It is traced and lowered here: two threads that both run Python take longer
         than one after the other.
         """
-        if self.is_new and self._preparing is None:
-            with falling_back("prepare"):  # it is raised when it is run
-                key = key_of(shapes)
-                if self._find(key, shapes) is None:
-                    self._lowered = key, self.lowered(shapes)
+        if not self.is_new or self._preparing is not None:
+            return
+        with falling_back("prepare"):  # it is raised when it is run
+            self._lowered = key_of(shapes), self.lowered(shapes)
             self._preparing = threading.Thread(
                 target=_prepare, args=(self, shapes), name="dynetjax-preparing"
             )
             self._preparing.start()
-
-    def improve(self, shapes: Any) -> None:
-        """Compile it well for arguments of these shapes, and use that from now on."""
-        key = key_of(shapes)
-        better = self._compile(key, shapes, well=True)
-        with self._lock:
-            if self._programs.get(key) is self._program is not None:
-                self._program = better
-            self._programs[key] = better
-        give_back()
 
 
 def _prepare(function: Compiled, shapes: Any) -> None:
@@ -353,16 +233,6 @@ def _tell() -> None:
     )
 
 
-def _improve_soon(compiled: Compiled, args: Any) -> None:
-    """Hand a program to the thread, which is started if there is none."""
-    global _thread
-    with _lock:
-        _waiting.append((compiled, jax.tree.map(shape_of, args)))
-        if _thread is None:
-            _thread = threading.Thread(target=_improve_all, name="dynetjax-compiling")
-            _thread.start()
-
-
 def key_of(shapes: Any) -> Key:
     """What tells arguments of some shapes from others."""
     leaves, tree = jax.tree.flatten(shapes)
@@ -373,20 +243,3 @@ def shape_of(x: Any) -> "jax.ShapeDtypeStruct":
     """What a function is compiled for of an argument."""
     found = jax.typeof(x)
     return jax.ShapeDtypeStruct(found.shape, found.dtype, weak_type=found.weak_type)
-
-
-@beside_the_runs()
-def _improve_all() -> None:
-    """Compile what waits, until nothing does or the program has come to its end."""
-    global _thread
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
-    while True:
-        with _lock:
-            if not _waiting or not threading.main_thread().is_alive():
-                _thread = None
-                return
-            compiled, shapes = _waiting.popleft()
-        with falling_back("improve"):  # it runs as it did
-            compiled.improve(shapes)
-            count(improved=1)

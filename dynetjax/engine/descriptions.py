@@ -2,8 +2,8 @@
 
 Functions are described by where they are written and by what they enclose. That is all
 there is to know of those of this package and of JAX: what is written there is part of
-what a program is found by (`dynetjax.engine.stored`). Others are not described: what a
-user's function does may follow from anything.
+what byte code is found by (`dynetjax.engine.native.kept`). Others are not described:
+what a user's function does may follow from anything.
 """
 
 import functools

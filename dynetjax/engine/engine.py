@@ -13,7 +13,7 @@ from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, settle
-from dynetjax.engine.plan import Plan, tidy_plans
+from dynetjax.engine.plan import Plan
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import add_up
@@ -103,7 +103,6 @@ class Engine:
             run.prepare_backward_from(loss)
         run.forward(keeping)
         state.parts.append(run)
-        tidy_plans()
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:

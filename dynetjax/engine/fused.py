@@ -21,12 +21,11 @@ from dynetjax.engine.cells import needed
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.learning import cotangents_kept, room
 from dynetjax.engine.places import Places
-from dynetjax.engine.program import Program, better_turned, forward_rows
+from dynetjax.engine.program import Program, forward_rows
 from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
-from dynetjax.engine.turned import turned_over
 from dynetjax.lazy import jax, jnp
-from dynetjax.ops.registry import INPUT, KINDS, LOOKUP
+from dynetjax.ops.registry import INPUT, LOOKUP
 from dynetjax.tables import Life, Shared
 
 Array = Any
@@ -110,8 +109,6 @@ class Fusion:
         whole, forth: `parts` as the one object that stands for them; and these
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
-        kept: a run was to keep what backward needs.
-        turned: parameters among the uniforms that are better turned over.
     """
 
     parts: tuple[Part, ...]
@@ -121,19 +118,12 @@ class Fusion:
     places: Places
     pool_bytes: int
     runs: int = field(default=0)
-    kept: bool = field(default=False)
     whole: Whole = field(init=False)
     forth: Whole = field(init=False)
-    turned: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = wholes[self.parts, ()]
         self.forth = wholes[tuple(replace(p, left=()) for p in self.parts), ()]
-        turned = {
-            part.uniforms[n] for part in self.parts for n in better_turned(part.program)
-        }
-        kinds = self.uniforms
-        self.turned = tuple(n for n in sorted(turned) if KINDS[kinds[n]].is_parameter)
 
     def forward(
         self,
@@ -141,47 +131,34 @@ class Fusion:
         uniforms: list[Array],
         given: list[Array],
         tape: Array,
-        meanwhile: Callable[[], None] | None = None,
     ) -> "Pools":
-        """Run `fused_forward` of its parts; and `meanwhile`, while that is compiled.
-
-        Where no backward is to be expected, weights stay as they are for a while, and
-        are turned over once for all runs; but no program is made for that alone.
-        """
-        if keeping:
-            self.kept = True
-        keeps = self.whole.keeps
-        before = () if keeping or (self.kept and not keeps) else self.turned
-        use = self.forth, keeping and keeps
+        """Run `fused_forward` of its parts."""
+        use = self.forth, keeping and self.whole.keeps
         scratch = scratch_for(use, partial(_written, *use))
-        run = fused_forward(*use, before, self.size)
-        turned = turned_over([uniforms[n] for n in before])
-        args = uniforms, turned, given, tape
+        run = fused_forward(*use, self.size)
+        args = uniforms, given, tape
         if run.is_new:  # what compiling takes is free again before arrays are made
             shapes = [*map(_of_floats, scratch.shapes)]
-            run.compile(*jax.tree.map(shape_of, args), shapes, meanwhile=meanwhile)
-        elif meanwhile is not None:
-            meanwhile()
+            run.compile(*jax.tree.map(shape_of, args), shapes)
         pools, kept = run(*args, scratch.lend())
         return Pools(pools, kept, scratch)
 
-    def program_back(self, pool: int, uniforms: list[Array]) -> "Sized":
-        """`fused_backward` of its parts, from a row of a pool."""
+    def prepare_back(self, pool: int, uniforms: list[Array]) -> None:
+        """Have `fused_backward` of its parts, from a row of a pool, compiled if new."""
+        run = fused_backward(self.whole, self.pools.index(pool))
+        if not run.is_new:
+            return
         keeping = self.whole.keeps
         shapes = [*map(_of_floats, _written(self.whole, keeping))]
         count = len(self.pools)
-        return fused_backward(self.whole, self.pools.index(pool)), (
+        run.prepare(
             jax.ShapeDtypeStruct((), jnp.int32),
             jax.tree.map(shape_of, uniforms),
             shapes[:count],
             _dealt(shapes[count:], _kept(self.parts, keeping)),
-            self._tape,
+            jax.ShapeDtypeStruct((self.size,), jnp.int32),
             [*map(_of_floats, _large(self.whole))],
         )
-
-    @property
-    def _tape(self) -> "jax.ShapeDtypeStruct":
-        return jax.ShapeDtypeStruct((self.size,), jnp.int32)
 
     def backward(
         self, pool: int, row: int, *args: Any
@@ -212,9 +189,6 @@ class Pools(NamedTuple):
     def give_back(self) -> None:
         """Nobody reads them any more."""
         self.scratch.take_back([*self.pools, *chain.from_iterable(self.kept)])
-
-
-Sized = tuple[Compiled, tuple[Any, ...]]  # a program, and the shapes that it takes
 
 
 def _written(whole: Whole, keeping: bool) -> list[Shape]:
@@ -262,25 +236,17 @@ def _dealt(arrays: list[Array], shapes: list[list[Shape]]) -> list[list[Array]]:
     return [[*islice(rest, len(several))] for several in shapes]
 
 
-def are_large(parts: tuple[Part, ...]) -> bool:
-    """Whether a program of these parts goes over very many numbers."""
-    return any(part.program.large for part in parts)
-
-
 @lru_cache(maxsize=KEPT)
-def fused_forward(
-    whole: Whole, keeping: bool, before: tuple[int, ...], size: int
-) -> Compiled:
-    """``(uniforms, turned, given, tape, lent) -> (pools, kept)``, compiled.
+def fused_forward(whole: Whole, keeping: bool, size: int) -> Compiled:
+    """``(uniforms, given, tape, lent) -> (pools, kept)``, compiled.
 
-    `turned` has the uniforms that were turned over `before`, by number; `given` has an
-    array for each part whose rows are given; `kept` is a list per part; `lent`,
-    donated, are the arrays for both. The tape has `size` numbers.
+    `given` has an array for each part whose rows are given; `kept` is a list per part;
+    `lent`, donated, are the arrays for both. The tape has `size` numbers.
     """
     parts = whole.parts
     made_fused("forward", tuple(part.program.size for part in parts))
 
-    def run(uniforms, turned, given, tape, lent):
+    def run(uniforms, given, tape, lent):
         shapes = _kept(parts, keeping)
         count = len(lent) - sum(map(len, shapes))
         pools, kept = lent[:count], _dealt(lent[count:], shapes)
@@ -288,14 +254,9 @@ def fused_forward(
         for k, part in enumerate(parts):
             written = part.program.written
             mine = [pools[n] for n in part.pools]
-            over = {
-                n: turned[before.index(part.uniforms[n])]
-                for n in better_turned(part.program)
-                if part.uniforms[n] in before
-            }
-            forward = forward_rows(part.program, (), keeping, part.start, tuple(over))
+            forward = forward_rows(part.program, (), keeping, part.start)
             arrays, kept[k] = forward(
-                [over.get(n, uniforms[u]) for n, u in enumerate(part.uniforms)],
+                [uniforms[n] for n in part.uniforms],
                 [pool for p, pool in enumerate(mine) if p not in written],
                 [mine[p] for p in written],
                 next(rows) if part.given else None,
@@ -306,8 +267,7 @@ def fused_forward(
                 pools[part.pools[p]] = array
         return pools, kept
 
-    about = "forward", parts, keeping, before
-    return Compiled(run, "lent", about, large=are_large(parts))
+    return Compiled(run, "lent")
 
 
 @lru_cache(maxsize=KEPT)
@@ -334,8 +294,7 @@ def fused_backward(whole: Whole, root: int) -> Compiled:
         several = [*chain.from_iterable(used)]
         return several, found.scattered, found.weights, found.tables
 
-    about = "backward", parts, root
-    return Compiled(run, "lent", about, large=are_large(parts))
+    return Compiled(run, "lent")
 
 
 def sown(zeros: Array, row: Array) -> Array:

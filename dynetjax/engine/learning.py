@@ -1,8 +1,7 @@
 """Gradients of the weights of contractions, of many lanes at once.
 
 They follow from what a contraction read and the cotangents of its results. A loop keeps
-these and makes one product per chunk of lanes, or makes it in every trip. Where many
-lanes are empty, chunks are made of the others.
+these and makes one product per chunk of lanes, or makes it in every trip.
 """
 
 from collections.abc import Sequence
@@ -84,8 +83,6 @@ class Learning:
         self.program, self.body = program, program.body
         self.uniforms, self.pools = uniforms, pools
         self.columns = partial(program.chunk, tape, at)
-        self.columns_of = partial(program.columns_of, tape, at)
-        self.real = partial(program.real, tape, at)
         self.contractions = contractions(self.body)
         self.chunks, self.room = chunks(program), room(program)
         several = [n for _, step in self.contractions for n in weights(self.body, step)]
@@ -99,30 +96,18 @@ class Learning:
         """
         if all(w is None for w in wide):
             return {}
-        order, count = None, trips * self.program.width
-        chunk = self.chunks[-1]
-        if self.program.has_empty_lanes:
-            order, count = self.real_lanes()
+        count, chunk = trips * self.program.width, self.chunks[-1]
         whole = jnp.maximum(count - 1, 0) // chunk
         rest = count - whole * chunk
 
         def part(i, size: int, last: bool = True):
             at = i * chunk
-            places = at + jnp.arange(size)
-            real = places < count if last else None
-            if order is None:
-                lanes, columns = places, self.columns(at, size)
-                kept = [w if w is None else cut(w, at, size) for w in wide]
-            else:
-                lanes = cut(order, at, size)
-                columns = self.columns_of(lanes)
-                kept = [w if w is None else take(w, lanes) for w in wide]
-            # what lies behind the real lanes was never written in this run
+            lanes = at + jnp.arange(size)
+            real = lanes < count if last else None
             cotangents = [
-                d if w is None or _is_zero_behind(w, order) else only(real, d)
-                for d, w in zip(kept, wide, strict=True)
+                w if w is None else _cotangents(w, at, size, real) for w in wide
             ]
-            return self.of_lanes(base, cotangents, columns, lanes, real)
+            return self.of_lanes(base, cotangents, self.columns(at, size), lanes, real)
 
         def add(i, total):
             found = part(i, chunk, last=False)
@@ -138,16 +123,6 @@ class Learning:
         if self.room <= chunk:
             return total  # a loop's only chunk would be made whether it runs or not
         return lax.fori_loop(0, whole, add, total)
-
-    def real_lanes(self) -> tuple[Array, Array]:
-        """The numbers of the lanes that are not empty, in order, and how many.
-
-        The array has `room`; what is behind them is any lane.
-        """
-        found = jnp.cumsum(self.real(), dtype=jnp.int32)
-        numbers = jnp.arange(1, self.room + 1)
-        order = jnp.searchsorted(found, numbers, method="scan_unrolled")
-        return jnp.minimum(order, self.program.lanes - 1), found[-1]
 
     def of_lanes(
         self, base, cotangents, columns: Sequence[Array], lanes: Array, real
@@ -204,12 +179,14 @@ class Learning:
         return take_if_there(pool, base[read.register] + lanes)
 
 
-def _is_zero_behind(wide: Array, order: Array | None) -> bool:
-    """Whether cotangents that are read in this order are zeros behind the real ones.
+def _cotangents(wide: Array, at: Array, size: int, real: Array | None) -> Array:
+    """Those of `size` lanes from `at` on, and zeros behind the real ones.
 
-    They are where they are read as they lie, in an array that started as zeros.
+    A large array was lent, and has there what an earlier run left; others started as
+    zeros.
     """
-    return order is None and not is_large(wide.shape)
+    found = cut(wide, at, size)
+    return only(real, found) if is_large(wide.shape) else found
 
 
 def _laid_out(d: Array) -> Array:

@@ -3,9 +3,9 @@
 import marshal
 import math
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import variants_of
 from dynetjax.engine.draws import undrawn
 from dynetjax.engine.fused import HOT, Fusion, numbered
-from dynetjax.engine.kept import Kept
 from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
@@ -24,22 +23,20 @@ from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
     lanes_key,
-    narrowest,
-    note_lanes,
     schedule,
     settled_width,
 )
 from dynetjax.engine.steps import Step, heads_of, rows_of_components
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter, Template
-from dynetjax.engine.tiling import Arrays, Tiling, structure_of, tile
+from dynetjax.engine.tiling import Tiling, structure_of, tile
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.rules import CHANGED
 from dynetjax.tables import forgets
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
-OTHER_BYTES = 4096  # of a packed plan, besides its arrays
+PLANS = 256  # that are kept
 AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
@@ -78,82 +75,15 @@ class Plan:
     ends: np.ndarray
     template: Template
 
-    def packed(self) -> "PackedPlan":
-        """The same in less memory."""
-        arrays = [self.tiling.batch, *self.tiling.arrays]
-        arrays += [self.layout.lane, self.layout.row, self.ends]
-        arrays += self.tiling.nodes.values()
-        tape = self.template.tape
-        (at,) = tape.nonzero()
-        arrays += at, tape[at]
-        flat = np.concatenate(arrays)
-        small = flat.astype(np.int16)
-        if np.count_nonzero(small != flat):
-            small = flat.astype(np.int32)
-        nothing = np.zeros(0, np.int64)
-        nodes = dict.fromkeys(self.tiling.nodes, nothing)
-        tiling = replace(
-            self.tiling, batch=nothing, nodes=nodes, _arrays=None, _readers=None
-        )
-        rest = replace(
-            self,
-            tiling=tiling,
-            layout=replace(self.layout, lane=nothing, row=nothing),
-            lanes={},
-            ends=nothing,
-            template=self.template._replace(tape=nothing),
-        )
-        return PackedPlan(rest, small, list(accumulate(map(len, arrays))))
 
-
-@dataclass(slots=True)
-class PackedPlan:
-    """A plan, its arrays all in one.
-
-    Attributes:
-        rest: the plan without them.
-        flat: the arrays, one after the other.
-        stops: where each of them ends.
-    """
-
-    rest: Plan
-    flat: np.ndarray
-    stops: list[int]
-
-    @property
-    def nbytes(self) -> int:
-        """What it takes, about."""
-        return self.flat.nbytes + OTHER_BYTES
-
-    def unpacked(self) -> Plan:
-        """The plan."""
-        flat = self.flat.astype(np.int64)
-        arrays = iter([flat[a:b] for a, b in pairwise([0, *self.stops])])
-        batch, known = next(arrays), Arrays(*islice(arrays, 3))
-        lane, row, ends = (next(arrays) for _ in range(3))
-        nodes = {macro: next(arrays) for macro in self.rest.tiling.nodes}
-        tape = np.zeros(self.rest.fusion.size, np.int32)
-        at = next(arrays)
-        tape[at] = next(arrays)
-        return replace(
-            self.rest,
-            tiling=replace(self.rest.tiling, batch=batch, nodes=nodes, _arrays=known),
-            layout=replace(self.rest.layout, lane=lane, row=row),
-            lanes={},
-            ends=ends,
-            template=self.rest.template._replace(tape=tape),
-        )
-
-
-_kept: Kept[Plan] = Kept()
+_kept: OrderedDict[bytes, Plan] = OrderedDict()  # the one used last comes last
 
 
 @forgets
 def _forget() -> None:
-    global _kept
     with _lock:
         _scopes.clear()
-        _kept = Kept()
+        _kept.clear()
 
 
 def make_plan(
@@ -187,15 +117,12 @@ def make_plan(
             plan = _make(tiling, roots, full)
             if plan is None:
                 return None
-            if key:
-                _kept.put(key, plan)
+        if key:
+            _kept[key] = plan
+            _kept.move_to_end(key)
+            while len(_kept) > PLANS:
+                _kept.popitem(last=False)
     return tiling or plan.tiling.of(cells), plan
-
-
-def tidy_plans() -> None:
-    """Pack those that are new."""
-    with _lock:
-        _kept.tidy()
 
 
 def _make(tiling: Tiling, roots: frozenset[int], full: bool) -> Plan | None:
@@ -322,7 +249,6 @@ def _steps(scope: Scope, tiling: Tiling, layout: Schedule, full: bool) -> list[S
     for block in layout.blocks:
         wires = wiring(scope, block.component, full)
         part = scope.component_of[wires.macros[0]]
-        note_lanes(scope, tiling, layout, block, part, rows[part])
         made = _program_for(scope, wires, part, block.width, layout.room)
         steps.append(Step(block, wires, made, part, rows[part]))
     return steps
@@ -332,15 +258,14 @@ def _program_for(
     scope: Scope, wires: Wiring, number: int, width: int, room: Sizes
 ) -> Program:
     """The program that runs a component, by its number, in that much room."""
-    narrow = narrowest(scope, number, width)
-    key = id(room), width, narrow
+    key = id(room), width
     known = wires.programs.get(key)
     if known is None:
         rows = [room.get(p, LEAST) for p in wires.pools]
         written = [rows[cell.pool] for cell in wires.body.cells]  # one for every lane
         lanes = min(room[lanes_key(scope.components[number])], *written)
         lanes = max(lanes, width)  # all are powers of two
-        made = program(wires.body, width, lanes, tuple(rows), narrow)
+        made = program(wires.body, width, lanes, tuple(rows))
         known = wires.programs[key] = room, made  # no other has its id while it is here
     return known[1]
 

@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import compress
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
-from dynetjax.engine.cells import NONE, Trip, contractions, multiplied, needed
+from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put, take
 from dynetjax.lazy import jax, jnp, lax
@@ -24,11 +24,8 @@ from dynetjax.tables import remembers
 Array = Any
 
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
-TURN_WIDTH = 16  # lanes of a loop that is narrow
-LONG = 1 << 15  # numbers in a weight that takes a while to be read
 WIDE = 32  # lanes of a trip
-MANY, MUCH = 1 << 22, 1 << 24  # numbers of a result in all trips
-TILE = 8  # rows and columns of a weight that are transposed at once
+MUCH = 1 << 24  # numbers of a result in all trips
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,30 +37,17 @@ class Program:
         width: lanes of a trip.
         lanes: room for lanes over all trips.
         capacities: rows of each of the body's pools.
-        narrow: lanes of the narrowest trips; `width`, if all are as wide.
     """
 
     body: Body
     width: int
     lanes: int
     capacities: tuple[int, ...]
-    narrow: int
 
     @property
     def size(self) -> tuple[Body, int, tuple[int, ...]]:
         """What tells it from other programs of its body, and the body."""
-        sizes = self.narrow, self.lanes, *self.capacities
-        return self.body, self.width, sizes
-
-    @property
-    def numbers(self) -> int:
-        """How many the largest of the results has in all trips."""
-        return self.lanes * self.body.largest
-
-    @property
-    def large(self) -> bool:
-        """Whether these are very many."""
-        return self.numbers > MANY
+        return self.body, self.width, (self.lanes, *self.capacities)
 
     @property
     def adds_up(self) -> bool:
@@ -71,7 +55,7 @@ class Program:
 
         Trips are wide enough for it, and to keep what they follow from takes much.
         """
-        return self.width >= WIDE and self.numbers > MUCH
+        return self.width >= WIDE and self.lanes * self.body.largest > MUCH
 
     @property
     def learns(self) -> bool:
@@ -113,41 +97,6 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
-    def columns_of(self, tape: Array, start: int, lanes: Array) -> list[Array]:
-        """The columns for lanes with these numbers."""
-        first = start + self.head + lanes
-        return [take(tape, first + k * self.lanes) for k in range(self.body.columns)]
-
-    def real(self, tape: Array, start: int) -> Array:
-        """Which lanes, over all trips, are not empty."""
-        columns = self.chunk(tape, start, jnp.int32(0), self.lanes)
-        valid = {cell.valid for cell in self.body.cells}
-        return sum(columns[k] for k in sorted(valid)) != 0
-
-    def stages(self, tape: Array, start: int, trips: Array) -> list[tuple]:
-        """Trips by their width, as ``(width, first trip, end)``, in order.
-
-        As soon as half of the lanes do for all that are left, there are no more.
-        """
-        if not self.has_empty_lanes:
-            return [(self.width, 0, trips)]
-        lanes = jnp.arange(self.lanes)
-        place, after = lanes % self.width, lanes // self.width + 1
-        real = self.real(tape, start)
-        found: list[tuple] = []
-        first: Any = 0
-        width = self.width
-        while width > self.narrow:
-            end = jnp.max(jnp.where(real & (place >= width // 2), after, first))
-            found.append((width, first, end))
-            first, width = end, width // 2
-        return [*found, (width, first, trips)]
-
-    @property
-    def has_empty_lanes(self) -> bool:
-        """Whether lanes in the middle are empty, and more than a few."""
-        return self.narrow < self.width
-
     @property
     def holds(self) -> bool:
         """Whether it reads once what is held: a single row costs nothing to read."""
@@ -172,30 +121,20 @@ class Program:
         """Which rows are those of a column that is held."""
         return cut(tape, start + self.head + column * self.lanes, self.width)
 
-    def trip(
-        self,
-        tape,
-        start: int,
-        trip,
-        width: int,
-        uniforms,
-        given,
-        turned=NONE,
-    ) -> Trip:
-        """Trip number `trip`, of so many lanes."""
-        lane, part = trip * self.width, None
+    def trip(self, tape, start: int, trip, uniforms, given) -> Trip:
+        """Trip number `trip`."""
+        width = self.width
+        lane, part = trip * width, None
         if given is not None:
             part = cut(given, lane, width)
         chunk = self.chunk(tape, start, lane, width)
-        return Trip(self.body, width, chunk, uniforms, part, turned)
+        return Trip(self.body, width, chunk, uniforms, part)
 
 
 @remembers
-def program(
-    body: Body, width: int, lanes: int, capacities: tuple[int, ...], narrow: int
-) -> Program:
+def program(body: Body, width: int, lanes: int, capacities: tuple[int, ...]) -> Program:
     """The program with these parts."""
-    return Program(body, width, lanes, capacities, narrow)
+    return Program(body, width, lanes, capacities)
 
 
 def zeros(capacity: int, shape: Shape) -> Array:
@@ -213,9 +152,7 @@ def empty(capacity: int, shape: Shape) -> Array:
 def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
     """`forward_rows`, compiled; the shared pools are donated."""
     made("forward", program.size)
-    run = forward_rows(program, fresh, keeping)
-    about = "one component forward", program, fresh, keeping
-    return Compiled(run, "shared_pools", about)
+    return Compiled(forward_rows(program, fresh, keeping), "shared_pools")
 
 
 def forward_rows(
@@ -223,20 +160,18 @@ def forward_rows(
     fresh: tuple[int, ...],
     keeping: bool,
     at: int = 0,
-    turned: tuple[int, ...] = (),
 ) -> Callable:
     """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
 
     `read` are the pools the component only reads, `shared` those it writes that were
     there before; `fresh` ones start as zeros. `kept` are the results of contractions
     that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
-    component's tape begins at `at`. The uniforms that are named come `turned`.
+    component's tape begins at `at`.
     """
     body = program.body
     written = program.written
     only_read = [p for p in range(len(body.pools)) if p not in written]
     shared = [p for p in written if p not in fresh]
-    turn = worth_turning(program)
     keep = needed(body) if keeping else (False,) * len(contractions(body))
 
     def component(uniforms, read_pools, shared_pools, given, tape, lent=None):
@@ -247,15 +182,11 @@ def forward_rows(
         kept = lent
         if kept is None:
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
-        over = {n: uniforms[n] for n in turned}
-        over |= {n: turn_over(uniforms[n]) for n in turn if n not in turned}
         held = program.held(tape, at, start | pools)
 
-        def step(width, held, first, k, state):
-            t = first + k
+        def step(t, state):
             mine, kept = state
-            here = [over[n].T if n in over else u for n, u in enumerate(uniforms)]
-            trip = program.trip(tape, at, t, width, here, given, turned=over)
+            trip = program.trip(tape, at, t, uniforms, given)
             rows, made = trip.run(trip.leaves(pools | mine, held))
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
@@ -264,68 +195,7 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        state = start, kept
-        for width, first, end in program.stages(tape, at, trips):
-            here = partial(step, width, first_rows(held, width), first)
-            state = lax.fori_loop(0, end - first, here, state)
-        mine, kept = state
+        mine, kept = lax.fori_loop(0, trips, step, (start, kept))
         return [mine[p] for p in written], kept
 
     return component
-
-
-def first_rows(held: Mapping[Any, Array], count: int) -> dict[Any, Array]:
-    """The first rows of what is held."""
-    return {key: lax.slice_in_dim(rows, 0, count) for key, rows in held.items()}
-
-
-@remembers
-def worth_turning(program: Program) -> tuple[int, ...]:
-    """Weights of a narrow loop that are multiplied with vectors.
-
-    The product of a few rows with a matrix kept as [in, out] is faster than with one
-    kept as [out, in]; one transposed copy for all trips pays. A barrier around it keeps
-    XLA from folding the copy back into the products.
-    """
-    body = program.body
-    read = {r.pool for cell in body.cells for r in cell.reads if r.column is not None}
-    narrow = 1 < program.width <= TURN_WIDTH
-    if not narrow or read.isdisjoint(program.written):
-        return ()
-    return _multiplied(body)
-
-
-@remembers
-def better_turned(program: Program) -> tuple[int, ...]:
-    """Those, and others for which a copy does not pay, but that one is better read.
-
-    They are long, and have more rows than columns, as those of an LSTM.
-    """
-    several = {*worth_turning(program)}
-    if program.width <= 2 * TURN_WIDTH:
-        for n in _multiplied(program.body):
-            rows, columns = program.body.uniforms[n][0]
-            if rows >= 2 * columns and rows * columns >= LONG:
-                several.add(n)
-    return tuple(sorted(several))
-
-
-def _multiplied(body: Body) -> tuple[int, ...]:
-    """The matrices that are multiplied with vectors."""
-    found = {multiplied(body, step) for _, step in contractions(body)}
-    return tuple(sorted(n for n in found if n is not None))
-
-
-def turn_over(weight: Array) -> Array:
-    """`weight.T`, laid out anew; by way of tiles, if it divides into them.
-
-    XLA writes one number after the other, and their addresses in `weight` are a row
-    apart. Rows of a round length fall on few places of the cache; tiles do not.
-    """
-    rows, columns = weight.shape
-    if rows % TILE or columns % TILE:
-        return lax.optimization_barrier(weight.T)
-    tiles = weight.reshape(rows // TILE, TILE, columns // TILE, TILE)
-    tiles = lax.optimization_barrier(tiles.transpose(2, 0, 1, 3))
-    turned = tiles.transpose(0, 3, 1, 2).reshape(columns, rows)
-    return lax.optimization_barrier(turned)

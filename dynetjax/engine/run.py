@@ -142,8 +142,7 @@ class Run:
         fusion = self.plan.fusion
         pool, _ = self.place(node.args[0])
         uniforms = self.uniforms.several(fusion.uniforms)
-        program, shapes = fusion.program_back(pool, uniforms)
-        program.prepare(*shapes)
+        fusion.prepare_back(pool, uniforms)
 
     def _forward_fused(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)

@@ -4,8 +4,7 @@ A node's iteration in a cyclic component is one more than that of the nodes it r
 from pools, and that of the nodes it reads from registers. Nodes linked by registers
 share a lane. The lanes of an iteration are cut into chunks of the component's width;
 the trips of its loop are the chunks of all iterations. Rows of a macro lie in its
-pool trip by trip, lane by lane. Where many lanes are empty, the last trips of a loop
-with large weights run on fewer.
+pool trip by trip, lane by lane.
 """
 
 import math
@@ -19,7 +18,6 @@ from dynetjax.engine.body import Body, wiring
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.facts import Facts
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.program import TURN_WIDTH
 from dynetjax.engine.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.structure import Component, Scope
 from dynetjax.engine.tiling import Tiling, first_of_each
@@ -39,16 +37,11 @@ PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width chan
 LONE = 1.1  # instead of twice, for a width of 1, which is for narrow loops
 MORE = 128  # lanes that all graphs together lose before it changes: a few may be wide
 LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
-TURNED = 1400  # weights that are turned over while a lane is computed
-HEAVY = 1 << 18  # weights that a lane is multiplied with, for a loop of several widths
-WIDE, NARROWER = 8, 4  # lanes of its widest trips at least, and of how many one is left
-UNEVEN = 3 / 4  # of the lanes are real
 
 _settled: dict["Place", int] = {}
 _lost: dict["Place", float] = {}  # lanes, by a width of 1
-_uneven: set["Place"] = set()
 _NO_ROWS = np.zeros(0, np.int64)
-for _table in _settled, _lost, _uneven:
+for _table in _settled, _lost:
     forgets(_table.clear)
 
 
@@ -310,7 +303,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
     width is kept if it is near to what costs least.
     """
-    places, trip, patience, turning, lone = costs_of(scope)
+    places, trip, patience, lone = costs_of(scope)
     settled = [1] * len(counts)
     for k in present:
         settled[k] = _settled.get(places[k], 0)
@@ -319,7 +312,7 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     add = np.add.reduce
     cost = add(chunks, axis=1) * (trip + width) * np.where(width == 1, lone, 1)
     least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
-    most = np.where(width == 1, LONE * (least + turning), 2 * least) + patience
+    most = np.where(width == 1, LONE * least, 2 * least) + patience
     unsettled = (cost > most) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
@@ -349,31 +342,29 @@ def _places(scope: Scope) -> list[Place]:
     return [found[k] for k in range(len(several))]
 
 
-def _prices(body: Body, cyclic: bool) -> tuple[int, int, int, float]:
-    """What a trip costs, and how long a settled width is kept.
-
-    And what loops turn over first if their trips are narrow, but have more lanes than
-    one; and how much less a trip with one lane takes.
+def _prices(body: Body, cyclic: bool) -> tuple[int, int, float]:
+    """Of a component: the cost of a trip, how long a settled width is kept, and what
+    part of its cost a trip with one lane takes.
     """
     if not host_sees_device():
-        return min(FAR_TRIP_COST, FAR_NUMBERS // body.largest), PATIENCE, 0, 1
+        return min(FAR_TRIP_COST, FAR_NUMBERS // body.largest), PATIENCE, 1
     if body.largest > LARGE:
-        return 0, 0, 0, 1
+        return 0, 0, 1
     if not cyclic:
-        return TRIP_COST, PATIENCE, 0, 1
-    return TRIP_COST, PATIENCE, body.work // TURNED, LIGHTER
+        return TRIP_COST, PATIENCE, 1
+    return TRIP_COST, PATIENCE, LIGHTER
 
 
 def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
     body = place.body
-    trip, patience, turning, lone = _prices(body, cyclic)
+    trip, patience, lone = _prices(body, cyclic)
     widths = _choice(body, cyclic)
     cost: dict[int, float] = {
         w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths
     }
-    for w in cost:
-        cost[w] = cost[w] * lone if w == 1 else cost[w] + turning * (w <= TURN_WIDTH)
+    if 1 in cost:
+        cost[1] *= lone
     best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(place, best)
     most = (LONE if settled == 1 else 2) * cost[best] + patience
@@ -395,33 +386,6 @@ def _choice(body: Body, cyclic: bool) -> tuple[int, ...]:
     if host_sees_device():
         return LOOP_WIDTHS if cyclic else WIDTHS
     return FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS
-
-
-def narrowest(scope: Scope, number: int, width: int) -> int:
-    """Lanes of a component's narrowest trips, by its number, where most have `width`.
-
-    As chains end one after the other, a loop needs ever fewer lanes.
-    """
-    uneven = costs_of(scope)[0][number] in _uneven
-    return width // NARROWER if uneven and width >= WIDE else width
-
-
-def note_lanes(
-    scope: Scope, tiling: Tiling, layout: Schedule, block: Block, number: int, rows: int
-) -> None:
-    """Take in whether ever fewer of a block's lanes are real, by its `rows`.
-
-    Lanes that no trip needs, as those of a smaller minibatch, do not count.
-    """
-    place, width = costs_of(scope)[0][number], block.width
-    pays = width >= WIDE and place.body.work >= HEAVY and host_sees_device()
-    if not block.component.cyclic or not pays:
-        return
-    mine = scope.components_of(tiling.macro_of) == number
-    lanes = layout.lane[mine] % width + tiling.batch[: len(mine)][mine]
-    room = block.trips * min(width, int(lanes.max())) * len(block.component.macros)
-    if rows < UNEVEN * room:
-        _uneven.add(place)
 
 
 def settled_width(scope: Scope, number: int) -> int:

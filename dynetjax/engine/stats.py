@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynetjax.engine.internals import COMPILED, COMPILING, HIT, MISS, misses
+from dynetjax.engine.internals import COMPILED, COMPILING, HIT
 from dynetjax.engine.live import live
 from dynetjax.lazy import jax
 from dynetjax.ops.ragged import exact_uses
@@ -51,7 +51,6 @@ class Stats:
         loads: programs that were read from files instead, which earlier processes left.
         compile_seconds: of wall-clock time in which programs were compiled, loads and
             tracing included; what is compiled side by side counts once.
-        improved: programs that were compiled once more, better, beside the runs.
         seconds: wall-clock time by phase: plan, tape, run, wait.
         work: by component; by `OTHERS`, of those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
@@ -69,7 +68,6 @@ class Stats:
     compilations: int = 0
     loads: int = 0
     compile_seconds: float = 0.0
-    improved: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0
@@ -313,28 +311,20 @@ _compiling = Spans()
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event == COMPILED:
         live.note()
-    if event.startswith(COMPILING):
-        _note_compiling(duration_secs, compilations=event == COMPILED)
+    if event.startswith(COMPILING) and not _is_beside():
+        _note_compiling(duration_secs)
+        count(compilations=event == COMPILED)
 
 
-def note_loaded(seconds: float) -> None:
-    """A program was read in the last `seconds`, of which JAX does not tell."""
-    _note_compiling(seconds, loads=1)
-
-
-def _note_compiling(seconds: float, **changes: int) -> None:
-    if not _is_beside():
-        with _lock:
-            end = time.perf_counter()
-            _stats.compile_seconds += _compiling.add(end - seconds, end)
-        count(**changes)
+def _note_compiling(seconds: float) -> None:
+    with _lock:
+        end = time.perf_counter()
+        _stats.compile_seconds += _compiling.add(end - seconds, end)
 
 
 def _on_event(event: str, **_: object) -> None:
-    if event == MISS:
-        misses.count += 1
     # its duration event counts as a compilation before
-    elif event == HIT and not _is_beside():
+    if event == HIT and not _is_beside():
         count(loads=1, compilations=-1)
 
 

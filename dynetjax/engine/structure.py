@@ -159,10 +159,6 @@ class Scope:
         self.held, self.untried = slots, set()
         self._rebuild()
 
-    def components_of(self, macros: np.ndarray) -> np.ndarray:
-        """The index of the component of each macro."""
-        return self.component_of_group[self.group_of[macros]]
-
     def want_gradients(self, macro: int, pulled: bool) -> None:
         """Have rows of a macro read from its pool.
 

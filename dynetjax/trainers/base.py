@@ -30,7 +30,7 @@ from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.loops import Rule
-from dynetjax.trainers.members import SMALL, Census, Members
+from dynetjax.trainers.members import Census, Members
 from dynetjax.trainers.native_update import (
     Numbers,
     gradients_are_on_host,
@@ -220,7 +220,7 @@ class Trainer(OnFile):
 
     def _send(self, members: Members, dense: tuple[bool, ...], decay: float) -> None:
         step = min(self._updates + 1, _LAST_COUNT)
-        update = self._compiled(small=_is_small(members, dense))
+        update = self._compiled()
         targets, values, norm = update(
             knobs(self._learning_rate, self._threshold, step, decay),
             members.values,
@@ -252,7 +252,7 @@ class Trainer(OnFile):
         numbers = knobs(self._learning_rate, self._threshold, 1)
         about = numbers, members.values, self._states.targets(members)
         gradients = to_come(members, touched)
-        update = self._compiled(small=_is_small(members, dense))
+        update = self._compiled()
         program = update.program_for(gradients, dense, frozen_sizes=())
         program.prepare(*jax.tree.map(shape_of, about), gradients)
 
@@ -392,14 +392,6 @@ class Trainer(OnFile):
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate
-
-
-def _is_small(members: Members, dense: tuple[bool, ...]) -> bool:
-    """Whether an update changes few numbers; of tables with rows, it does."""
-    if not members.small:
-        return False
-    pairs = zip(members.tables, dense, strict=True)
-    return not any(d and math.prod(s.shape) > SMALL for s, d in pairs)
 
 
 def _take_gradients(members: Members) -> dict[Any, Any]:

@@ -9,8 +9,6 @@ from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
 
-SMALL = 1 << 17  # numbers that are changed at once
-
 Block = tuple[DenseStorage, ...]
 Arrange = Callable[[Sequence[DenseStorage]], tuple[Block, ...]]
 
@@ -23,15 +21,13 @@ class Members(NamedTuple):
         tables: tables that are updated.
         frozen: parameters that count in the norm, and stay as they are.
         frozen_tables: likewise.
-        small: the blocks have few numbers each.
-        numbers: how many they have in all.
+        numbers: how many the blocks have in all.
     """
 
     blocks: tuple[Block, ...]
     tables: list[TableStorage]
     frozen: list[DenseStorage]
     frozen_tables: list[TableStorage]
-    small: bool = True
     numbers: int = 0
 
     @property
@@ -96,10 +92,8 @@ class Census:
             tables, frozen_tables = _apart(self.tables, flags[split:])
             blocks = self._arrange(updated)
             self._flags = flags
-            sizes = [sum([math.prod(s.shape) for s in block]) for block in blocks]
-            small = max(sizes, default=0) <= SMALL
-            about = small, sum(sizes)
-            self._members = Members(blocks, tables, frozen, frozen_tables, *about)
+            numbers = sum([math.prod(s.shape) for block in blocks for s in block])
+            self._members = Members(blocks, tables, frozen, frozen_tables, numbers)
         return self._members
 
 

@@ -127,9 +127,7 @@ def as_tree(rule: "optax.GradientTransformation") -> Way:
 
 
 @functools.lru_cache(maxsize=32)
-def compiled_tree_update(
-    tx: "optax.GradientTransformation", small: bool = False
-) -> Callable:
+def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
     """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
     rule = optax.with_extra_args_support(tx)
 
@@ -166,7 +164,7 @@ def compiled_tree_update(
         new_state = _merged(step, state, new_part, written)
         return Targets([new_state], tables, [names]), new, norm
 
-    return Update(update, small, tx)
+    return Update(update)
 
 
 _PAST = 2**31 - 1  # a row that no table has

@@ -70,15 +70,13 @@ class Update:
 
     Args:
         run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
-        small: it changes few numbers, and is compiled quickly at first.
-        about: all else that it is traced from.
 
     Attributes:
         programs: those made, by what tells them apart.
     """
 
-    def __init__(self, run: Callable, small: bool, *about: Any):
-        self._run, self._small, self._about = run, small, about
+    def __init__(self, run: Callable):
+        self._run = run
         self.programs: dict[tuple, Compiled] = {}
 
     def __call__(
@@ -111,23 +109,16 @@ class Update:
     ) -> Compiled:
         """The update as a function of the other arguments, of which shapes matter."""
         run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
-        about = "update", dense, frozen_sizes, self._about
-        # `large`, for it changes arrays in their place
-        return Compiled(run, "targets", about, twice=self._small, large=True)
+        return Compiled(run, "targets")
 
 
 @functools.lru_cache(maxsize=32)
-def compiled_update(
-    rule: Rule,
-    by_tensor: bool = False,
-    small: bool = False,
-) -> Update:
+def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
     """``(knobs, values, targets, gradients, dense, frozen_sizes)``, compiled.
 
     Args:
         rule: see `dynetjax.trainers.apply`.
         by_tensor: the rule looks at whole parameters, or rows of tables.
-        small: it changes few numbers.
 
     Args of the result:
         knobs: see `knobs`.
@@ -161,7 +152,7 @@ def compiled_update(
         )
         return new_targets, [new for new, _ in blocks], norm
 
-    return Update(update, small, rule, by_tensor)
+    return Update(update)
 
 
 def _how(to_all: bool) -> Callable:

@@ -50,8 +50,7 @@ class Way(NamedTuple):
 
     Attributes:
         states: keeps the state.
-        compiled: the update, given whether it is ``small``; see
-            `dynetjax.trainers.update.compiled_update`.
+        compiled: makes the update; see `dynetjax.trainers.update.compiled_update`.
         native: the update by the executor in C++, if it can be.
     """
 

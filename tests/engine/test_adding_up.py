@@ -36,7 +36,6 @@ def test_scores_of_many_words(monkeypatch, many, adds_up):
     ]
     dy.esum(losses).backward()
     assert any(made.adds_up for made in programs()) == adds_up
-    assert any(made.large for made in programs())
 
     scores = ROWS[ids] @ W.T + B
     slopes = np.exp(scores - scores.max(1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Programs are compiled quickly, and well once they are hot."""
+"""Programs are compiled once, when they are called first or before."""
 
 import sys
 import threading
@@ -14,10 +14,8 @@ from jax import lax
 
 import dynetjax as dy
 from dynetjax.engine import compiling, internals
-from dynetjax.engine.compiling import Compiled, compile_well_at_once
+from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.stats import Spans, falling_back
-
-from ..backends import on_cpu
 
 
 def scaled(x, factor, held):
@@ -25,86 +23,10 @@ def scaled(x, factor, held):
     return jnp.tanh(x) * factor, held + 1
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """Makes a function that is hot with its third run; counts what XLA compiles."""
-    monkeypatch.setattr(compiling, "HOT", 3)
-    monkeypatch.setattr(compiling, "OLD", 0)
-    return lambda: Compiled(scaled, "held")
-
-
-def wait():
-    thread = compiling._thread
-    if thread is not None:
-        thread.join()
-
-
 def run(program, x=0.5):
     values, held = program(np.full(3, x, np.float32), 2, jnp.zeros(4))
     np.testing.assert_allclose(values, 2 * np.tanh(np.full(3, x)), rtol=1e-6)
     np.testing.assert_array_equal(held, np.ones(4))
-
-
-@on_cpu
-class TestAHotProgram:
-    def test_is_compiled_once_more(self, compiled):
-        program = compiled()
-        improved = dy.stats().improved
-        for _ in range(2):
-            run(program)
-        wait()
-        assert dy.stats().improved == improved
-        run(program)
-        wait()
-        assert dy.stats().improved == improved + 1
-
-    def test_must_be_old(self, compiled, monkeypatch):
-        monkeypatch.setattr(compiling, "OLD", 1000)
-        program, improved = compiled(), dy.stats().improved
-        for _ in range(4):
-            run(program)
-        wait()
-        assert dy.stats().improved == improved
-        monkeypatch.setattr(compiling, "OLD", 0)
-        for _ in range(3):
-            run(program)
-        wait()
-        assert dy.stats().improved == improved + 1
-
-    def test_keeps_nobody_waiting(self, compiled):
-        """Neither the thread's work nor the next run counts as a compilation."""
-        program = compiled()
-        run(program)
-        before = dy.stats().compilations
-        for k in range(5):
-            run(program, k / 7)
-            wait()
-        assert dy.stats().compilations == before
-
-    def test_that_cannot_be_compiled_runs_as_before(self, compiled, monkeypatch):
-        def fail(self, shapes):
-            raise MemoryError
-
-        monkeypatch.setattr(falling_back, "raises", False)
-        monkeypatch.setattr(Compiled, "improve", fail)
-        program, improved = compiled(), dy.stats().improved
-        for _ in range(5):
-            run(program)
-            wait()
-        assert dy.stats().improved == improved
-        assert dy.stats().fallbacks["improve"] >= 1
-        assert compiling._thread is None
-
-    def test_ends_with_the_program(self, compiled, monkeypatch):
-        """Once the main thread is done, what waits is left alone."""
-        main = threading.Thread()  # never alive
-        monkeypatch.setattr(threading, "main_thread", lambda: main)
-        program, improved = compiled(), dy.stats().improved
-        for _ in range(4):
-            run(program)
-        wait()
-        assert dy.stats().improved == improved
-        compiling._waiting.clear()
 
 
 def made():
@@ -144,10 +66,25 @@ class TestAPreparedProgram:
         run(program)
         assert threads == [threading.current_thread()]
 
-    def test_runs_all_the_same_if_that_failed(self, compiled, monkeypatch):
+    def test_of_threads_that_want_it_one_compiles_it(self):
+        traces = []
+
+        def noted(x, factor, held):
+            traces.append(x)
+            return scaled(x, factor, held)
+
+        program = Compiled(noted, "held")
+        threads = [threading.Thread(target=run, args=(program,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(traces) == 1
+
+    def test_runs_all_the_same_if_that_failed(self, monkeypatch):
         monkeypatch.setattr(falling_back, "raises", False)
         for of in (7, "nonsense"):
-            program = compiled()
+            program = Compiled(scaled, "held")
             program.prepare(*(self.shapes(of) if of == 7 else [of]))
             run(program)
 
@@ -196,11 +133,8 @@ class TestAPreparedProgram:
 
 class TestOptions:
     def test_xla_knows_them(self):
-        """Those that help, at least; JAX 0.11 has no other fusion emitters."""
-        known = compiling.quick_options("cpu")
-        assert "xla_backend_optimization_level" in known
-        assert known.items() <= internals.OPTIONS["quick"].items()
-        assert compiling.quick_options("gpu") == {}
+        """Where they are of use."""
+        assert compiling.options_for("cpu") == {}
         assert "xla_gpu_graph_min_graph_size" in compiling.options_for("gpu")
 
     def test_no_graphs_where_they_end_the_process(self, monkeypatch):
@@ -233,39 +167,16 @@ class TestOptions:
             [True, False] if deep else [True]
         )
 
-    @on_cpu
-    def test_large_programs(self):
-        """They have fusion emitters, where XLA lets one choose."""
-        plain, large = [compiling.quick_options("cpu", large=x) for x in (False, True)]
-        emitters = compiling.known_options({"xla_cpu_use_fusion_emitters": True})
-        assert large == plain | emitters
-        for options, is_large in (plain, False), (large, True):
-            assert Compiled(scaled, "held", large=is_large)._options == options
-
-    def test_unknown_ones_are_left_out(self, monkeypatch):
+    def test_unknown_ones_are_left_out(self):
         known = {"xla_llvm_disable_expensive_passes": True}
         options = {"xla_cpu_no_such_option": True, **known}
-        monkeypatch.setitem(internals.OPTIONS, "quick", options)
         before = dy.stats().compilations
-        assert compiling.quick_options.__wrapped__("cpu") == known
+        assert compiling.known_options(options) == known
         assert dy.stats().compilations == before
-
-    def test_deterministic(self, compiled):
-        """All runs are runs of one program."""
-        compile_well_at_once(True)
-        try:
-            program, improved = compiled(), dy.stats().improved
-        finally:
-            compile_well_at_once(False)
-        for _ in range(5):
-            run(program)
-        wait()
-        assert program._options == program._always
-        assert dy.stats().improved == improved
 
 
 def test_arguments_of_every_kind():
-    """What the thread compiles fits the calls: numbers, NumPy's and JAX's arrays."""
+    """What is compiled fits the calls: numbers, NumPy's and JAX's arrays."""
     for x in (1, 2.0, np.int32(3), np.zeros(2, np.int32), jnp.ones((2, 3))):
         shape = compiling.shape_of(x)
         found = jax.typeof(x)
@@ -294,9 +205,9 @@ class TestALongWait:
         slow()
         assert not capsys.readouterr().err
 
-    def test_that_is_short(self, compiled, monkeypatch, capsys):
+    def test_that_is_short(self, monkeypatch, capsys):
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
-        run(compiled())
+        run(Compiled(scaled, "held"))
         assert not capsys.readouterr().err
 
 

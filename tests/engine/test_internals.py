@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from dynetjax.engine import internals, stored
-from dynetjax.engine.internals import UnknownError, has_loops_in_loops
+from dynetjax.engine import internals
+from dynetjax.engine.internals import has_loops_in_loops
 
 X = jnp.ones(3)
 
@@ -60,47 +60,6 @@ class TestLoopsInLoops:
                 return None
 
         assert has_loops_in_loops(Other())
-
-
-class TestSettings:
-    def test_are_all_that_jax_has(self):
-        found = dict(internals.settings(but_for=("cache",)))
-        assert found["jax_enable_x64"] == "False"
-        assert len(found) > 50
-        assert not any("cache" in name for name in found)
-
-    @pytest.mark.parametrize("values", [None, {}, "renamed"])
-    def test_unknown_ones_keep_no_program(self, monkeypatch, tmp_path, values):
-        """Or a program that was made under other settings would be loaded."""
-        monkeypatch.setattr(stored, "_folder", lambda: tmp_path)
-        assert stored.find((1,), [], {}) is not None
-        monkeypatch.setattr(type(jax.config), "values", values)
-        with pytest.raises(UnknownError, match=r"jax\.config\.values"):
-            internals.settings(but_for=())
-        assert stored.find((1,), [], {}) is None
-
-
-class TestWritten:
-    def test_comes_back(self):
-        number = float(
-            id(X) % 1000003
-        )  # or JAX reads it, and then it cannot be written
-        program = lowered(lambda x: x * number).compile()
-        again = internals.read(internals.written(program))
-        assert again(X).tolist() == [number] * 3
-
-    @pytest.mark.parametrize("error", [AttributeError, ValueError])
-    def test_where_jax_cannot(self, monkeypatch, error):
-        def fail(*_, **__):
-            raise error
-
-        name = "jax.experimental.serialize_executable"
-        monkeypatch.setattr(f"{name}.serialize", fail)
-        monkeypatch.setattr(f"{name}.deserialize_and_load", fail)
-        with pytest.raises(UnknownError, match="serialize"):
-            internals.written(None)
-        with pytest.raises(UnknownError, match="deserialize_and_load"):
-            internals.read(())
 
 
 def test_jax_tells_of_what_it_compiles():

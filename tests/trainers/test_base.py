@@ -231,7 +231,7 @@ class TestUpdate:
         """Other rates, thresholds, counts and numbers of rows: one program."""
         world = World(Sgd)
         trainer = AdamTrainer(world.m, beta_1=0.87)
-        update = trainer._compiled(small=True)
+        update = trainer._compiled()
         for k in range(1, 6):
             trainer.learning_rate = 0.1 / k
             trainer.set_clip_threshold(k)

@@ -232,5 +232,5 @@ def test_compiles_once():
     world = World(optax.adam(0.07), sparse=True)
     for row in 0, 1, 2:
         world.step(row)
-    programs = world.trainer._compiled(small=True).programs.values()
+    programs = world.trainer._compiled().programs.values()
     assert [len(p._programs) for p in programs] == [1]

@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynetjax.engine import compiling
-from dynetjax.engine.stats import stats
 from dynetjax.trainers.adam import adam
 from dynetjax.trainers.sparse import Gradient
 from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
@@ -101,7 +99,7 @@ def test_rows_some_at_a_time(monkeypatch, platform, size, room, touched):
         np.testing.assert_allclose(now.tables[0], expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("platform", ["cpu", "small on cpu", "gpu"])
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
 class TestRefused:
     """A norm of NaN changes no bit, by a branch or by a choice per number."""
 
@@ -145,9 +143,8 @@ class TestRefused:
         np.testing.assert_allclose(after.tables[0], table, rtol=1e-5)
 
     def update(self, monkeypatch, platform):
-        small = platform.startswith("small")
-        monkeypatch.setattr(jax, "default_backend", lambda: platform.split()[-1])
-        return compiled_update.__wrapped__(RULE, small=small)
+        monkeypatch.setattr(jax, "default_backend", lambda: platform)
+        return compiled_update.__wrapped__(RULE)
 
 
 @on_cpu
@@ -200,25 +197,3 @@ def test_two_models_of_a_rule():
         moved = np.flatnonzero(np.asarray(now.tables[0]).any(axis=1))
         np.testing.assert_array_equal(moved, [1, 2])
     assert len(update.programs) == 1
-
-
-@on_cpu
-def test_a_small_one_is_compiled_once_more(monkeypatch):
-    """And goes on as it would have."""
-    monkeypatch.setattr(compiling, "HOT", 3)
-    monkeypatch.setattr(compiling, "OLD", 0)
-    random = np.random.RandomState(1)
-    expected = random.randn(ROWS, SIZE + 1)  # a size that no other test has
-    rule, now, improved = Adam(expected.shape, rate=0.1), targets(expected), []
-    for t in range(1, 9):
-        values = random.randn(2, SIZE + 1).astype(np.float32)
-        gradient = rows_gradient([1, 4], values)
-        update = compiled_update(RULE, small=True)
-        now, _, _ = update(knobs(0.1, 0.0, t), [], now, gradient, (False,), ())
-        expected[[1, 4]] -= rule.direction(values, np.array([1, 4]), t)
-        np.testing.assert_allclose(now.tables[0], expected, rtol=1e-5, atol=1e-5)
-        if compiling._thread is not None:
-            compiling._thread.join()
-        improved.append(stats().improved)
-    assert improved[1] == improved[0]
-    assert improved[-1] == improved[0] + 1
