@@ -33,7 +33,6 @@ Array = Any
 # A program takes some sixty memory maps, of which Linux grants a process 65,530: past
 # that, XLA crashes. So those that were not used for long are dropped.
 KEPT = 128  # of each direction
-HOT = 24  # runs after which the components of a scope that kept changing are fused
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,6 @@ class Fusion:
         parts: in order.
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape; `places` says where on it is what.
-        runs: how often it was asked for.
         whole, forth: `parts` as the one object that stands for them; and these
             without what they leave in backward.
         pool_bytes: of the rows of all pools.
@@ -117,7 +115,6 @@ class Fusion:
     size: int
     places: Places
     pool_bytes: int
-    runs: int = field(default=0)
     whole: Whole = field(init=False)
     forth: Whole = field(init=False)
 

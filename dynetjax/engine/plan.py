@@ -13,7 +13,7 @@ import numpy as np
 from dynetjax.engine.body import Wiring, wiring
 from dynetjax.engine.causes import variants_of
 from dynetjax.engine.draws import undrawn
-from dynetjax.engine.fused import HOT, Fusion, numbered
+from dynetjax.engine.fused import Fusion, numbered
 from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
@@ -37,7 +37,6 @@ from dynetjax.tables import forgets
 
 MOST_KEPT = 4096  # nodes of a plan that is kept
 PLANS = 256  # that are kept
-AT_ONCE = 4  # times that a scope's components are fused without waiting
 
 _scopes: dict[tuple[frozenset[int], bool], list[Scope]] = {}
 _lock = threading.RLock()
@@ -285,11 +284,7 @@ def _fusion(scope: Scope, layout: Schedule, steps: list[Step], full: bool) -> Fu
     key = *programs, full
     found = scope.fusions.get(key)
     if found is None:
-        another_size = len(scope.fusions) > 0
         found = scope.fusions[key] = _fuse(scope, programs, layout.room, full)
-        if another_size or scope.fused < AT_ONCE:
-            found.runs = HOT
-        scope.fused += 1
     return found
 
 

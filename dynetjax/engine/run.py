@@ -9,7 +9,7 @@ import numpy as np
 
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.draws import Draws
-from dynetjax.engine.fused import HOT, Fusion, Pools
+from dynetjax.engine.fused import Fusion, Pools
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.program import empty, forward
@@ -26,8 +26,6 @@ from dynetjax.ops.registry import IMPORT, INPUT
 
 Array = Any
 Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
-
-MOST_PARTS = 96  # components that are worth compiling as one
 
 
 def timed(method: Callable[[Any, Step], Any]) -> Callable[[Any, Step], Any]:
@@ -52,9 +50,8 @@ class Run:
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
-        fused: whether all components ran, or run, as one program.
-        kept: these, by component, where components ran one by one.
-        lent: the same arrays, where they ran as one program; else None.
+        kept: these, by component, where components are timed one by one.
+        lent: the same arrays, where all ran as one program; else None.
         stop: one more than the number of the last node.
     """
 
@@ -72,7 +69,7 @@ class Run:
         self._older = older
         self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
-        self.keeping = self.fused = False
+        self.keeping = False
         self.lent: Pools | None = None
         self._tape: Array | None = None
         self._given: dict[int, Array] = {}
@@ -94,17 +91,13 @@ class Run:
     def forward(self, keeping: bool) -> None:
         """Compute every node of the plan, and keep what backward needs if asked."""
         self.keeping = keeping
-        fusion = self.plan.fusion
-        fusion.runs += 1
-        hot = fusion.runs > HOT and len(fusion.parts) <= MOST_PARTS
-        self.fused = hot and not timing()
         with phase("tape"):
             self._write()
         with phase("run"):
-            if self.fused:
-                self._forward_fused(fusion)
-            else:
+            if timing():
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
+            else:
+                self._forward_fused(self.plan.fusion)
         free_last_graph()  # while the device is at work
         note_work(self.plan.work)
         note_pools(self.plan.fusion.pool_bytes)

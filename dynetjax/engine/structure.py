@@ -60,7 +60,6 @@ class Scope:
         hoisted: the version at which loops were last searched for what need not be
             in them.
         trained: a backward has followed a forward.
-        fused: how often all components were made into one program.
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
         tries: runs that kept what backward needs, in case one would follow.
@@ -84,7 +83,6 @@ class Scope:
         self.trained = False
         self.tries = 0
         self.hoisted = 0
-        self.fused = 0
         self.rooms = Rooms()
         self.rows: dict[int, Row] = {}
         self.costs: tuple[Any, ...] = ()
