@@ -15,7 +15,7 @@ from dynetjax.engine import internals
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
 from dynetjax.engine.live import live
-from dynetjax.engine.stats import beside_the_runs, falling_back
+from dynetjax.engine.stats import falling_back, uncounted
 from dynetjax.lazy import jax
 
 PATIENCE = 2.0  # seconds until somebody who watches is told
@@ -41,7 +41,7 @@ def options_for(backend: str) -> dict[str, Any]:
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
     """Those options that XLA knows."""
-    with beside_the_runs():
+    with uncounted():
         if _knows(options):
             return options
         return {name: value for name, value in options.items() if _knows({name: value})}

@@ -22,7 +22,7 @@ _MAPS = Path("/proc/self/maps")
 
 
 class Droppable(Protocol):
-    """Something compiled, which can be compiled or loaded once more."""
+    """Something compiled, which can be compiled once more."""
 
     used: int
 

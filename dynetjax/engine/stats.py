@@ -272,17 +272,17 @@ class phase:  # a context manager
 
 
 @contextmanager
-def beside_the_runs() -> Iterator[None]:
+def uncounted() -> Iterator[None]:
     """What this thread compiles meanwhile is none of the user's, and is not counted."""
-    _thread.is_beside = True
+    _thread.counts = False
     try:
         yield
     finally:
-        _thread.is_beside = False
+        _thread.counts = True
 
 
-def _is_beside() -> bool:
-    return getattr(_thread, "is_beside", False)
+def _counts() -> bool:
+    return getattr(_thread, "counts", True)
 
 
 class Spans:
@@ -311,20 +311,16 @@ _compiling = Spans()
 def _on_duration(event: str, duration_secs: float, **_: object) -> None:
     if event == COMPILED:
         live.note()
-    if event.startswith(COMPILING) and not _is_beside():
-        _note_compiling(duration_secs)
+    if event.startswith(COMPILING) and _counts():
+        with _lock:
+            end = time.perf_counter()
+            _stats.compile_seconds += _compiling.add(end - duration_secs, end)
         count(compilations=event == COMPILED)
-
-
-def _note_compiling(seconds: float) -> None:
-    with _lock:
-        end = time.perf_counter()
-        _stats.compile_seconds += _compiling.add(end - seconds, end)
 
 
 def _on_event(event: str, **_: object) -> None:
     # its duration event counts as a compilation before
-    if event == HIT and not _is_beside():
+    if event == HIT and _counts():
         count(loads=1, compilations=-1)
 
 
