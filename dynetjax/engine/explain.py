@@ -38,16 +38,13 @@ def describe(graph: ComputationGraph) -> str:
     """
     if not graph.cells and not graph.nodes:
         return "an empty graph"
-    parts = planned(graph)  # which decides what has rows
+    parts = _parts(graph)  # which decides what has rows
     lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
-    for part in parts:
-        if not isinstance(part, tuple):
-            lines += _native(graph, part)
-            continue
-        tiling, plan = part
-        lines.append(_head(tiling, plan))
-        for number, step in enumerate(plan.steps, 1):
-            lines += _component(graph, tiling, step, number)
+    for head, several in parts:
+        lines.append(head)
+        for number, component in enumerate(several, 1):
+            lines.append(f"{number:3}. {component.about}")
+            lines += _macros(graph, component.cells)
     return "\n".join(lines)
 
 
@@ -55,7 +52,7 @@ class Component(NamedTuple):
     """Nodes that run together.
 
     Attributes:
-        about: ``loop, 5 trips of 2 lanes``.
+        about: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
         cells: the nodes that have rows.
     """
 
@@ -65,19 +62,40 @@ class Component(NamedTuple):
 
 def components(graph: ComputationGraph) -> list[Component]:
     """The components of a graph in the order in which they run."""
+    return [component for _, several in _parts(graph) for component in several]
+
+
+def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
+    """What each part of a graph is, and its components."""
+    return [
+        _in_tier_0(graph, part) if isinstance(part, NativePart) else _in_tier_1(*part)
+        for part in planned(graph)
+    ]
+
+
+def _in_tier_0(
+    graph: ComputationGraph, part: NativePart
+) -> tuple[str, list[Component]]:
     found = []
-    for part in planned(graph):
-        if not isinstance(part, tuple):
-            cells = graph.cells[part.start : part.stop]
-            found.append(Component("one step", cells))
-            continue
-        tiling, plan = part
-        for step in plan.steps:
-            macros = step.block.component.macros
-            nodes = [n for macro in macros for n in tiling.nodes.get(macro, ())]
-            cells = [tiling.cells[int(n)] for n in nodes]
-            found.append(Component(_how(step), cells))
-    return found
+    for trips, nodes in part.graph.components():
+        cells = [graph.cells[n] for n in nodes if part.start <= n < part.stop]
+        kind = "loop" if trips > 1 else "once"
+        if cells:
+            found.append(Component(f"{kind}, {_several(trips, 'trip')}", cells))
+    return f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host", found
+
+
+def _in_tier_1(tiling: Tiling, plan: Plan) -> tuple[str, list[Component]]:
+    count = len(tiling) - len(tiling.older)
+    first = f"nodes {tiling.start} to {tiling.start + count - 1}"
+    head = f"{first}: {len(plan.steps)} components of {len(plan.fusion.parts)}"
+    found = []
+    for step in plan.steps:
+        macros = step.block.component.macros
+        nodes = [n for macro in macros for n in tiling.nodes.get(macro, ())]
+        cells = [tiling.cells[int(n)] for n in nodes]
+        found.append(Component(_how(step), cells))
+    return f"{head}, room for {plan.fusion.pool_bytes >> 10} KB of rows", found
 
 
 def _how(step: Step) -> str:
@@ -92,38 +110,21 @@ def _several(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
 
 
-def _native(graph: ComputationGraph, part: NativePart) -> list[str]:
-    """A part that tier 0 computed."""
-    cells = graph.cells[part.start : part.stop]
-    lines = [f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host"]
-    return lines + [_line(graph, macro_of_rule(c.rule), c.lanes, c) for c in cells]
+def _macros(graph: ComputationGraph, cells: list[Expression]) -> list[str]:
+    """The macros of some nodes, in a line each."""
+    by_macro: dict[int, list[Expression]] = {}
+    for cell in cells:
+        by_macro.setdefault(macro_of_rule(cell.rule), []).append(cell)
+    return [
+        _line(graph, macro, sum([cell.lanes for cell in several]), several[0])
+        for macro, several in by_macro.items()
+    ]
 
 
-def _head(tiling: Tiling, plan: Plan) -> str:
-    count = len(tiling) - len(tiling.older)
-    first = f"nodes {tiling.start} to {tiling.start + count - 1}"
-    found = f"{first}: {len(plan.steps)} components of {len(plan.fusion.parts)}"
-    return f"{found}, room for {plan.fusion.pool_bytes >> 10} KB of rows"
-
-
-def _component(
-    graph: ComputationGraph, tiling: Tiling, step: Step, number: int
-) -> list[str]:
-    lines = [f"{number:3}. {_how(step)}"]
-    for number in step.block.component.macros:
-        nodes = tiling.nodes.get(number)
-        count = 0 if nodes is None else int(tiling.batch[nodes].sum())
-        first = None if nodes is None else tiling.cells[int(nodes[0])]
-        lines.append(_line(graph, number, count, first))
-    return lines
-
-
-def _line(
-    graph: ComputationGraph, macro: int, count: int, first: Expression | None
-) -> str:
+def _line(graph: ComputationGraph, macro: int, count: int, first: Expression) -> str:
     """So many nodes of a macro, and where the user made the first."""
     line = f"     {count:6} x {_formula(MACROS[macro])}"
-    if first is None or not graph.lines:
+    if not graph.lines:
         return line
     return f"{line}   {graph.lines.get(first.index, '')}"
 

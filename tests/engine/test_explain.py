@@ -55,6 +55,20 @@ class TestExplain:
         (h * 2).value()
         assert "nodes 6 to 6: 2 components of 2" in describe(h.graph)
 
+    @pytest.mark.skipif(not policy.is_built, reason="there is no tier 0")
+    def test_of_what_tier_0_computed(self, monkeypatch):
+        monkeypatch.setattr(policy, "tier", "native")
+        h = chain(3, lanes=2)
+        h.value()
+        (h * 2).value()
+        told = describe(h.graph)
+        assert "nodes 0 to" in told
+        assert "in tier 0, on the host" in told
+        assert re.search(
+            r"loop, 3 trips\n +6 x tanh\(matmul\(W\{7,7\}, \{7\}\)\)", told
+        )
+        assert re.search(r"once, 1 trip\n +2 x input \{7\}", told)
+
     def test_lines_of_the_user(self, settings):
         dy.init(debug=True)
         chain(3)

@@ -122,9 +122,10 @@ void Graph::arrange(int32_t start) {
         std::stable_sort(sorted, sorted + count, [&](int32_t a, int32_t b) { return key(a) < key(b); });
     }
     fresh_ = groups.size();
+    const int32_t earlier = groups.empty() ? 0 : groups.back().component + 1;
     for (int32_t k = 0; k < count;) {
         const int64_t here = key(sorted[k]);
-        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, -1, 0};
+        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, earlier + components_.of(cells[sorted[k]].use), -1, 0};
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
             Cell& c = cells[sorted[k]];
             c.group = (int32_t)groups.size(), c.lane = g.lanes;

@@ -64,6 +64,7 @@ struct Group {
     float *value, *saved, *gradient;
     int32_t operands;                  // where `operands` has where these begin
     int32_t data;                      // where `data` has where runtime data begins
+    int32_t component;                 // counted over all parts of the graph
     int32_t series, before;            // the series it is one of, and lanes of those before; -1: none
 };
 

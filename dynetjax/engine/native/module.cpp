@@ -533,6 +533,30 @@ PyObject* gradient(PyObject* self, PyObject* which) {
         return PyBytes_FromStringAndSize((const char*)found, 4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
+// [(how many steps, nodes)] of the components that were computed, in order.
+PyObject* components(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        const Graph& g = state_of(self).graph;
+        Ref found = owned(PyList_New(0));
+        for (size_t k = 0; k < g.groups.size();) {
+            const int32_t here = g.groups[k].component;
+            std::unordered_map<int32_t, long> times;  // by fused op
+            long steps = 0;
+            Ref nodes = owned(PyList_New(0));
+            for (; k < g.groups.size() && g.groups[k].component == here; k++) {
+                const Group& x = g.groups[k];
+                steps = std::max(steps, ++times[x.use]);
+                for (int32_t i = 0; i < x.count; i++) {
+                    if (g.order[x.first + i] == DEAD) continue;
+                    if (PyList_Append(nodes.get(), owned(PyLong_FromLong(g.order[x.first + i])).get())) throw Failed();
+                }
+            }
+            Ref entry = owned(Py_BuildValue("(lO)", steps, nodes.get()));
+            if (PyList_GET_SIZE(nodes.get()) && PyList_Append(found.get(), entry.get())) throw Failed();
+        }
+        return found.release();
+    });
+}
 PyObject* cut(PyObject* self, PyObject* count) {
     return guarded([&]() -> PyObject* {
         const int32_t n = word(count);
@@ -624,6 +648,7 @@ PyMethodDef graph_methods[] = {
     {"number", number_of, METH_O, "The first number of a node."},
     {"array", array, METH_VARARGS, "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
+    {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},
     {nullptr, nullptr, 0, nullptr}};
