@@ -167,20 +167,6 @@ def test_renew_cg_drops_marks(w):
     assert x.npvalue() == pytest.approx(START)
 
 
-def test_many_trials_take_no_more_room(w, monkeypatch):
-    """Rows of what was cut are used again."""
-    monkeypatch.setattr(policy, "tier", "xla")
-    x = grown(w, dy.inputVector(START), 1)
-    x.value()
-    used = []
-    for _ in range(9):
-        dy.cg_checkpoint()
-        grown(w, x, 5).value()
-        dy.cg_revert()
-        used.append(dict(x.graph.state.archive.used))
-    assert used[1:] == used[:-1]
-
-
 @on_cpu
 @pytest.mark.skipif(not policy.native(), reason="there is no tier 0")
 def test_tier_0_forgets_what_was_cut(w):

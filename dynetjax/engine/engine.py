@@ -12,7 +12,7 @@ from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
-from dynetjax.engine.parts import compute_natively, new_run, settle
+from dynetjax.engine.parts import compute_natively, new_run, older_rows, settle
 from dynetjax.engine.plan import Plan
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
@@ -101,7 +101,7 @@ class Engine:
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
         if loss is not None and keeping and self._is_training():
             run.prepare_backward_from(loss)
-        run.forward(keeping)
+        run.forward(keeping, older_rows(graph, state))
         state.parts.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:

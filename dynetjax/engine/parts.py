@@ -82,7 +82,7 @@ def new_run(
     with phase("plan"):
         while (found := make_plan(graph, start, asked, full)) is None:
             settle(graph, state, asked)
-    return Run(*found, state.uniforms, state.draws, older_rows(graph, state))
+    return Run(*found, state.uniforms, state.draws)
 
 
 def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | NativePart]:

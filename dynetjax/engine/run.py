@@ -61,12 +61,10 @@ class Run:
         plan: Plan,
         uniforms: Uniforms,
         draws: Draws,
-        older: Rows,
     ):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
-        self._older = older
         self.tapes = TapeWriter(tiling, plan.layout, plan.lanes, draws)
         self.pools: dict[int, Array] = {}
         self.keeping = False
@@ -83,16 +81,18 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        about = self.uniforms, self.tapes.draws, self._older
-        found = Run(self.tiling, self.plan, *about)
+        found = Run(self.tiling, self.plan, self.uniforms, self.tapes.draws)
         found.stop = self.stop
         return found
 
-    def forward(self, keeping: bool) -> None:
-        """Compute every node of the plan, and keep what backward needs if asked."""
+    def forward(self, keeping: bool, older: Rows | None = None) -> None:
+        """Compute every node of the plan, and keep what backward needs if asked.
+
+        `older` gives the rows of nodes that were computed before, if it reads any.
+        """
         self.keeping = keeping
         with phase("tape"):
-            self._write()
+            self._write(older)
         with phase("run"):
             if timing():
                 self.kept = {s.part: self._forward(s) for s in self.plan.steps}
@@ -102,7 +102,7 @@ class Run:
         note_work(self.plan.work)
         note_pools(self.plan.fusion.pool_bytes)
 
-    def _write(self) -> None:
+    def _write(self, older: Rows | None) -> None:
         """Write the tapes of all blocks into one array, and gather what is given."""
         plan = self.plan
         tape = plan.template.tape.copy()
@@ -110,7 +110,7 @@ class Run:
         self._tape = tape
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
-                self._given[step.part] = self._rows_given(step)
+                self._given[step.part] = self._rows_given(step, older)
 
     def part(self, tape: Array, step: Step) -> np.ndarray:
         """The part of a tape that is one block's, a view."""
@@ -187,19 +187,20 @@ class Run:
         """What was computed so far."""
         return self.pools.values()
 
-    def _rows_given(self, step: Step) -> Array:
+    def _rows_given(self, step: Step, older: Rows | None) -> Array:
         macro, lanes = step.wires.macros[0], step.program.lanes
         if MACROS[macro].form == IMPORT:
-            return self._import(macro, lanes)
+            assert older is not None
+            return self._import(macro, lanes, older)
         return self.tapes.inputs(macro, lanes)
 
-    def _import(self, macro: int, lanes: int) -> Array:
+    def _import(self, macro: int, lanes: int, older: Rows) -> Array:
         """Rows that were computed before, lane by lane."""
         places = self.tapes.lanes(macro)
         first = len(self.tiling) - len(self.tiling.older)
         numbers = self.tiling.older[places.nodes - first].tolist()
         found = np.zeros((lanes, *MACROS[macro].shape), np.float32)
-        found[places.at] = np.concatenate([self._older(n) for n in numbers])
+        found[places.at] = np.concatenate([older(n) for n in numbers])
         return found
 
     def macro(self, number: int) -> int:

@@ -89,7 +89,7 @@ class Uniforms:
             if storage is None:
                 return _nothing(kind.shape)
             found = self._values[kind] = storage.host_values()
-        return found if isinstance(found, np.ndarray) else np.asarray(found)
+        return np.ascontiguousarray(found)
 
     def _parameter(self, kind: Kind) -> Array:
         """As it was when first read; a table as it is, for updates donate the old."""

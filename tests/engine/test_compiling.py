@@ -88,30 +88,9 @@ class TestAPreparedProgram:
             program.prepare(*(self.shapes(of) if of == 7 else [of]))
             run(program)
 
-    def test_is_compiled_while_there_is_something_to_do(self):
-        """In a thread, when it was traced here; what there is to do is done here."""
-        threads, order = [], []
-
-        def noted(x, factor, held):
-            threads.append(threading.current_thread())
-            order.append("traced")
-            return scaled(x, factor, held)
-
-        def meanwhile():
-            threads.append(threading.current_thread())
-            order.append("meanwhile")
-
-        program, before = Compiled(noted, "held"), made()
-        program.compile(*self.shapes(), meanwhile=meanwhile)
-        assert made() == before + 1
-        run(program)
-        assert made() == before + 1
-        assert order == ["traced", "meanwhile"]
-        assert set(threads) == {threading.current_thread()}
-
     @pytest.mark.parametrize("trained", [True, False])
     def test_are_all_that_training_takes(self, trained, monkeypatch):
-        """Both directions and the update, where there is a trainer; the first time."""
+        """Backward and the update, where there is a trainer; the first time."""
         prepared, prepare = [], Compiled.prepare
 
         def note(program, *shapes):
@@ -128,7 +107,7 @@ class TestAPreparedProgram:
             loss = dy.squared_norm(W * dy.inputVector(range(4 + trained)))
             loss.value()
             loss.backward()
-            assert len(prepared) == (0 if trainer is None else 3)
+            assert len(prepared) == (0 if trainer is None else 2)
 
 
 class TestOptions:

@@ -14,7 +14,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
-from dynetjax.engine.parts import is_native
+from dynetjax.engine.native.part import NativePart
 from dynetjax.graph import current_graph
 from dynetjax.ops.registry import INPUT, MAP
 
@@ -363,7 +363,7 @@ class Laws:
         loss.value()
         loss.backward()
         state = loss.graph.state
-        ran = [is_native(part) for part in state.parts]
+        ran = [isinstance(part, NativePart) for part in state.parts]
         assert ran
         assert all(ran)
 

@@ -5,7 +5,7 @@ import numpy as np
 import dynetjax as dy
 from dynetjax.engine.native import core
 from dynetjax.engine.native.bytecode import OP
-from dynetjax.engine.parts import is_native
+from dynetjax.engine.native.part import NativePart
 
 STEP = 1e-6
 
@@ -37,7 +37,7 @@ def check_lanes(function, numpy, *lanes, smooth=True, rtol=1e-3, atol=1e-4):
     loss = dy.sum_batches(dy.dot_product(y, dy.inputTensor(r)))
     value = y.npvalue()
     loss.backward(full=True)
-    assert all(is_native(part) for part in loss.graph.state.parts)
+    assert all(isinstance(part, NativePart) for part in loss.graph.state.parts)
     np.testing.assert_allclose(value.reshape(wanted.shape), wanted, rtol, atol)
     for number, (x, a) in enumerate(zip(xs, given, strict=True)):
         found = x.gradient().reshape(a.shape)

@@ -8,7 +8,7 @@ from computed import check, check_lanes, program
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine.parts import is_native
+from dynetjax.engine.native.part import NativePart
 
 X = np.array([0.7, -1.3, 0.4, 1.1, -0.2])
 M = np.array([[0.5, -0.3, 0.8], [0.2, 0.9, -0.4], [-0.7, 0.1, 0.6]])
@@ -47,7 +47,7 @@ def test_weights_that_a_scan_reads():
     y = dy.jax_op(recurrent)(weights, dy.inputTensor(np.stack(lanes, -1), batched=True))
     loss = dy.sum_batches(dy.sum_elems(y))
     loss.backward()
-    assert all(is_native(part) for part in loss.graph.state.parts)
+    assert all(isinstance(part, NativePart) for part in loss.graph.state.parts)
 
     def formula(weights):
         return sum(recurrent_formula(weights, x).sum() for x in lanes)

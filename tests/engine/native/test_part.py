@@ -11,7 +11,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import policy
 from dynetjax.engine.native import program
-from dynetjax.engine.parts import is_native
+from dynetjax.engine.native.part import NativePart
 from dynetjax.graph import current_graph
 
 RNG = np.random.default_rng(4)
@@ -42,7 +42,7 @@ class World:
 def world():
     yield World()
     state = current_graph().state
-    assert state is None or all(map(is_native, state.parts))
+    assert state is None or all(isinstance(part, NativePart) for part in state.parts)
 
 
 def close(got, expected):
@@ -364,7 +364,7 @@ class TestOtherTier:
             world.W.grad_as_array(), np.outer(slope, X), rtol=5e-3
         )
         parts = current_graph().state.parts
-        assert not all(map(is_native, parts))
+        assert not all(isinstance(part, NativePart) for part in parts)
         (name,) = [x for x in dy.stats().no_byte_code if x not in before]
         assert "jax_op" in name
         assert name in str(dy.stats())
