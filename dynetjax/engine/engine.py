@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.backward_pass import BackwardPass, PrepareUpdate
+from dynetjax.engine.backward_pass import PrepareUpdate, go_back
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
@@ -31,7 +31,7 @@ class Engine:
         draw_seed: gives the seed of the random nodes of one evaluation of a graph.
         before_read: called before numbers are handed to the user; may raise.
         is_training: whether backward is to be expected of a program that is new.
-        prepare_update: see `BackwardPass`.
+        prepare_update: see `go_back`.
     """
 
     def __init__(
@@ -119,16 +119,11 @@ class Engine:
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
         with memory_of(graph):
-            last = self._backward_pass(graph, state, node, full).go()
+            last = go_back(graph, state, node, full, self._prepare_update)
             last.weights = last.pulled_back(last.weights)
             touched = [*last.touched()]
         state.last = last
         accumulate(last.weights, touched, last.reached)
-
-    def _backward_pass(
-        self, graph: ComputationGraph, state: State, node: Expression, full: bool
-    ) -> BackwardPass:
-        return BackwardPass(graph, state, node, full, self._prepare_update)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -169,7 +164,8 @@ class Engine:
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
-        again = self._backward_pass(graph, state, last.node, last.full).go()
+        about = last.node, last.full, self._prepare_update
+        again = go_back(graph, state, *about)
         again.weights = last.weights
         return again
 

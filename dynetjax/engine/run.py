@@ -55,13 +55,7 @@ class Run:
         stop: one more than the number of the last node.
     """
 
-    def __init__(
-        self,
-        tiling: Tiling,
-        plan: Plan,
-        uniforms: Uniforms,
-        draws: Draws,
-    ):
+    def __init__(self, tiling: Tiling, plan: Plan, uniforms: Uniforms, draws: Draws):
         self.tiling, self.plan, self.uniforms = tiling, plan, uniforms
         self.start = tiling.start
         self.stop = tiling.start + len(tiling) - len(tiling.older)
