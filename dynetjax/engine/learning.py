@@ -29,7 +29,6 @@ Array = Any
 
 CHUNKS = 16, 32, 64, 128  # lanes that a weight's gradient takes in at once
 LITTLE_WORK, FEW_LANES = 1 << 16, 1024  # products of a lane; and lanes of a program
-FEW, ROUND = 1024, 512  # rows of a weight whose cotangents are better laid out anew
 
 
 @remembers
@@ -131,9 +130,8 @@ class Learning:
         found: list[tuple[int, Array]] = []
         sums: dict[int, Array] = {}
         first = alike(self.body)
-        laid_out = [None if d is None else _laid_out(d) for d in cotangents]
         for k, (c, step) in enumerate(self.contractions):
-            d = laid_out[first[k]]
+            d = cotangents[first[k]]
             if d is None:
                 continue
             found += self._weight(c, step, columns, base, lanes, d, real)
@@ -187,13 +185,6 @@ def _cotangents(wide: Array, at: Array, size: int, real: Array | None) -> Array:
     """
     found = cut(wide, at, size)
     return only(real, found) if is_large(wide.shape) else found
-
-
-def _laid_out(d: Array) -> Array:
-    """Cotangents as the product with what was read is quickest."""
-    if d.ndim == 2 and (d.shape[1] <= FEW or d.shape[1] % ROUND == 0):
-        return lax.optimization_barrier(d.T).T
-    return d
 
 
 def only(real: Array | None, rows: Array) -> Array:

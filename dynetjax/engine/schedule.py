@@ -34,15 +34,10 @@ FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have 
 FAR_NUMBERS = 1 << 20  # numbers than these
 CHEAPER = 8  # kept results than rows of pools
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
-LONE = 1.1  # instead of twice, for a width of 1, which is for narrow loops
-MORE = 128  # lanes that all graphs together lose before it changes: a few may be wide
-LIGHTER = 2 / 3  # of its cost is what a trip of one lane takes: backward is quicker
 
 _settled: dict["Place", int] = {}
-_lost: dict["Place", float] = {}  # lanes, by a width of 1
 _NO_ROWS = np.zeros(0, np.int64)
-for _table in _settled, _lost:
-    forgets(_table.clear)
+forgets(_settled.clear)
 
 
 class Place(NamedTuple):
@@ -303,17 +298,16 @@ def _widths(scope: Scope, counts: np.ndarray, present: list[int]) -> np.ndarray:
     `counts` are the lanes of each iteration, ``[component, iteration]``. A settled
     width is kept if it is near to what costs least.
     """
-    places, trip, patience, lone = costs_of(scope)
+    places, trip, patience = costs_of(scope)
     settled = [1] * len(counts)
     for k in present:
         settled[k] = _settled.get(places[k], 0)
     width = np.array(settled)
     chunks = -(-counts // np.maximum(width, 1)[:, None])
     add = np.add.reduce
-    cost = add(chunks, axis=1) * (trip + width) * np.where(width == 1, lone, 1)
+    cost = add(chunks, axis=1) * (trip + width)
     least = add(counts, axis=1) + trip * add(counts > 0, axis=1)  # of all widths
-    most = np.where(width == 1, LONE * least, 2 * least) + patience
-    unsettled = (cost > most) | (width == 0)
+    unsettled = (cost > 2 * least + patience) | (width == 0)
     for k in unsettled.nonzero()[0].tolist():
         lanes = counts[k][counts[k] > 0].tolist()
         width[k] = _width(places[k], scope.components[k].cyclic, lanes)
@@ -324,8 +318,7 @@ def costs_of(scope: Scope) -> tuple[Any, ...]:
     """Of each component, its place and its `_prices`, each as an array."""
     if not scope.costs:
         places = _places(scope)
-        several = zip(places, scope.components, strict=True)
-        prices = np.array([_prices(place.body, c.cyclic) for place, c in several]).T
+        prices = np.array([_prices(place.body) for place in places]).T
         scope.costs = places, *prices
     return scope.costs
 
@@ -342,40 +335,24 @@ def _places(scope: Scope) -> list[Place]:
     return [found[k] for k in range(len(several))]
 
 
-def _prices(body: Body, cyclic: bool) -> tuple[int, int, float]:
-    """Of a component: the cost of a trip, how long a settled width is kept, and what
-    part of its cost a trip with one lane takes.
-    """
+def _prices(body: Body) -> tuple[int, int]:
+    """Of a component: the cost of a trip, and how long a settled width is kept."""
     if not host_sees_device():
-        return min(FAR_TRIP_COST, FAR_NUMBERS // body.largest), PATIENCE, 1
-    if body.largest > LARGE:
-        return 0, 0, 1
-    if not cyclic:
-        return TRIP_COST, PATIENCE, 1
-    return TRIP_COST, PATIENCE, LIGHTER
+        return min(FAR_TRIP_COST, FAR_NUMBERS // body.largest), PATIENCE
+    return (0, 0) if body.largest > LARGE else (TRIP_COST, PATIENCE)
 
 
 def _width(place: Place, cyclic: bool, counts: list[int]) -> int:
     """The width that costs least, or the settled one if that is near."""
     body = place.body
-    trip, patience, lone = _prices(body, cyclic)
+    trip, patience = _prices(body)
     widths = _choice(body, cyclic)
-    cost: dict[int, float] = {
-        w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths
-    }
-    if 1 in cost:
-        cost[1] *= lone
+    cost = {w: sum([-(-n // w) for n in counts]) * (trip + w) for w in widths}
     best = max(w for w in cost if cost[w] == min(cost.values()))
     settled = _settled.get(place, best)
-    most = (LONE if settled == 1 else 2) * cost[best] + patience
-    lost, bearable = cost.get(settled, math.inf) - most, 0
-    if settled == 1 and patience:
-        lost = _lost[place] = _lost.get(place, 0) + max(0, lost)
-        bearable = MORE
-    if lost > bearable:
+    if cost.get(settled, math.inf) > 2 * cost[best] + patience:
         settled = best
-    if _settled.get(place) != settled:
-        _settled[place] = settled
+    _settled[place] = settled
     return settled
 
 

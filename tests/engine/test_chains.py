@@ -60,26 +60,6 @@ def test_more_lanes_once_there_are_more_chains():
     assert net.width() == wide
 
 
-@on_cpu
-def test_more_lanes_once_graphs_have_lost_enough():
-    """A few that are somewhat wider than others do not make all compile once more."""
-    net, seen = Net(SIZE + 4), []
-    net.loss(9).value()
-    for steps in range(9, 29):
-        net.loss(steps, chains=12).value()
-        seen.append(net.width())
-    assert seen[0] == 1 < seen[-1]
-    assert seen == sorted(seen)
-
-
-@on_cpu
-def test_few_chains_have_one_lane_a_trip():
-    """Trips of four lanes would be empty for the most part."""
-    net = Net(SIZE + 2)
-    net.loss(9, chains=3).value()
-    assert net.width() == 1
-
-
 def test_a_device_beside_the_host_has_few_widths(far):
     """To begin a trip there takes as long as very many lanes do."""
     del far
