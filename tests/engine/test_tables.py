@@ -12,7 +12,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import tables
-from dynetjax.engine import causes, fused, increments, plan, sequences, stats
+from dynetjax.engine import causes, fused, plan, stats
 from dynetjax.engine.macros import MACROS, SLOT_OWNERS
 from dynetjax.ops import registry, rules
 from dynetjax.ops.registry import KINDS
@@ -45,8 +45,6 @@ def sizes():
         "macros": len(MACROS),
         "slots": len(SLOT_OWNERS),
         "scopes": len(plan._scopes),
-        "patterns": len(increments._patterns),
-        "alike": len(sequences._alike),
         "programs": len(causes._made),
     }
 
