@@ -202,7 +202,9 @@ class Code:
         return self.emit("MOVE", d, a, n=d.size, extra=extra)
 
     def _filled(self, x: Pieces) -> Array:
-        d = self.temporary(x.shape, x.kind)
+        return self._fill(self.temporary(x.shape, x.kind), x)
+
+    def _fill(self, d: Array, x: Pieces) -> Array:
         if sum(block.size for _, block in x.blocks) < x.size:
             self.copy(d, self.pool.constant(np.zeros(x.shape, np.int32)))
         for start, block in x.blocks:
@@ -214,15 +216,17 @@ class Code:
 
     def put(self, x: Value, buffer: Buffer) -> None:
         """Have a result in a buffer: it is made there if that can be."""
-        array = self.array(x)
-        made = self.made.get(array.buffer)
-        if made and array.buffer.slot == TEMPORARY and array.is_whole:
-            mine = array.buffer
+        to = Array(buffer, 0, x.shape, side_by_side(x.shape), x.kind)
+        if isinstance(x, Pieces):
+            self._fill(to, x)
+            return
+        made = self.made.get(x.buffer)
+        if made and x.buffer.slot == TEMPORARY and x.is_whole:
+            mine = x.buffer
             mine.slot, mine.stride = buffer.slot, buffer.stride
             mine.start = buffer.start
             return
-        to = Array(buffer, 0, array.shape, side_by_side(array.shape), array.kind)
-        self.copy(to, array)
+        self.copy(to, x)
 
     def add_to_operand(self, x: Value, number: int, shape: Shape) -> None:
         """Add to the gradient of an operand's row, block by block."""
