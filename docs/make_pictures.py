@@ -79,9 +79,9 @@ and the product and the sum inside have none.
 
 ## Trips of the loop
 
-A trip computes a node that has all it needs; of fifty trees in one graph it would
-compute several, side by side in lanes. Another tree takes more trips, and runs the
-same program.
+A trip computes the nodes that have all they need, side by side in lanes; of fifty trees
+in one graph these would be many. Another tree takes more trips, and runs the same
+program.
 
 {trips}
 
