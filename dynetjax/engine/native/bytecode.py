@@ -294,26 +294,23 @@ class Code:
 
     # What a recurrence does not need step by step
 
-    def hoist_forward(self, kinds: int, leaves: int) -> int:
+    def hoist_forward(self, kinds: int) -> int:
         """Mark products of a uniform and an operand; words a lane of what they make."""
-        room = 0
+        found = []
         for i in self.code:
-            buffer = i.d.buffer
             slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])
             if (
                 i.op == OP["MATMUL"]
-                and -kinds <= slots[0] < 0 <= slots[1] < min(leaves, HOISTABLE)
-                and buffer.slot == TEMPORARY
-                and self.made.get(buffer) is i
+                and -kinds <= slots[0] < 0 <= slots[1] < HOISTABLE
+                and i.d.buffer.slot == TEMPORARY
+                and self.made.get(i.d.buffer) is i
             ):
-                buffer.slot, buffer.start = HOISTED, room
-                room += buffer.size
-                i.flags |= HOIST | slots[1] << 8
-        return room
+                found.append((slots[1], [i], i.d.buffer))
+        return _hoisted(found)
 
     def hoist_back(self, kinds: int) -> int:
         """The same for products that are added to the gradient of an operand."""
-        room = 0
+        found = []
         reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
         for i in self.code:
             if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE:
@@ -323,15 +320,9 @@ class Code:
                 continue
             matrix, other = sorted([x.buffer for x in product.operands], key=_stride)
             has_matrix = FIRST <= matrix.slot < FIRST + kinds
-            moves = other.slot in (TEMPORARY, HOISTED)
-            if not (has_matrix and moves and product in self.code):
-                continue
-            if other.slot == TEMPORARY:
-                other.slot, other.start = HOISTED, room
-                room += other.size
-            for step in i, product:
-                step.flags |= HOIST | i.m << 8
-        return room
+            if has_matrix and other.slot == TEMPORARY and product in self.code:
+                found.append((i.m, [i, product], other))
+        return _hoisted(found)
 
     # From instructions to words
 
@@ -396,6 +387,23 @@ class Code:
             for block in blocks:
                 found += block
         return found
+
+
+def _hoisted(found: list[tuple[int, list[Instruction], Buffer]]) -> int:
+    """Mark steps by the operand that they are about; words a lane of their buffers.
+
+    Not where all are about one operand: that is what a recurrence goes on with.
+    """
+    if len({number for number, *_ in found}) < 2:
+        return 0
+    room = 0
+    for number, steps, buffer in found:
+        if buffer.slot == TEMPORARY:
+            buffer.slot, buffer.start = HOISTED, room
+            room += buffer.size
+        for step in steps:
+            step.flags |= HOIST | number << 8
+    return room
 
 
 def _stride(buffer: Buffer) -> int:

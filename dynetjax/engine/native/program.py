@@ -161,8 +161,8 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     code.put(value, Buffer(VALUE, size, size))
     room = code.save([part for x in saved for part in parts_of(x)], 0)
     code.prune()
-    first, leaves = len(structure.uniforms), len(structure.leaves)
-    hoisted = code.hoist_forward(first, leaves) if leaves > 1 else 0
+    first = len(structure.uniforms)
+    hoisted = code.hoist_forward(first)
     forward, top = code.encode()
     backward, more, apart = _backward(pool, structure, saved, back)
     sizes = [*map(prod, shapes)]
@@ -249,7 +249,7 @@ def _backward(
         elif not uniforms[number][1]:
             code.add_to_uniform(x, Buffer(first + number, prod(shape), 0), shape)
     code.prune()
-    hoisted = code.hoist_back(len(uniforms)) if len(structure.leaves) > 1 else 0
+    hoisted = code.hoist_back(len(uniforms))
     return *code.encode(), hoisted
 
 
