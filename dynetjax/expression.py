@@ -196,12 +196,11 @@ class Expression:
         With `recalculate`, the graph is computed anew, with new random draws.
         """
         graph, node = self.locate()
-        kind = node.rule.kind
-        if recalculate or kind.ragged or not node.lanes:
-            return to_numpy(self._rows(recalculate))
-        executor = engine().executor(graph, node)
+        kind, executor = node.rule.kind, None
+        if not (recalculate or kind.ragged) and node.lanes:
+            executor = engine().executor(graph, node)
         if executor is None:
-            return to_numpy(self._rows(False))
+            return to_numpy(self._rows(recalculate))
         shape = kind.shape if node.lanes == 1 else (*kind.shape, node.lanes)
         found = np.empty(shape, np.float64, "F")
         executor.array(node.args[0], found)

@@ -1,8 +1,7 @@
 """Fused programs: all components of a scope in one compiled function per direction.
 
 One call runs them all. Components without nodes in a graph make no trips, so one fused
-program serves every graph of the scope and size class. Only a scope that keeps changing
-runs its components one by one, until it has settled.
+program serves every graph of the scope and size class.
 """
 
 from collections.abc import Callable, Iterable
@@ -56,13 +55,13 @@ class Part:
 
 
 class Whole:
-    """Parts of one program, and numbers of those asked for, if not all are.
+    """Parts of one program.
 
     Equal ones are one object, for parts are slow to look up.
     """
 
-    def __init__(self, about: tuple[tuple[Part, ...], tuple[int, ...]]):
-        self.parts, self.asked = about
+    def __init__(self, parts: tuple[Part, ...]):
+        self.parts = parts
         self.life = Life(self)
 
     @cached_property
@@ -71,7 +70,7 @@ class Whole:
         return any(any(needed(part.program.body)) for part in self.parts)
 
 
-wholes: Shared[tuple[tuple[Part, ...], tuple[int, ...]], Whole] = Shared(Whole)
+wholes: Shared[tuple[Part, ...], Whole] = Shared(Whole)
 
 
 def numbered(
@@ -119,8 +118,8 @@ class Fusion:
     forth: Whole = field(init=False)
 
     def __post_init__(self) -> None:
-        self.whole = wholes[self.parts, ()]
-        self.forth = wholes[tuple(replace(p, left=()) for p in self.parts), ()]
+        self.whole = wholes[self.parts]
+        self.forth = wholes[tuple(replace(p, left=()) for p in self.parts)]
 
     def forward(
         self,

@@ -126,6 +126,8 @@ class Run:
 
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
+        if timing():  # it goes component by component
+            return
         fusion = self.plan.fusion
         pool, _ = self.place(node.args[0])
         uniforms = self.uniforms.several(fusion.uniforms)

@@ -160,12 +160,11 @@ def count(**changes: int) -> None:
             setattr(_stats, name, getattr(_stats, name) + change)
 
 
-def note_interpreted(seconds: float) -> None:
+def note_interpreted() -> None:
     """Tier 0 has run, forward or backward."""
     with _lock:
         _stats.graphs += 1
         _stats.interpreted += 1
-        _stats.seconds["run"] = _stats.seconds.get("run", 0.0) + seconds
 
 
 def note_no_byte_code(name: str) -> None:

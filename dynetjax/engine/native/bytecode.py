@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
+from operator import attrgetter
 
 import numpy as np
 
@@ -318,7 +319,9 @@ class Code:
             product = self.made.get(i.operands[0].buffer)
             if not product or product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
                 continue
-            matrix, other = sorted([x.buffer for x in product.operands], key=_stride)
+            matrix, other = sorted(
+                [x.buffer for x in product.operands], key=attrgetter("stride")
+            )
             has_matrix = FIRST <= matrix.slot < FIRST + kinds
             if has_matrix and other.slot == TEMPORARY and product in self.code:
                 found.append((i.m, [i, product], other))
@@ -404,10 +407,6 @@ def _hoisted(found: list[tuple[int, list[Instruction], Buffer]]) -> int:
         for step in steps:
             step.flags |= HOIST | number << 8
     return room
-
-
-def _stride(buffer: Buffer) -> int:
-    return buffer.stride
 
 
 def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:

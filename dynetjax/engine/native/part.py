@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
-from dynetjax.engine.stats import note_interpreted
+from dynetjax.engine.stats import note_interpreted, phase
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
 from dynetjax.ops.rules import Rule
@@ -83,15 +82,15 @@ class Native:
         `older` tells the rows of nodes that another tier computed, if one did.
         """
         self._tables.older = older
-        began = perf_counter()
         try:
-            self.lacks = self.graph.extend(cells, start)
+            with phase("run"):
+                self.lacks = self.graph.extend(cells, start)
         finally:
             self._tables.older = None
         if self.lacks != DONE:
             return False
         self.count = len(cells)
-        note_interpreted(perf_counter() - began)
+        note_interpreted()
         return True
 
 
@@ -134,10 +133,10 @@ class NativeBackward:
             array = found[kind] = np.zeros(KINDS[kind].shape, np.float32)
             return array
 
-        began = perf_counter()
         about = node.args[0], node.index, full, zeros
-        macros, self._tables = self._graph.backward(*about)
-        note_interpreted(perf_counter() - began)
+        with phase("run"):
+            macros, self._tables = self._graph.backward(*about)
+        note_interpreted()
         self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
         self.reached = reached_by(node, macros)
 
