@@ -17,7 +17,7 @@ namespace {
 
 constexpr int MOST_STATES = 8, MOST_NUMBERS = 5;
 constexpr long MOST_AT_ONCE = 1 << 12;
-constexpr double MANY = 1 << 14;  // numbers, of which each of several threads has as many
+constexpr double MANY = 1 << 18;  // numbers, of which each of several threads has as many
 
 struct Knobs {
     float numbers[MOST_NUMBERS];  // of the rule
