@@ -39,14 +39,12 @@ class Read:
         pool: the pool the rows are in; for a register, that of the cell's own rows.
         column: of the tape, with the rows; None for a register.
         differentiable: a gradient flows back.
-        held: the rows are those of a trip's lanes, the same in all trips.
     """
 
     register: int | None
     pool: int
     column: int | None
     differentiable: bool
-    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ def _cell(
     rows = table = None
     if macro.form == MAP:
         for k in range(len(macro.leaves)):
-            reads.append(_read(scope, macro, k, component, pools, column, reads, full))
+            reads.append(_read(scope, macro, k, component, pools, column, full))
         steps = tuple(
             _step(macro, j, uniforms, column) for j in range(len(macro.steps))
         )
@@ -232,18 +230,14 @@ def _row_pool(scope: Scope, slot: int, pools: _Names) -> int:
     return pools.number(scope.pool(slot))
 
 
-def _read(scope: Scope, macro, k: int, component, pools, column, earlier, full) -> Read:
+def _read(scope: Scope, macro, k: int, component, pools, column, full) -> Read:
     slot = macro.slot + k
     pool = pools.number(scope.pool(slot))
     differentiable = full or scope.differs(slot)
     if slot in scope.registers:
         register = component.macros.index(scope.registers[slot])
         return Read(register, pool, None, differentiable)
-    twin = scope.twins.get(slot)
-    if twin is not None and earlier[twin - macro.slot].column is not None:
-        found = earlier[twin - macro.slot]
-        return Read(None, pool, found.column, differentiable, found.held)
-    return Read(None, pool, column("leaf", k), differentiable, slot in scope.held)
+    return Read(None, pool, column("leaf", k), differentiable)
 
 
 def _step(macro: Macro, j: int, uniforms: _Names, column) -> CellStep:

@@ -239,25 +239,14 @@ class Trip:
         mask = self.columns[cell.valid] != 0
         return mask.reshape(self.width, *[1] * (ndim - 1))
 
-    def leaves(
-        self, pools: Mapping[int, Array], held: Mapping[tuple[int, int], Array]
-    ) -> dict[tuple[int, int], Array]:
-        """Rows that the cells read from pools, by (cell, leaf).
-
-        Those that are `held` are known, by pool and column.
-        """
-        gathered = dict(held)
-        found = {}
-        for c, cell in enumerate(self.body.cells):
-            for k, read in enumerate(cell.reads):
-                if read.column is None:
-                    continue
-                key = read.pool, read.column
-                if key not in gathered:
-                    pool, rows = pools[read.pool], self.columns[read.column]
-                    gathered[key] = take(pool, rows)
-                found[c, k] = gathered[key]
-        return found
+    def leaves(self, pools: Mapping[int, Array]) -> dict[tuple[int, int], Array]:
+        """Rows that the cells read from pools, by (cell, leaf)."""
+        return {
+            (c, k): take(pools[read.pool], self.columns[read.column])
+            for c, cell in enumerate(self.body.cells)
+            for k, read in enumerate(cell.reads)
+            if read.column is not None
+        }
 
     def run(
         self,

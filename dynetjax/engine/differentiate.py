@@ -102,10 +102,9 @@ class Backward:
         fresh = tuple(p for p in into if names[p] not in self.gradients)
         known = self.gradients
         above = [
-            [known[names[p]]] if names[p] in known and p not in into else []
-            for p in step.program.written
+            None if p in into else known.get(names[p]) for p in step.program.written
         ]
-        back = [self.gradients[names[p]] for p in into if p not in fresh]
+        back = [known[names[p]] for p in into if p not in fresh]
         pools = [
             run.pool(name, c)
             for name, c in zip(names, step.program.capacities, strict=True)

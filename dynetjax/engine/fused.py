@@ -5,7 +5,7 @@ program serves every graph of the scope and size class.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.engine.backward import Source, backward_rows, scattered_pools
+from dynetjax.engine.backward import backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
 from dynetjax.engine.cells import needed
@@ -21,7 +21,6 @@ from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.learning import cotangents_kept, room
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows
-from dynetjax.engine.pulls import Left
 from dynetjax.engine.scratch import Scratch, is_large, scratch_for
 from dynetjax.lazy import jax, jnp
 from dynetjax.ops.registry import INPUT, LOOKUP
@@ -38,15 +37,13 @@ KEPT = 128  # of each direction
 class Part:
     """A component in a fused program; its pools and uniforms are numbered in it.
 
-    `start` is where its tape begins; `left` what it leaves for whoever computed the
-    rows that it reads.
+    `start` is where its tape begins.
     """
 
     program: Program
     pools: tuple[int, ...]
     uniforms: tuple[int, ...]
     start: int
-    left: tuple[Left, ...] = ()
 
     @property
     def given(self) -> bool:
@@ -103,8 +100,7 @@ class Fusion:
         parts: in order.
         pools, uniforms: the scope's pools and the kind ids, by number.
         size: of the tape; `places` says where on it is what.
-        whole, forth: `parts` as the one object that stands for them; and these
-            without what they leave in backward.
+        whole: `parts` as the one object that stands for them.
         pool_bytes: of the rows of all pools.
     """
 
@@ -115,11 +111,9 @@ class Fusion:
     places: Places
     pool_bytes: int
     whole: Whole = field(init=False)
-    forth: Whole = field(init=False)
 
     def __post_init__(self) -> None:
         self.whole = wholes[self.parts]
-        self.forth = wholes[tuple(replace(p, left=()) for p in self.parts)]
 
     def forward(
         self,
@@ -129,7 +123,7 @@ class Fusion:
         tape: Array,
     ) -> "Pools":
         """Run `fused_forward` of its parts."""
-        use = self.forth, keeping and self.whole.keeps
+        use = self.whole, keeping and self.whole.keeps
         scratch = scratch_for(use, partial(_written, *use))
         run = fused_forward(*use, self.size)
         args = uniforms, given, tape
@@ -212,14 +206,10 @@ def _large(whole: Whole) -> list[Shape]:
 
 
 def _large_of(part: Part) -> list[Shape]:
-    """The same, of one part: for what it leaves, and cotangents of contractions."""
+    """The same, of one part: those are for cotangents of contractions."""
     program = part.program
-    several = [
-        left.shape(program.body.pools[left.pool], program.lanes) for left in part.left
-    ]
     shapes = program.kept(cotangents_kept(program))
-    several += [(room(program), *shape) for _, *shape in shapes]
-    return [*filter(is_large, several)]
+    return [*filter(is_large, [(room(program), *shape) for _, *shape in shapes])]
 
 
 def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
@@ -283,12 +273,12 @@ def fused_backward(whole: Whole, root: int) -> Compiled:
         used = _dealt(lent, [*map(_large_of, parts)])
         for k in reversed(range(len(parts))):
             part = parts[k]
-            reached = any(map(found.has, [part.pools[p] for p in part.program.written]))
+            reached = any(part.pools[p] in found.pools for p in part.program.written)
             if part.program.learns and reached:
                 inside = uniforms, pools, kept[k], tape, used[k]
                 used[k] = _step_back(k, part, *inside, found)
         several = [*chain.from_iterable(used)]
-        return several, found.scattered, found.weights, found.tables
+        return several, found.pools, found.weights, found.tables
 
     return Compiled(run, "lent")
 
@@ -303,26 +293,13 @@ class _Found:
     """Gradients, while a backward is traced.
 
     Attributes:
-        scattered: of pools, by number.
-        left: for rows of pools: arrays, and where the pulls begin.
+        pools: of rows, by number.
         weights, tables: see `fused_backward`.
     """
 
-    scattered: dict[int, Array]
-    left: dict[int, list[Source]] = field(default_factory=dict)
+    pools: dict[int, Array]
     weights: dict[int, Array] = field(default_factory=dict)
     tables: dict[int, Array] = field(default_factory=dict)
-
-    def has(self, pool: int) -> bool:
-        """Whether there is anything for the rows of a pool."""
-        return pool in self.scattered or pool in self.left
-
-    def above(self, pool: int, scattered: bool) -> list[Source]:
-        """Where gradients of its rows are; with those `scattered`, if told so."""
-        found = self.left.get(pool, [])
-        if scattered and pool in self.scattered:
-            return [Source(self.scattered[pool]), *found]
-        return [*found]
 
 
 def _step_back(
@@ -331,27 +308,23 @@ def _step_back(
     """Add a component's gradients; returns the buffers that it was lent."""
     program = part.program
     body = program.body
-    into = scattered_pools(body, part.left)
-    fresh = tuple(p for p in into if part.pools[p] not in found.scattered)
-    backward = backward_rows(program, fresh, part.start, part.left)
-    arrays, learned, left, used = backward(
+    known = [found.pools.get(n) for n in part.pools]
+    into = scattered_pools(body)
+    fresh = tuple(p for p in into if known[p] is None)
+    backward = backward_rows(program, fresh, part.start)
+    arrays, learned, used = backward(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
-        [found.above(part.pools[p], p not in into) for p in program.written],
-        [found.scattered[part.pools[p]] for p in into if p not in fresh],
+        [None if p in into else known[p] for p in program.written],
+        [known[p] for p in into if p not in fresh],
         tape,
         lent,
     )
     if body.cells[0].form in (LOOKUP, INPUT):
         found.tables[k] = arrays[0]
         return used
-    found.scattered.update(
-        {part.pools[p]: a for p, a in zip(into, arrays, strict=True)}
-    )
-    for about, array in zip(part.left, left, strict=True):
-        several = found.left.setdefault(part.pools[about.pool], [])
-        several.append(Source(array, about.starts))
+    found.pools.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
     weights = found.weights
     for n, gradient in zip(program.learned, learned, strict=True):
         number = part.uniforms[n]

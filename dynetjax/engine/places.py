@@ -21,21 +21,12 @@ class Places:
         leaf: per leaf slot, the column with its rows, or -1; if the leaf stands for
             several operands, that of the first one.
         apart: per leaf slot, how far the columns of its operands are apart.
-        held: per leaf slot, lanes in a trip if its column has no more rows, being
-            held; else 0.
-        pull: per leaf slot, where its pull begins, or -1.
-        left: per leaf slot, the number on it that stands for the leaf's first lane.
-        beside: per leaf slot, how far the numbers of its operands are apart.
         data: of every column of runtime data: macro, what it is, details, and place.
     """
 
     valid: Facts
     leaf: Facts
     apart: Facts
-    held: Facts
-    pull: Facts
-    left: Facts
-    beside: Facts
     data: list[tuple[int, str, list, int]] = field(default_factory=list)
 
 
@@ -48,21 +39,13 @@ def places_of(parts: Iterable[tuple[Wiring, Program, int]]) -> Places:
         valid=Facts([m.id for m in macros], 0),
         leaf=Facts(slots, -1),
         apart=Facts(slots, 0),
-        held=Facts(slots, 0),
-        pull=Facts(slots, -1),
-        left=Facts(slots, 0),
-        beside=Facts(slots, 0),
     )
     for wires, program, start in parts:
         at = start + program.head
-        several = zip(wires.macros, wires.columns, wires.body.cells, strict=True)
-        for macro, columns, cell in several:
+        for macro, columns in zip(wires.macros, wires.columns, strict=True):
             for what, *where in columns:
                 _note(found, macro, what, where, at, program.lanes)
                 at += program.lanes
-            for slot, read in enumerate(cell.reads, MACROS[macro].slot):
-                if read.held and program.holds and found.leaf[slot] >= 0:
-                    found.held[slot] = program.width
     return found
 
 

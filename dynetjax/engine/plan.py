@@ -5,7 +5,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,7 @@ from dynetjax.engine.fused import Fusion, numbered
 from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.places import places_of
 from dynetjax.engine.program import Program, program
-from dynetjax.engine.pulls import leave
-from dynetjax.engine.reads import Reads, crowded, held_among, reads_of
+from dynetjax.engine.reads import reads_of
 from dynetjax.engine.rooms import LEAST, Sizes, room_on_tape
 from dynetjax.engine.schedule import (
     Schedule,
@@ -167,9 +166,8 @@ def _lay_out(
     scope.observe(tiling, reads)
     if _hoist(scope):
         return None
-    layout, rows = _placed(scope, tiling, reads)
-    while pairs := crowded(scope.pull_of, rows):
-        scope.crowd(pairs)
+    while (layout := schedule(scope, tiling, reads)) is None:
+        pass  # by facts that were widened
     steps = _steps(scope, tiling, layout, full)
     variants = variants_of(MACROS[m].steps[-1].signature.op for m in roots)
     for step in steps:
@@ -179,7 +177,8 @@ def _lay_out(
     lanes: dict[int, Any] = {}
     writer = TapeWriter(tiling, layout, lanes, undrawn)
     places = fusion.places
-    at, written = writer.written(heads_of(starts, layout.base), places, rows)
+    heads, rows = heads_of(starts, layout.base), reads_of(tiling, layout)
+    at, written = writer.written(heads, places, rows)
     tape = np.zeros(fusion.size, np.int32)
     tape[at] = written
     unread = np.bincount(reads[2], minlength=len(tiling)) == 0
@@ -197,21 +196,6 @@ def _lay_out(
         unread.nonzero()[0],
         Template(tape, writer.data(places)),
     )
-
-
-def _placed(scope: Scope, tiling: Tiling, reads) -> tuple[Schedule, Reads]:
-    """Where all nodes are, and what they read, by facts that hold for this graph."""
-    while True:
-        layout = schedule(scope, tiling, reads)
-        if layout is None:
-            continue
-        rows = reads_of(tiling, layout)
-        if not (scope.held or scope.untried):
-            return layout, rows
-        held = held_among(scope.held, scope.untried, layout, rows)
-        if held == scope.held and not scope.untried:
-            return layout, rows
-        scope.hold(held)
 
 
 def _hoist(scope: Scope) -> bool:
@@ -300,12 +284,5 @@ def _fuse(
         (wires, part.program, part.start)
         for (wires, _), part in zip(several, parts, strict=True)
     )
-    size, leaving = tape, []
-    for (wires, made), part in zip(several, parts, strict=True):
-        if made.learns and not full:
-            left, size = leave(scope, wires, made, size, places)
-            part = replace(part, left=left)
-        leaving.append(part)
     numbers = sum(room.get(p, LEAST) * math.prod(MACROS[p].shape) for p in pools)
-    size = room_on_tape(size)
-    return Fusion(tuple(leaving), pools, uniforms, size, places, 4 * numbers)
+    return Fusion(parts, pools, uniforms, room_on_tape(tape), places, 4 * numbers)

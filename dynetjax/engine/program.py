@@ -4,7 +4,7 @@
 `engine/backward.py` has the other direction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -17,7 +17,7 @@ from dynetjax.engine.body import Body
 from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
 from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.slices import cut, entry, put, take
+from dynetjax.engine.slices import cut, entry, put
 from dynetjax.lazy import jax, jnp, lax
 from dynetjax.tables import remembers
 
@@ -97,30 +97,6 @@ class Program:
             cut(tape, first + k * self.lanes, count) for k in range(self.body.columns)
         ]
 
-    @property
-    def holds(self) -> bool:
-        """Whether it reads once what is held: a single row costs nothing to read."""
-        return self.width > 1
-
-    def held(
-        self, tape: Array, start: int, pools: Mapping[int, Array]
-    ) -> dict[tuple[int, int], Array]:
-        """The rows that are held, by pool and column, of these `pools`."""
-        several = {
-            (read.pool, read.column)
-            for cell in self.body.cells
-            for read in cell.reads
-            if read.held and self.holds and read.column is not None
-        }
-        return {
-            (pool, column): take(pools[pool], self.rows_held(tape, start, column))
-            for pool, column in sorted(several)
-        }
-
-    def rows_held(self, tape: Array, start: int, column: int) -> Array:
-        """Which rows are those of a column that is held."""
-        return cut(tape, start + self.head + column * self.lanes, self.width)
-
     def trip(self, tape, start: int, trip, uniforms, given) -> Trip:
         """Trip number `trip`."""
         width = self.width
@@ -182,12 +158,11 @@ def forward_rows(
         kept = lent
         if kept is None:
             kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
-        held = program.held(tape, at, start | pools)
 
         def step(t, state):
             mine, kept = state
             trip = program.trip(tape, at, t, uniforms, given)
-            rows, made = trip.run(trip.leaves(pools | mine, held))
+            rows, made = trip.run(trip.leaves(pools | mine))
             mine = dict(mine)
             for c, cell in enumerate(body.cells):
                 row = base[c] + t * program.width

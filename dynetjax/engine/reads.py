@@ -4,14 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynetjax.engine.facts import Facts
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.schedule import Schedule
-from dynetjax.engine.tiling import Tiling, first_of_each
+from dynetjax.engine.tiling import Tiling
 from dynetjax.graph import NOTHING
 from dynetjax.ops.registry import GATHER
-
-OFTEN = 2  # trips in which each lane reads a row, before it is held
 
 
 class Reads(NamedTuple):
@@ -88,46 +85,3 @@ def _copied(tiling: Tiling, layout: Schedule, macro: int) -> Reads:
 def elements(count: np.ndarray) -> np.ndarray:
     """0, 1, ... as far as each count says, one after the other."""
     return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-
-
-def held_among(
-    held: set[int], untried: set[int], layout: Schedule, reads: Reads
-) -> set[int]:
-    """Leaf slots of which every lane of a trip reads one row, the same in all trips.
-
-    Those that are `untried` are only held if rows are read several times.
-    """
-    tried = np.array(sorted(held | untried), np.int64)
-    width = Facts(tried, 1)
-    for block in layout.blocks:
-        for macro in block.component.macros:
-            start = MACROS[macro].slot
-            several = range(start, start + len(MACROS[macro].leaves))
-            width[[s for s in several if s in held or s in untried]] = block.width
-    (which,) = np.isin(reads.slot, tried).nonzero()
-    slot, row = reads.slot[which], reads.row[which]
-    key = (slot << 32) + reads.lane[which] % width[slot]
-    order = key.argsort(kind="stable")
-    key, slot, row = key[order], slot[order], row[order]
-    first = first_of_each(key)
-    other = ~first[1:] & (row[1:] != row[:-1])
-    changing = {*slot[1:][other].tolist(), *slot[row == 0].tolist()}
-    number = tried.searchsorted(slot)
-    lanes = np.bincount(number[first], minlength=len(tried))
-    rare = np.bincount(number, minlength=len(tried)) < np.maximum(OFTEN * lanes, 1)
-    return (held | untried.difference(tried[rare].tolist())) - changing
-
-
-def crowded(pull_of: Facts, reads: Reads) -> set[tuple[int, int]]:
-    """Leaf slots, in pairs, with one pull though they read the same row."""
-    number = pull_of[reads.slot]
-    (which,) = ((number >= 0) & (reads.row > 0)).nonzero()
-    key = (number[which] << 32) + reads.row[which]
-    ordered = key.copy()
-    ordered.sort()
-    if not np.count_nonzero(ordered[1:] == ordered[:-1]):
-        return set()
-    order = key.argsort(kind="stable")
-    key, slot = key[order], reads.slot[which][order]
-    (again,) = (key[1:] == key[:-1]).nonzero()
-    return set(zip(slot[again].tolist(), slot[again + 1].tolist(), strict=True))

@@ -206,8 +206,7 @@ class Run:
     def needs_pool(self, number: int) -> bool:
         """Whether no pool has the gradient at a node; next time one has."""
         scope = self.plan.scope
-        pulled = any(part.left for part in self.plan.fusion.parts)
-        scope.want_gradients(self.macro(number), pulled)
+        scope.want_gradients(self.macro(number))
         return self.plan.version != scope.version
 
     def place(self, number: int) -> tuple[int, int]:

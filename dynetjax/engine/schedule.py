@@ -95,25 +95,7 @@ def schedule(scope: Scope, tiling: Tiling, reads) -> Schedule | None:
         if slots:
             scope.widen(slots)
             return None
-    height = None
-    if scope.held or scope.untried:
-        height = _heights(scope, tiling, reads, leader)
-    return _place(scope, tiling, iteration, leader, height)
-
-
-def _heights(scope: Scope, tiling: Tiling, reads, leader: np.ndarray) -> np.ndarray:
-    """How many iterations of a loop go on from each node that leads.
-
-    Where rows are held, the lanes that go on for longest come first. So when others
-    end, each of them stays the same lane.
-    """
-    reader, read = _from_iteration_to_iteration(scope, tiling, reads, leader)
-    found = [0] * len(tiling)
-    heads = leader[reader]
-    for r, s in zip(heads[::-1].tolist(), read[::-1].tolist(), strict=True):
-        if found[s] <= found[r]:
-            found[s] = found[r] + 1
-    return np.array(found, np.int64)
+    return _place(scope, tiling, iteration, leader)
 
 
 def _iterations(
@@ -204,11 +186,7 @@ def _shared(tiling: Tiling, leader: np.ndarray, reader, slot) -> set[int]:
 
 
 def _place(
-    scope: Scope,
-    tiling: Tiling,
-    iteration: np.ndarray,
-    leader: np.ndarray,
-    height: np.ndarray | None,
+    scope: Scope, tiling: Tiling, iteration: np.ndarray, leader: np.ndarray
 ) -> Schedule:
     """Give every node its lane and its row."""
     (heads,) = (leader == np.arange(len(leader))).nonzero()
@@ -216,8 +194,6 @@ def _place(
     span = int(np.maximum.reduce(when, initial=0)) + 1
     key = scope.group_of[tiling.macro_of[heads]] * span + when
     order = key.argsort(kind="stable")
-    if height is not None:
-        order = np.lexsort((-height[heads], key))
     heads, key, size = heads[order], key[order], size[order]
     begins = first_of_each(key)
     (first,) = begins.nonzero()

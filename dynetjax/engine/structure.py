@@ -9,17 +9,10 @@ that graphs of one kind settle on one program:
 * a leaf is read from a *register* (the producer's value in the same lane of the same
   iteration) as long as that was always possible, and from a pool ever after;
 * pieces of a list may all be made by what makes one of them;
-* two leaves of a macro are one as long as they always read the same rows;
-* a leaf in a loop that reads from outside of it is *held*, read once for all trips, as
-  long as every lane read the same row in all of them;
-* producers that met in one leaf share a pool;
-* in backward, leaves of a component that read one pool leave their gradients there by
-  one *pull* for whoever computed the rows (`dynetjax.engine.pulls`) as long as no row
-  had two readers; by one pull each as long as these were different leaves; else they
-  scatter them.
+* producers that met in one leaf share a pool.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from math import prod
@@ -33,8 +26,6 @@ from dynetjax.engine.rooms import Rooms, Row
 from dynetjax.engine.tiling import Tiling
 from dynetjax.ops.registry import IMPORT, MAP, REDUCE
 from dynetjax.ops.rules import Rule
-
-NONE, APART, CROWD = range(3)  # readers of a row: one; several leaves; several lanes
 
 
 @dataclass(slots=True)
@@ -67,15 +58,12 @@ class Scope:
             facts.
         components: in topological order; `component_of` tells each macro's index.
         registers: leaf slot -> producing macro.
-        twins: leaf slot -> earlier leaf slot of the macro that reads the same rows.
-        held: leaf slots that are held; `untried` may be, of macros seen first.
         pools: macro -> representative of the macros whose rows share its pool.
         differentiable: macros whose results depend on a parameter, or may do so.
         loop_of: per macro, the index of its component if that is cyclic, else -1.
         group_of: per macro, the number of its group; `component_of_group` tells the
             index of the component that it is in.
         in_register: per leaf slot, whether it is read from a register.
-        pull_of: per leaf slot, the number of its pull, or -1.
     """
 
     def __init__(self) -> None:
@@ -92,19 +80,14 @@ class Scope:
         self._macros: dict[int, Macro] = {}  # that it mentions
         self._sources: dict[int, set[int]] = {}
         self._widened: set[int] = set()
-        self._crowds: dict[int, int] = {}  # by leaf slot
         self._pieces: dict[int, tuple[int, ...]] = {}  # by leaf slot, those of its list
-        self._adds_up = False  # gradients of pools, as somebody has asked for them
-        self.twins: dict[int, int] = {}
-        self.held: set[int] = set()
-        self.untried: set[int] = set()
         self.components: list[Component] = []
         self.component_of: dict[int, int] = {}
         self.registers: dict[int, int] = {}
         self.pools: dict[int, int] = {}
         self.differentiable: set[int] = set()
         self.component_of_group = np.zeros(0, np.int64)
-        self.loop_of = self.group_of = self.pull_of = Facts((), 0)
+        self.loop_of = self.group_of = Facts((), 0)
         self.in_register = Facts((), False)
         self._number([])
 
@@ -129,13 +112,8 @@ class Scope:
             self._ranks[macro] = len(self._ranks)
             if _adds_losses(MACROS[macro]):
                 self._sources.setdefault(MACROS[macro].slot, set()).add(macro)
-        changed |= self._observe_twins(tiling, macros)
         if changed:
             self._rebuild()
-        for macro in macros:
-            first = MACROS[macro].slot
-            several = range(first, first + len(MACROS[macro].leaves))
-            self.untried.update(filter(self._may_be_held, several))
 
     def _new_edges(
         self, slot: np.ndarray, producer: np.ndarray
@@ -152,30 +130,11 @@ class Scope:
         self._widened.update(slots)
         self._rebuild()
 
-    def hold(self, slots: set[int]) -> None:
-        """Let these leaves be held, and no others."""
-        self.held, self.untried = slots, set()
-        self._rebuild()
-
-    def want_gradients(self, macro: int, pulled: bool) -> None:
-        """Have rows of a macro read from its pool.
-
-        If gradients are `pulled`, they are added up in pools from now on.
-        """
+    def want_gradients(self, macro: int) -> None:
+        """Have rows of a macro read from its pool, where gradients are added up."""
         slots = [slot for slot, source in self.registers.items() if source == macro]
-        if slots or pulled:
-            self._adds_up |= pulled
+        if slots:
             self.widen(slots)
-
-    def crowd(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Take in pairs of leaves with one pull that read the same row."""
-        for one, other in pairs:
-            found = CROWD if one == other else APART
-            for slot in one, other:
-                self._crowds[slot] = max(found, self._crowds.get(slot, NONE))
-        self.version += 1
-        self.fusions = {}
-        self._note_pulls()
 
     def rank(self, macro: int) -> int:
         """Where a macro stands in the order of the bodies.
@@ -215,28 +174,6 @@ class Scope:
         """Whether a gradient flows back through this leaf."""
         return not self.differentiable.isdisjoint(self.sources(slot))
 
-    def _observe_twins(self, tiling: Tiling, fresh: list[int]) -> bool:
-        """See whether twins still are, and find those of macros that are seen first."""
-        changed = False
-        if self.twins:
-            before = self._to_twin[tiling.slot]
-            (at,) = before.nonzero()
-            broken = at[tiling.read[at] != tiling.read[at - before[at]]]
-            changed = len(broken) > 0
-            for slot in set(tiling.slot[broken].tolist()):
-                del self.twins[slot]
-        for macro in fresh:
-            kind = MACROS[macro]
-            if kind.form != MAP:
-                continue
-            columns = tiling.columns(macro)
-            for k in range(1, len(columns)):
-                twin = _first_equal(macro, columns, k)
-                if twin is not None and kind.slot + k not in self._pieces:
-                    self.twins[kind.slot + k] = kind.slot + twin
-                    changed = True
-        return changed
-
     def _rebuild(self) -> None:
         self.version += 1
         self.wirings = {}
@@ -258,7 +195,6 @@ class Scope:
             m: k for k, c in enumerate(self.components) for m in c.macros
         }
         self._choose_registers()
-        self.held = {*filter(self._may_be_held, self.held)}
         self._share_pools()
         self._find_differentiable()
         self._note_arrays()
@@ -274,7 +210,6 @@ class Scope:
         self._slot_number = Facts(self._slots, 0)
         self._slot_number[self._slots] = np.arange(len(self._slots))
         self._known = np.zeros((len(self._slots), len(several)), bool)
-        self._note_twins()
 
     def _note_arrays(self) -> None:
         """The facts of use in every graph, as arrays."""
@@ -295,59 +230,6 @@ class Scope:
         self.component_of_group = np.array(of_group)
         self.in_register = Facts(self._slots, False)
         self.in_register[list(self.registers)] = True
-        self._note_twins()
-        self._note_pulls()
-
-    def _note_twins(self) -> None:
-        """How many leaves before each its twin is; 0 where there is none."""
-        self._to_twin = Facts(self._slots, 0)
-        for slot, twin in self.twins.items():
-            self._to_twin[slot] = slot - twin
-
-    def _note_pulls(self) -> None:
-        """Which leaves leave their gradients, and by which pull."""
-        places: dict[tuple[int, int], list[int]] = {}  # by component and pool
-        for k, component in enumerate(self.components):
-            for macro in component.macros:
-                first = MACROS[macro].slot
-                for slot in range(first, first + len(MACROS[macro].leaves)):
-                    if self._pulls(slot):
-                        places.setdefault((k, self.pool(slot)), []).append(slot)
-        self.pull_of = Facts(self._slots, -1)
-        number = 0
-        for slots in places.values():
-            crowd = max([self._crowds.get(slot, NONE) for slot in slots])
-            if crowd != CROWD:
-                apart = np.arange(len(slots)) if crowd == APART else 0
-                self.pull_of[slots] = number + apart
-                number += len(slots)
-
-    def _may_be_held(self, slot: int) -> bool:
-        """Whether a leaf is in a loop, and what it reads is not.
-
-        Weights that are multiplied with it would need its rows lane by lane.
-        """
-        kind = SLOT_OWNERS[slot]
-        component = self.component_of[kind.id]
-        sources = {self.component_of[source] for source in self.sources(slot)}
-        if kind.form != MAP or not sources or component in sources:
-            return False
-        leaf = "leaf", slot - kind.slot
-        weighted = any(
-            step.signature.op.contraction
-            and leaf in step.operands
-            and any(what == "uniform" for what, _ in step.operands)
-            for step in kind.steps
-        )
-        return self.components[component].cyclic and not weighted
-
-    def _pulls(self, slot: int) -> bool:
-        """Whether a leaf has rows, of its own, that a gradient goes back to."""
-        if self._adds_up or slot in self.registers or not self.differs(slot):
-            return False
-        if slot in self.held:
-            return False
-        return slot not in self.twins or self.twins[slot] in self.registers
 
     def _choose_registers(self) -> None:
         self.registers = {}
@@ -410,16 +292,6 @@ def _pieces(macro: int) -> Iterator[tuple[int, tuple[int, ...]]]:
             slots = tuple([MACROS[macro].slot + n for n in leaves])
             for slot in slots:
                 yield slot, slots
-
-
-def _first_equal(macro: int, columns: np.ndarray, k: int) -> int | None:
-    """The first column that equals column k, of a leaf like leaf k."""
-    leaves = MACROS[macro].leaves
-    for j in range(k):
-        alike = leaves[j].stretched == leaves[k].stretched
-        if alike and np.array_equal(columns[j], columns[k]):
-            return j
-    return None
 
 
 class Union:

@@ -109,9 +109,8 @@ class TapeWriter:
         """All but runtime data: where a tape is not 0, and what stands there."""
         valid = self._valid(np.concatenate([*self.tiling.nodes.values()]), places)
         at, rows = _columns(reads, places)
-        left, lanes = _pulls(reads, places)
-        where: list[Any] = [heads.at, valid, at, left]
-        what: list[Any] = [heads.numbers, ones(len(valid)), rows, lanes]
+        where: list[Any] = [heads.at, valid, at]
+        what: list[Any] = [heads.numbers, ones(len(valid)), rows]
         return np.concatenate(where), np.concatenate(what)
 
     def clear(self, nodes: np.ndarray, places: Places, tape: np.ndarray) -> None:
@@ -120,10 +119,9 @@ class TapeWriter:
         reads = reads_of(self.tiling, self.plan)
         cleared = np.zeros(len(self.tiling), bool)
         cleared[nodes] = True
-        chosen = cleared[reads.reader] & (places.held[reads.slot] == 0)
-        reads = Reads(*[a[chosen] for a in reads])
-        for at, _ in _columns(reads, places), _pulls(reads, places):
-            tape[at] = 0
+        chosen = cleared[reads.reader]
+        at, _ = _columns(Reads(*[a[chosen] for a in reads]), places)
+        tape[at] = 0
 
     def data(self, places: Places) -> list[Column]:
         """The runtime data of the nodes, and where it belongs."""
@@ -204,17 +202,5 @@ def _columns(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
     start = places.leaf[reads.slot]
     (which,) = (start >= 0).nonzero()
     slot = reads.slot[which]
-    lane, held = reads.lane[which], places.held[slot]
-    if np.count_nonzero(held):
-        lane = np.where(held > 0, lane % np.maximum(held, 1), lane)
-    at = start[which] + places.apart[slot] * reads.place[which] + lane
+    at = start[which] + places.apart[slot] * reads.place[which] + reads.lane[which]
     return at, reads.row[which]
-
-
-def _pulls(reads: Reads, places: Places) -> tuple[np.ndarray, np.ndarray]:
-    """Where it stands for a row where its reader leaves its gradient, and where."""
-    start = places.pull[reads.slot]
-    (which,) = ((start >= 0) & (reads.row > 0)).nonzero()
-    slot = reads.slot[which]
-    left = places.left[slot] + places.beside[slot] * reads.place[which]
-    return start[which] + reads.row[which], left + reads.lane[which]
