@@ -6,7 +6,7 @@ handed out to be kept, and backward, where the kept results stand in for them.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import compress, count, pairwise
+from itertools import compress
 from typing import Any
 
 from dynetjax.dims import Shape
@@ -19,7 +19,6 @@ from dynetjax.tables import remembers
 Array = Any
 
 FEW = 4  # rows
-ADDING = ("add", "affine_transform")  # operations that add up their operands
 
 
 def contractions(body: Body) -> list[tuple[int, CellStep]]:
@@ -32,134 +31,9 @@ def contractions(body: Body) -> list[tuple[int, CellStep]]:
     ]
 
 
-def weights(body: Body, step: CellStep) -> list[int]:
-    """The uniforms among a step's operands that take a gradient."""
-    return [
-        n for what, n in step.operands if what == "uniform" and not body.uniforms[n][1]
-    ]
-
-
-def weighted(body: Body) -> list[bool]:
-    """For each contraction, whether it has weights that take a gradient."""
-    return [bool(weights(body, step)) for _, step in contractions(body)]
-
-
-def cheap(body: Body) -> list[tuple[int, int]]:
-    """The uniforms whose gradients are taken lane by lane, as (cell, uniform)."""
-    found = {
-        (c, n)
-        for c, cell in enumerate(body.cells)
-        for step in cell.steps
-        if not step.op.contraction
-        for n in weights(body, step)
-    }
-    return sorted(found - added(body).keys())
-
-
-@remembers
-def added(body: Body) -> dict[tuple[int, int], list[int]]:
-    """The uniforms that a cell only adds to contractions, as (cell, uniform).
-
-    With the numbers of those contractions: their cotangents are the uniform's too.
-    """
-    found: dict[tuple[int, int], list[int | None]] = {}
-    numbers = count()
-    for c, cell in enumerate(body.cells):
-        known: dict[int | None, int] = {
-            j: next(numbers) for j, step in enumerate(cell.steps) if step.op.contraction
-        }
-        for step in cell.steps:
-            if not step.op.contraction:
-                for n in weights(body, step):
-                    other = _added_to(body, cell, step, n)
-                    found.setdefault((c, n), []).append(known.get(other))
-    return {
-        key: [k for k in others if k is not None]
-        for key, others in found.items()
-        if None not in others
-    }
-
-
-def _added_to(body: Body, cell: Cell, step: CellStep, n: int) -> int | None:
-    """The step that computes a weighted contraction of its cell, to which `step` adds.
-
-    It has one user, like all steps.
-    """
-    if step.op.name not in ADDING or body.uniforms[n][0] != step.shape:
-        return None
-    for what, j in step.operands:
-        other = cell.steps[j] if what == "step" else step
-        if other.op.contraction and other.shape == step.shape and weights(body, other):
-            return j
-    return None
-
-
-@remembers
-def alike(body: Body) -> tuple[int, ...]:
-    """For each contraction, the first with weights that has the same cotangents.
-
-    Those do that are added up, in one cell. Without weights, it is just its own number.
-    """
-    found: list[int] = []
-    first: dict[tuple[int, int], int] = {}
-    for c, cell in enumerate(body.cells):
-        users = {
-            j: k
-            for k, step in enumerate(cell.steps)
-            for what, j in step.operands
-            if what == "step"
-        }
-        for j, step in enumerate(cell.steps):
-            if step.op.contraction:
-                number = len(found)
-                if weights(body, step):
-                    total = c, _total(cell, users, j)
-                    number = first.setdefault(total, number)
-                found.append(number)
-    return tuple(found)
-
-
-def _total(cell: Cell, users: dict[int, int], j: int) -> int:
-    """The step that is the sum of `j` and others; `j` if nothing is added to it."""
-    while j in users:
-        user = cell.steps[users[j]]
-        if user.op.name not in ADDING or user.shape != cell.steps[j].shape:
-            break
-        j = users[j]
-    return j
-
-
-def is_range(step: CellStep) -> bool:
-    """Whether a step takes a range along the first axis of a value with lanes."""
-    return (
-        step.op.name == "pick_range"
-        and step.static[2] == 0
-        and step.operands[0][0] != "uniform"
-    )
-
-
-def range_source(c: int, cell: Cell, operand: tuple[str, int]) -> tuple:
-    """The value that a range is taken of."""
-    what, n = operand
-    if what == "leaf" and cell.reads[n].register is not None:
-        return "row", cell.reads[n].register
-    return what, c, n
-
-
-@remembers
-def cuts(body: Body) -> dict[tuple, list[int]]:
-    """Where values are cut for the ranges that are taken of them."""
-    found: dict[tuple, set[int]] = {}
-    for c, cell in enumerate(body.cells):
-        for step in filter(is_range, cell.steps):
-            (what, n) = step.operands[0]
-            if what == "leaf":
-                shape = body.pools[cell.reads[n].pool]
-            else:
-                shape = cell.steps[n].shape
-            source = range_source(c, cell, (what, n))
-            found.setdefault(source, {0, shape[0]}).update(step.static[:2])
-    return {source: sorted(bounds) for source, bounds in found.items()}
+def learned(body: Body) -> list[int]:
+    """The uniforms that take a gradient."""
+    return [n for n, (_, constant) in enumerate(body.uniforms) if not constant]
 
 
 @remembers
@@ -178,8 +52,7 @@ def needed(body: Body) -> tuple[bool, ...]:
 
     def backward(kept, uniforms, columns, leaves, stored):
         trip = Trip(body, width, columns, uniforms, None)
-        tiled = {(c, n): jnp.stack([uniforms[n]] * width) for c, n in cheap(body)}
-        return trip.pull(leaves, {}, tiled, kept, stored)(stored)
+        return trip.pull(leaves, {}, kept, stored)(stored)
 
     closed = jax.make_jaxpr(backward)(
         [rows(step.shape) for step in steps],
@@ -252,7 +125,6 @@ class Trip:
         self,
         leaves: dict[tuple[int, int], Array],
         kept: Sequence[Array] | None = None,
-        tiled: dict[tuple[int, int], Array] | None = None,
         stored: Sequence[Array] | None = None,
     ) -> tuple[list[Array], list[Array]]:
         """The cells' rows, with zeros on empty lanes, and the contractions' results.
@@ -260,17 +132,13 @@ class Trip:
         Args:
             leaves: what `leaves` returned.
             kept: the contractions' results, if they are known.
-            tiled: uniforms with a lane axis, to take gradients lane by lane, by
-                (cell, uniform).
             stored: the cells' rows, if they are known.
         """
         outs: list[Array] = []
         made: list[Array] = []
-        self.pieces: dict[tuple, dict[int, Array]] = {}
         for c, cell in enumerate(self.body.cells):
             if cell.form == MAP:
-                row = None if stored is None else stored[c]
-                out = self._cell(c, cell, outs, leaves, kept, tiled or {}, made, row)
+                out = self._cell(c, cell, outs, leaves, kept, made)
             elif cell.form == LOOKUP:
                 assert cell.uniform is not None
                 assert cell.column is not None
@@ -281,49 +149,59 @@ class Trip:
                     out = take(table, ids)
             else:
                 out = self.given
-            out = jnp.where(self.valid(cell, out.ndim), out, 0)
+            out = self._real(cell, out)
             outs.append(out if stored is None else instead(stored[c], out))
         return outs, made
 
-    def pull(self, moving, still, tiled, kept, stored) -> Callable:
-        """Cotangents of the cells' rows to those of (`moving` leaves, tiled, kept)."""
+    def pull(self, moving, still, kept, stored) -> Callable:
+        """Cotangents of the cells' rows to those of `moving` leaves and `learned`."""
 
-        def rows(moving, tiled, kept):
-            return self.run(still | moving, kept, tiled, stored)[0]
+        def rows(moving, several):
+            uniforms = [*self.uniforms]
+            for n, uniform in several.items():
+                uniforms[n] = uniform
+            trip = Trip(self.body, self.width, self.columns, uniforms, self.given)
+            return trip.run(still | moving, kept, stored)[0]
 
-        return jax.vjp(rows, moving, tiled, kept)[1]
+        return jax.vjp(rows, moving, {n: self.uniforms[n] for n in learned(self.body)})[
+            1
+        ]
 
-    def _cell(self, c: int, cell: Cell, outs, leaves, kept, tiled, made, row) -> Array:
-        """The row of a cell; if it is known beforehand, `row` is it."""
+    def _real(self, cell: Cell, rows: Array) -> Array:
+        """Rows with zeros on empty lanes, from which no gradient goes on.
+
+        It would be 0, but 0 times an infinite slope is NaN.
+        """
+        return jnp.where(self.valid(cell, rows.ndim), rows, 0)
+
+    def _cell(self, c: int, cell: Cell, outs, leaves, kept, made) -> Array:
+        """The row of a cell."""
         values: list[Array] = []
         for step in cell.steps:
-            if is_range(step):
-                values.append(self._range(c, cell, step, values, outs, leaves))
-                continue
-            lanes, fixed, spread = [], [], []
-            for what, n in step.operands:
-                apart = what == "uniform" and (
-                    step.op.contraction or (c, n) not in tiled
-                )
-                spread.append(apart)
-                if apart:
-                    fixed.append(self.uniforms[n])
-                elif what == "uniform":
-                    lanes.append(tiled[c, n])
-                elif what == "step":
+            spread = [what == "uniform" for what, _ in step.operands]
+            lanes, fixed = [], []
+            for k, (what, n) in enumerate(step.operands):
+                if what == "step":
                     lanes.append(values[n])
-                else:
+                elif what == "leaf":
                     lanes.append(self._leaf(c, cell, n, outs, leaves))
-            fn = lane_function(step, spread, fixed, self.width)
+                elif kept is None or step.op.contraction or self.body.uniforms[n][1]:
+                    fixed.append(self.uniforms[n])
+                else:  # that learns, lane by lane
+                    shape = self.width, *self.body.uniforms[n][0]
+                    lanes.append(
+                        self._real(cell, jnp.broadcast_to(self.uniforms[n], shape))
+                    )
+                    spread[k] = False
+            fn = lane_function(step, spread, self.width)
             lanes += self.runtime(step)
             if not step.op.contraction:
-                last = len(values) == len(cell.steps) - 1 and len(lanes) == 1
-                if last and row is not None and step.op.slope is not None:
-                    fn = partial(by_slope(step.op.slope), row)
-                values.append(fn(*lanes))
+                values.append(fn(fixed, *lanes))
                 continue
-            known = None if kept is None else kept[len(made)]
-            made.append(fn(*lanes) if known is None else keep(fn)(known, *lanes))
+            if kept is None:
+                made.append(fn(fixed, *lanes))
+            else:
+                made.append(self._real(cell, keep(fn)(kept[len(made)], fixed, *lanes)))
             values.append(made[-1])
         return values[-1]
 
@@ -332,35 +210,7 @@ class Trip:
         if register is None:
             return leaves[c, k]
         # Lanes that are real there but not here must take no gradient from here.
-        rows = outs[register]
-        return jnp.where(self.valid(cell, rows.ndim), rows, 0)
-
-    def _range(self, c: int, cell: Cell, step: CellStep, values, outs, leaves) -> Array:
-        """A range of a value that is cut once for all that read a range of it.
-
-        Backward then joins the gradients of the pieces; ranges taken one by one would
-        each be padded to the whole, and added.
-        """
-        (operand,) = step.operands
-        source = range_source(c, cell, operand)
-        start, end, _ = step.static
-        if source not in self.pieces:
-            what, n = operand
-            if what == "step":
-                value = values[n]
-            elif source[0] == "row":
-                value = outs[source[1]]
-            else:
-                value = leaves[c, n]
-            bounds = cuts(self.body)[source]
-            sizes = [b - a for a, b in pairwise(bounds)]
-            parts = lax.split(value, sizes, axis=1)
-            self.pieces[source] = dict(zip(bounds, parts, strict=False))
-        found = [p for at, p in self.pieces[source].items() if start <= at < end]
-        part = jnp.concatenate(found, axis=1)
-        if source[0] == "row":
-            part = jnp.where(self.valid(cell, part.ndim), part, 0)
-        return part
+        return self._real(cell, outs[register])
 
     def runtime(self, step: CellStep) -> list[Array]:
         """The runtime values of a step, one per lane."""
@@ -377,9 +227,12 @@ class Trip:
 
 
 def lane_function(
-    step: CellStep, spread: Sequence[bool], fixed: Sequence[Array], width: int
+    step: CellStep, spread: Sequence[bool], width: int
 ) -> Callable[..., Array]:
-    """A step's function of values with a lane axis; `fixed` operands have none."""
+    """A step's function ``(fixed, *lanes)`` of values with a lane axis.
+
+    Operands that are `spread` over all lanes are `fixed`, and have none.
+    """
     fn = step.op.bind(step.static)
 
     def one(fixed: Sequence[Array], *lanes: Array) -> Array:
@@ -387,7 +240,7 @@ def lane_function(
         operands = [next(uniform) if s else next(rest) for s in spread]
         return fn(*operands, *rest)
 
-    def every(*lanes: Array) -> Array:
+    def every(fixed: Sequence[Array], *lanes: Array) -> Array:
         if width == 1:  # for XLA, the product with a matrix of one row is a slower one
             return one(fixed, *[x[0] for x in lanes])[None]
         if not lanes:
@@ -422,32 +275,18 @@ instead.defvjp(
 )
 
 
-def by_slope(slope: Callable[[Array], Array]) -> Callable[[Array, Array], Array]:
-    """``(known, operand) -> known``; the operand's gradient follows from `known`."""
-
-    @jax.custom_vjp
-    def result(known: Array, operand: Array) -> Array:
-        return known
-
-    def backward(known, cotangent):
-        return jnp.zeros_like(known), cotangent * jax.vmap(slope)(known)
-
-    result.defvjp(lambda known, operand: (known, known), backward)
-    return result
-
-
 def keep(fn: Callable[..., Array]) -> Callable[..., Array]:
     """`fn` with its result known beforehand; gradients go to it and through `fn`."""
 
     @jax.custom_vjp
-    def known(result: Array, *lanes: Array) -> Array:
+    def known(result: Array, *operands: Any) -> Array:
         return result
 
-    def forward(result: Array, *lanes: Array):
-        return result, lanes
+    def forward(result: Array, *operands: Any):
+        return result, operands
 
-    def backward(lanes, cotangent):
-        _, pull = jax.vjp(fn, *lanes)
+    def backward(operands, cotangent):
+        _, pull = jax.vjp(fn, *operands)
         return cotangent, *pull(cotangent)
 
     known.defvjp(forward, backward)

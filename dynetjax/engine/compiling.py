@@ -63,7 +63,7 @@ class Compiled:
 
     Args:
         run: pure.
-        donated: names of its arguments that are donated.
+        donated: the name of its argument that is donated, if one is.
 
     Attributes:
         used: when it was last, for `LivePrograms`.
@@ -82,7 +82,7 @@ class Compiled:
         "used",
     )
 
-    def __init__(self, run: Callable, donated: str):
+    def __init__(self, run: Callable, donated: str | None = None):
         self._run, self._donated = run, donated
         self._options = options_for(platform())
         self._programs: dict[Key, Any] = {}

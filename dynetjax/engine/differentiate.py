@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.backward import backward, scattered_pools
+from dynetjax.engine.cells import learned
 from dynetjax.engine.fused import Pools, sown
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS
@@ -70,14 +71,13 @@ class Backward:
     def _fused(self, lent: Pools) -> None:
         run = self.run
         fusion = run.plan.fusion
-        give_back, gradients, weights, self._tables = fusion.backward(
+        gradients, weights, self._tables = fusion.backward(
             *run.place(self.number),
             run.uniforms.several(fusion.uniforms),
             lent.pools,
             lent.kept,
             self._tape,
         )
-        give_back()
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
         self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
 
@@ -122,7 +122,7 @@ class Backward:
             return
         for p, array in zip(into, arrays, strict=True):
             self.gradients[names[p]] = array
-        for n, gradient in zip(step.program.learned, weights, strict=True):
+        for n, gradient in zip(learned(body), weights, strict=True):
             self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
 
     def arrays(self) -> Iterable[Array]:

@@ -4,7 +4,7 @@ One call runs them all. Components without nodes in a graph make no trips, so on
 program serves every graph of the scope and size class.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import chain, islice
@@ -16,12 +16,11 @@ from dynetjax.dims import Shape
 from dynetjax.engine.backward import backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import made_fused
-from dynetjax.engine.cells import needed
+from dynetjax.engine.cells import learned, needed
 from dynetjax.engine.compiling import Compiled, shape_of
-from dynetjax.engine.learning import cotangents_kept, room
 from dynetjax.engine.places import Places
 from dynetjax.engine.program import Program, forward_rows
-from dynetjax.engine.scratch import Scratch, is_large, scratch_for
+from dynetjax.engine.scratch import Scratch, scratch_for
 from dynetjax.lazy import jax, jnp
 from dynetjax.ops.registry import INPUT, LOOKUP
 from dynetjax.tables import Life, Shared
@@ -147,20 +146,12 @@ class Fusion:
             shapes[:count],
             _dealt(shapes[count:], _kept(self.parts, keeping)),
             jax.ShapeDtypeStruct((self.size,), jnp.int32),
-            [*map(_of_floats, _large(self.whole))],
         )
 
-    def backward(
-        self, pool: int, row: int, *args: Any
-    ) -> tuple[Callable[[], None], dict, dict, dict]:
-        """Run `fused_backward` of its parts, from the number in a row of a pool.
-
-        What comes first gives back the arrays that were lent for it.
-        """
-        scratch = scratch_for(self.whole, partial(_large, self.whole))
+    def backward(self, pool: int, row: int, *args: Any) -> tuple[dict, dict, dict]:
+        """Run `fused_backward` of its parts, from the number in a row of a pool."""
         run = fused_backward(self.whole, self.pools.index(pool))
-        lent, *found = run(np.int32(row), *args, scratch.lend())
-        return partial(scratch.take_back, lent), *found
+        return run(np.int32(row), *args)
 
 
 class Pools(NamedTuple):
@@ -198,18 +189,6 @@ def _kept(parts: tuple[Part, ...], keeping: bool) -> list[list[Shape]]:
     if not keeping:
         return [[] for _ in parts]
     return [part.program.kept(needed(part.program.body)) for part in parts]
-
-
-def _large(whole: Whole) -> list[Shape]:
-    """The shapes of large arrays for gradients."""
-    return [*chain.from_iterable(map(_large_of, whole.parts))]
-
-
-def _large_of(part: Part) -> list[Shape]:
-    """The same, of one part: those are for cotangents of contractions."""
-    program = part.program
-    shapes = program.kept(cotangents_kept(program))
-    return [*filter(is_large, [(room(program), *shape) for _, *shape in shapes])]
 
 
 def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
@@ -258,29 +237,24 @@ def fused_forward(whole: Whole, keeping: bool, size: int) -> Compiled:
 
 @lru_cache(maxsize=KEPT)
 def fused_backward(whole: Whole, root: int) -> Compiled:
-    """``(row, uniforms, pools, kept, tape, lent) -> results``, compiled.
+    """``(row, uniforms, pools, kept, tape) -> results``, compiled.
 
-    The results are the arrays that were `lent`, donated, which come first, as the first
-    results of their shapes take their places; and gradients of the number in a row of
-    pool `root`: of pools by number, where they were scattered; of uniforms by number;
-    and of the rows of each part that looks rows up.
+    The results are gradients of the number in a row of pool `root`: of pools by number;
+    of uniforms by number; and of the rows of each part that looks rows up.
     """
     parts = whole.parts
     made_fused("backward", tuple(part.program.size for part in parts))
 
-    def run(row, uniforms, pools, kept, tape, lent):
+    def run(row, uniforms, pools, kept, tape):
         found = _Found({root: sown(jnp.zeros_like(pools[root]), row)})
-        used = _dealt(lent, [*map(_large_of, parts)])
         for k in reversed(range(len(parts))):
             part = parts[k]
             reached = any(part.pools[p] in found.pools for p in part.program.written)
             if part.program.learns and reached:
-                inside = uniforms, pools, kept[k], tape, used[k]
-                used[k] = _step_back(k, part, *inside, found)
-        several = [*chain.from_iterable(used)]
-        return several, found.pools, found.weights, found.tables
+                _step_back(k, part, uniforms, pools, kept[k], tape, found)
+        return found.pools, found.weights, found.tables
 
-    return Compiled(run, "lent")
+    return Compiled(run)
 
 
 def sown(zeros: Array, row: Array) -> Array:
@@ -302,31 +276,27 @@ class _Found:
     tables: dict[int, Array] = field(default_factory=dict)
 
 
-def _step_back(
-    k: int, part: Part, uniforms, pools, kept, tape, lent, found: _Found
-) -> list[Array]:
-    """Add a component's gradients; returns the buffers that it was lent."""
+def _step_back(k: int, part: Part, uniforms, pools, kept, tape, found: _Found) -> None:
+    """Add a component's gradients."""
     program = part.program
     body = program.body
     known = [found.pools.get(n) for n in part.pools]
     into = scattered_pools(body)
     fresh = tuple(p for p in into if known[p] is None)
     backward = backward_rows(program, fresh, part.start)
-    arrays, learned, used = backward(
+    arrays, weights = backward(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
         [None if p in into else known[p] for p in program.written],
         [known[p] for p in into if p not in fresh],
         tape,
-        lent,
     )
     if body.cells[0].form in (LOOKUP, INPUT):
         found.tables[k] = arrays[0]
-        return used
+        return
     found.pools.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
-    weights = found.weights
-    for n, gradient in zip(program.learned, learned, strict=True):
+    total = found.weights
+    for n, gradient in zip(learned(body), weights, strict=True):
         number = part.uniforms[n]
-        weights[number] = weights[number] + gradient if number in weights else gradient
-    return used
+        total[number] = total[number] + gradient if number in total else gradient

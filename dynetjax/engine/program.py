@@ -24,8 +24,6 @@ from dynetjax.tables import remembers
 Array = Any
 
 KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
-WIDE = 32  # lanes of a trip
-MUCH = 1 << 24  # numbers of a result in all trips
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +48,6 @@ class Program:
         return self.body, self.width, (self.lanes, *self.capacities)
 
     @property
-    def adds_up(self) -> bool:
-        """Whether backward adds up gradients of weights trip by trip.
-
-        Trips are wide enough for it, and to keep what they follow from takes much.
-        """
-        return self.width >= WIDE and self.lanes * self.body.largest > MUCH
-
-    @property
     def learns(self) -> bool:
         """Whether a gradient comes back through it."""
         return any(cell.differentiable for cell in self.body.cells)
@@ -69,11 +59,6 @@ class Program:
     @property
     def tape_size(self) -> int:
         return self.head + self.body.columns * self.lanes
-
-    @property
-    def learned(self) -> list[int]:
-        """The uniforms that take a gradient."""
-        return [n for n, (_, const) in enumerate(self.body.uniforms) if not const]
 
     @property
     def written(self) -> list[int]:

@@ -21,7 +21,6 @@ from dynetjax.tables import forgets
 
 Array = Any
 
-LARGE = 1 << 14  # numbers in an array
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
 RECENT = 4  # uses that keep their sets all the same, for they are wanted again
 MOST = 100 << 20  # numbers in all sets when new ones are made
@@ -29,11 +28,6 @@ FAR = 8  # times as many are held on a device beside the host, where rooms are l
 
 _clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
-
-
-def is_large(shape: Shape) -> bool:
-    """Whether an array of this shape is worth holding where it would do with zeros."""
-    return math.prod(shape) >= LARGE
 
 
 class Scratch:

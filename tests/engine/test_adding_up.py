@@ -1,28 +1,17 @@
-"""Gradients of weights that are added up trip by trip, where more is not kept."""
+"""Gradients of weights, added up trip by trip."""
 
 import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import program, scratch
-from dynetjax.engine.fused import fused_backward
-from dynetjax.graph import current_graph
 
 WORDS, SIZE = 5, 3
 RNG = np.random.default_rng(2)
 
 
-def programs():
-    run = current_graph().state.parts[0]
-    return [part.program for part in run.plan.fusion.parts]
-
-
-@pytest.mark.parametrize("adds_up", [False, True])
 @pytest.mark.parametrize("many", [1201, 1536])
-def test_scores_of_many_words(monkeypatch, many, adds_up):
+def test_scores_of_many_words(many):
     """Equals the formula: softmax less the class, times the row."""
-    if adds_up:
-        monkeypatch.setattr(program, "MUCH", 1 << 22)
     sizes = [(WORDS, SIZE), (many, SIZE), many]
     ROWS, W, B = (RNG.normal(size=size) for size in sizes)
     pc = dy.ParameterCollection()
@@ -35,7 +24,6 @@ def test_scores_of_many_words(monkeypatch, many, adds_up):
         for n, c in zip(ids, classes, strict=True)
     ]
     dy.esum(losses).backward()
-    assert any(made.adds_up for made in programs()) == adds_up
 
     scores = ROWS[ids] @ W.T + B
     slopes = np.exp(scores - scores.max(1, keepdims=True))
@@ -49,19 +37,8 @@ def test_scores_of_many_words(monkeypatch, many, adds_up):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-3)
 
 
-@pytest.fixture
-def anew(monkeypatch):
-    """Programs of backward are made anew, and with them the arrays that they use."""
-    monkeypatch.setattr(scratch, "_of_use", {})
-    fused_backward.cache_clear()
-    yield
-    fused_backward.cache_clear()
-
-
-@pytest.mark.parametrize("much", [0, 1 << 40])
-def test_loops_over_large_batches(anew, monkeypatch, much):
-    """A batch of seventy equals ten of seven, which are too narrow to add up."""
-    monkeypatch.setattr(program, "MUCH", much)
+def test_loops_over_large_batches():
+    """A batch of seventy equals ten of seven."""
     pc = dy.ParameterCollection()
     lstm = dy.VanillaLSTMBuilder(1, 3, 5, pc)
     xs = RNG.normal(size=(4, 3, 70))
@@ -77,8 +54,6 @@ def test_loops_over_large_batches(anew, monkeypatch, much):
         return [p.grad_as_array() for p in pc.parameters_list()]
 
     whole = gradients([range(70)])
-    widths = {made.width for made in programs() if made.adds_up}
-    assert (max(widths, default=0) >= program.WIDE) == (much == 0)
     parts = gradients([range(k, k + 7) for k in range(0, 70, 7)])
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
