@@ -58,7 +58,7 @@ def described(thing: Any) -> str:
 @functools.lru_cache(maxsize=1 << 12)
 def _operation(op: Op) -> str:
     """What a trace looks at of an operation."""
-    parts = op.fn, op.static, op.runtime, op.form, op.contraction, op.slope
+    parts = op.fn, op.static, op.runtime, op.form, op.contraction
     return f"{op.name}({','.join(map(described, parts))})"
 
 

@@ -35,7 +35,6 @@ def op(
     contraction: bool = False,
     reset: Callable[..., Any] | None = None,
     batch_matters: bool = False,
-    slope: Callable[[Any], Any] | None = None,
     tells: bool = False,
     lengthens: Callable[..., bool] | None = None,
     compose: Callable[..., Any] | None = None,
@@ -53,7 +52,7 @@ def op(
             function's signature. `data` is the runtime value, a tuple of them if
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
-        reset, batch_matters, slope, tells, lengthens, compose: see `Op`.
+        reset, batch_matters, tells, lengthens, compose: see `Op`.
         usual: the condition, as a Python expression, under which `accept` takes a
             runtime argument as it is.
         idle: where its runtime argument is 0, the operand itself is the result.
@@ -75,7 +74,6 @@ def op(
             contraction=contraction,
             reset=reset,
             batch_matters=batch_matters,
-            slope=slope,
             tells=tells,
             lengthens=lengthens,
             compose=compose,

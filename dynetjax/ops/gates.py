@@ -36,17 +36,11 @@ def _for_each(gates, *of_gate: float):
     return numbers.reshape(-1, *[1] * (gates.ndim - 1))
 
 
-def _slope(gates):
-    """The derivative of `lstm_gates`, number by number, by its result."""
-    scale = _for_each(gates, 0.5, 0.5, 0.5, 1.0)
-    return scale**2 - (gates - _for_each(gates, 0.5, 0.5, 0.5, 0.0)) ** 2
-
-
 @cache
 def activation(forget_bias: float) -> Callable[[Expression], Expression]:
     """The function that activates gates; `forget_bias` is added to the forget gate."""
 
-    @op(inputs="z", dim=same, slope=_slope, tells=True)
+    @op(inputs="z", dim=same, tells=True)
     def lstm_gates(z):
         """``sigmoid(i), sigmoid(f + forget_bias), sigmoid(o), tanh(g)``.
 
@@ -130,7 +124,7 @@ def coupled_output(gates, c):
     return gates[len(gates) - len(c) :] * jnp.tanh(c)
 
 
-@op(inputs="z", dim=same, slope=lambda y: y - y * y, tells=True)
+@op(inputs="z", dim=same, tells=True)
 def gru_gates(z):
     """``sigmoid(z), sigmoid(r)``."""
     return lax.logistic(z)

@@ -282,7 +282,6 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         runtime=op.given + "i" * known + "k" * ("k" in op.runtime),
         contraction=op.contraction,
         lane=True,
-        slope=op.slope if how == ZERO else None,
         tells=op.tells,
         padded=padded,
         origin=op,

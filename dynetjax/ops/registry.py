@@ -115,8 +115,6 @@ class Op:
             runtime data `Expression.set` may change.
         masks: it writes -inf where the user leaves something out.
         pieces: its operands are pieces of a list; those past its end are missing.
-        slope: of an operation on each number of its one operand: the derivative as a
-            function of the result, so that backward need not compute the operand.
         with_care: a node of it may have parts, or ragged axes.
         tells: consumers of its rows differ by the weights of what is inlined in it, so
             that the gates of two LSTMs have different consumers.
@@ -146,7 +144,6 @@ class Op:
         "rules",
         "runtime",
         "signatures",
-        "slope",
         "static",
         "tells",
         "with_care",
@@ -167,7 +164,6 @@ class Op:
         reset: Callable[..., Any] | None = None,
         batch_matters: bool = False,
         compose: Callable[..., Any] | None = None,
-        slope: Callable[[Any], Any] | None = None,
         tells: bool = False,
         masks: bool = False,
         lengthens: Callable[..., bool] | None = None,
@@ -183,7 +179,7 @@ class Op:
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
         self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
-        self.compose, self.slope, self.tells = compose, slope, tells
+        self.compose, self.tells = compose, tells
         self.masks, self.pieces = masks, pieces
         self.signatures: dict[tuple, Signature] = {}
         self.rules: dict[Any, Any] = {}

@@ -4,8 +4,6 @@ import importlib
 import pathlib
 import pkgutil
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from laws import ALL, COVERED, central_differences, close, loss_of, weights
@@ -13,7 +11,6 @@ from laws import ALL, COVERED, central_differences, close, loss_of, weights
 import dynetjax as dy
 from dynetjax import ops
 from dynetjax.graph import current_graph
-from dynetjax.ops.gates import activation
 from dynetjax.ops.registry import OPS
 
 HERE = pathlib.Path(__file__).parent
@@ -287,18 +284,3 @@ def test_lists_of_nothing(size):
     total.backward(full=True)
     assert sum(x.gradient() for x in xs) == pytest.approx(1)
     assert np.isnan(dy.softmax(dy.concatenate(xs)).npvalue()).all()
-
-
-SLOPED = {op.name: op for op in [*OPS.values(), activation(1.0).op] if op.slope}
-
-
-@pytest.mark.parametrize("op", SLOPED.values(), ids=SLOPED)
-def test_a_slope_is_the_derivative(op):
-    with jax.enable_x64(True):
-        x = jnp.linspace(-3, 3, 8, dtype=jnp.float64)
-        _, expected = jax.jvp(op.fn, (x,), (jnp.ones_like(x),))
-        np.testing.assert_allclose(op.slope(op.fn(x)), expected, rtol=1e-9)
-
-
-def test_there_are_slopes():
-    assert {"tanh", "logistic", "lstm_gates"} <= SLOPED.keys()
