@@ -89,7 +89,6 @@ from dynetjax.trainers.amsgrad import AmsgradTrainer
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.base import check_pending as _check_pending
 from dynetjax.trainers.base import is_there_a_trainer as _is_there_a_trainer
-from dynetjax.trainers.base import prepare_update as _prepare_update
 from dynetjax.trainers.base import trace_by as _trace_by
 from dynetjax.trainers.cyclical import CyclicalSGDTrainer
 from dynetjax.trainers.eg import EGTrainer
@@ -100,6 +99,6 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 
 __version__ = "0.1.0"
 
-_use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer, _prepare_update))
+_use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer))
 _trace_by(_last_nonfinite)
 _process.change(computed=lambda: stats().graphs)

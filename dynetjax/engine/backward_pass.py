@@ -1,11 +1,6 @@
 """Backward through a graph: in tier 0, or by a run of all of it."""
 
-from collections.abc import Callable
-
-import numpy as np
-
-from dynetjax.engine.differentiate import Backward, will_touch
-from dynetjax.engine.gradients import reached_from
+from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import backward_natively, new_run, settle
 from dynetjax.engine.run import Run
@@ -13,20 +8,13 @@ from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, phase
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import KINDS, OWNERS, Storage
 from dynetjax.ops.rules import CHANGED
 
 AnyBackward = Backward | NativeBackward
 
-PrepareUpdate = Callable[[set[Storage], dict[Storage, list[np.ndarray]]], None]
-
 
 def go_back(
-    graph: ComputationGraph,
-    state: State,
-    node: Expression,
-    full: bool,
-    prepare_update: PrepareUpdate,
+    graph: ComputationGraph, state: State, node: Expression, full: bool
 ) -> AnyBackward:
     """Back to the parameters: in tier 0 if that has computed the graph, or does.
 
@@ -34,15 +22,13 @@ def go_back(
         graph, state: what it goes through, and what was computed of that.
         node: where it begins, which is one number.
         full: whether gradients are to flow to constants, too.
-        prepare_update: called before the first backward of a program: of the parameters
-            and tables that it reaches, and the rows of each table, which come in parts.
     """
     if not (state.parts and isinstance(state.parts[0], Run)):
         here = backward_natively(graph, state, node, full)
         if here is not None:
             return here
     run = _run_from_the_first(graph, state, node, full)
-    _expect_update(run, node, prepare_update)
+    run.plan.scope.trained = True
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
     count(graphs=1)
     with phase("run"):
@@ -66,19 +52,3 @@ def _run_from_the_first(
         run = run.again()
         run.forward(keeping=True)
     return run
-
-
-def _expect_update(run: Run, node: Expression, prepare_update: PrepareUpdate) -> None:
-    """Note that this program is trained.
-
-    The first time the update is compiled while the backward before it still is.
-    """
-    scope = run.plan.scope
-    if scope.trained:
-        return
-    touched: dict[Storage, list[np.ndarray]] = {}
-    for table, rows in will_touch(run, node.index):
-        touched.setdefault(OWNERS[KINDS[table].source], []).append(rows)
-    storages = {OWNERS[kind.source] for kind in reached_from(node, run.tiling)}
-    prepare_update(storages | touched.keys(), touched)
-    scope.trained = True

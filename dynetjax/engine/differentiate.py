@@ -130,14 +130,6 @@ class Backward:
         return [*self.gradients.values(), *chain(*self.weights.values())]
 
 
-def will_touch(run: Run, last: int) -> Iterable[tuple[int, np.ndarray]]:
-    """What `Backward.touched` will be, but for gradients, which are not there yet."""
-    for step in run.plan.steps:
-        is_lookup = MACROS[step.wires.macros[0]].form == LOOKUP
-        if is_lookup and step.program.learns:
-            yield _looked_up(run, step, last)
-
-
 def _looked_up(run: Run, step: Step, last: int) -> tuple[int, np.ndarray]:
     """The table that a step reads, by its kind id, and of each lane the row id."""
     macro = step.wires.macros[0]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.backward_pass import PrepareUpdate, go_back
+from dynetjax.engine.backward_pass import go_back
 from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
@@ -31,7 +31,6 @@ class Engine:
         draw_seed: gives the seed of the random nodes of one evaluation of a graph.
         before_read: called before numbers are handed to the user; may raise.
         is_training: whether backward is to be expected of a program that is new.
-        prepare_update: see `go_back`.
     """
 
     def __init__(
@@ -39,12 +38,10 @@ class Engine:
         draw_seed: Callable[[], int],
         before_read: Callable[[], None],
         is_training: Callable[[], bool],
-        prepare_update: PrepareUpdate,
     ):
         self._draw_seed = draw_seed
         self._before_read = before_read
         self._is_training = is_training
-        self._prepare_update = prepare_update
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -119,7 +116,7 @@ class Engine:
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
         with memory_of(graph):
-            last = go_back(graph, state, node, full, self._prepare_update)
+            last = go_back(graph, state, node, full)
             last.weights = last.pulled_back(last.weights)
             touched = [*last.touched()]
         state.last = last
@@ -164,8 +161,7 @@ class Engine:
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()
         state.forget()
-        about = last.node, last.full, self._prepare_update
-        again = go_back(graph, state, *about)
+        again = go_back(graph, state, last.node, last.full)
         again.weights = last.weights
         return again
 

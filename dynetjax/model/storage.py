@@ -434,10 +434,6 @@ class TableStorage:
         ids = np.unique(np.concatenate(parts))
         return ids[ids < self.shape[0]]
 
-    def capacity_of(self, parts: list[np.ndarray]) -> int:
-        """What `row_capacity` will be once these rows were noted, and no others."""
-        return capacity_for(len(self._distinct(parts)))
-
     def row_capacity(self) -> int:
         """A number of rows, one of a few sizes, that `row_gradient` has room in."""
         if self._is_merged():

@@ -19,15 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.engine import policy
-from dynetjax.engine.compiling import shape_of
 from dynetjax.engine.device import copy_soon
-from dynetjax.engine.stats import falling_back
 from dynetjax.errors import explain
-from dynetjax.lazy import jax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
-from dynetjax.trainers.gather import Gatherer, to_come, with_gradient
+from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Census, Members
@@ -237,33 +234,6 @@ class Trainer(OnFile):
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._note_update()
 
-    def _prepare(self, touched: dict[Any, list[np.ndarray]]) -> None:
-        """Have the first update compiled before its gradients are there.
-
-        Where it is not clear what will be updated how, nothing is done. For `touched`
-        see `prepare_update`.
-        """
-        members = self._census.members()
-        if self._updates or not self._is_plain(members):
-            return
-        dense = (False,) * len(members.tables)
-        if policy.tier == "native" and self._can_be_native():
-            return
-        numbers = knobs(self._learning_rate, self._threshold, 1)
-        about = numbers, members.values, self._states.targets(members)
-        gradients = to_come(members, touched)
-        update = self._compiled()
-        program = update.program_for(gradients, dense, frozen_sizes=())
-        program.prepare(*jax.tree.map(shape_of, about), gradients)
-
-    def _is_plain(self, members: Members) -> bool:
-        """Whether an update is that of most programs, and finds no gradient so far."""
-        sparse = self.sparse_updates_enabled or not members.tables
-        everybody = not (members.frozen or members.frozen_tables)
-        fresh = not any(s.has_gradient for s in self._storages())
-        decays = self._collection.get_weight_decay() > 0
-        return sparse and everybody and fresh and not (decays or self._lazy_correct)
-
     def _start_to_decay(self, tables: list[TableStorage]) -> float:
         """How much of every weight this update takes away."""
         decay = self._collection.get_weight_decay()
@@ -406,17 +376,6 @@ _trainers: weakref.WeakSet[Trainer] = weakref.WeakSet()
 def is_there_a_trainer() -> bool:
     """Whether somebody has one."""
     return bool(_trainers)
-
-
-def prepare_update(storages: set[Any], touched: dict[Any, list[np.ndarray]]) -> None:
-    """Have the trainer that will change `storages` compile its first update.
-
-    Not if there are several. Of each table, `touched` has the rows, in parts.
-    """
-    with falling_back("prepare an update"):  # it is raised by the update
-        trainers = [t for t in _trainers if not storages.isdisjoint(t._storages())]
-        if len(trainers) == 1:
-            trainers[0]._prepare(touched)
 
 
 # Those with an update that was not looked at, by id; a weak set is slow to ask.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.dims import Shape
-from dynetjax.lazy import jax, jnp
+from dynetjax.lazy import jnp
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sparse import Gradient
@@ -78,27 +78,6 @@ class Gatherer:
             return min(fitting, key=cost)
         self._sizes.append(needed)
         return needed
-
-
-def to_come(members: Members, touched: dict[Any, list[np.ndarray]]) -> Gradients:
-    """The shapes of what `gather` will make of a first backward of these members.
-
-    `touched` has the rows of each table, as `TableStorage.add_row_gradients` will get
-    them.
-    """
-    tables = []
-    for table in members.tables:
-        parts = touched.get(table, [np.zeros(0, np.int32)])
-        size = len(parts[0]) if len(parts) == 1 else table.capacity_of(parts)
-        values = (size, *table.shape[1:])
-        tables.append(Gradient(_shape((size,), np.int32), _shape(values), None))
-    return Gradients(
-        [[_shape(s.shape) for s in b] for b in members.blocks], tables, [], []
-    )
-
-
-def _shape(shape: Shape, dtype: Any = np.float32) -> "jax.ShapeDtypeStruct":
-    return jax.ShapeDtypeStruct(shape, dtype)
 
 
 def with_gradient(members: Members) -> list[TableStorage]:

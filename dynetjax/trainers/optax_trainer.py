@@ -1,7 +1,5 @@
 """Any optax transformation as a trainer."""
 
-from typing import Any
-
 from dynetjax.errors import explain
 from dynetjax.lazy import optax
 from dynetjax.model.collection import ParameterCollection
@@ -64,6 +62,3 @@ class OptaxTrainer(Trainer):
                 )
             )
         super().__init__(m, learning_rate, rule=tx)
-
-    def _prepare(self, touched: dict[Any, Any]) -> None:
-        """Nothing: a state may begin with what parameters are at the first update."""

@@ -88,21 +88,11 @@ class Update:
         dense: tuple[bool, ...],
         frozen_sizes: tuple[int, ...],
     ) -> tuple[Targets, list[list[Any]], Any]:
-        program = self.program_for(gradients, dense, frozen_sizes)
-        return program(numbers, values, targets, gradients)
-
-    def program_for(
-        self,
-        gradients: Gradients,
-        dense: tuple[bool, ...],
-        frozen_sizes: tuple[int, ...],
-    ) -> Compiled:
-        """What such a call runs; of `gradients`, only the shapes matter."""
         key = (dense, frozen_sizes, *[len(g.rows) for g in gradients.tables])
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.program(dense, frozen_sizes)
-        return program
+        return program(numbers, values, targets, gradients)
 
     def program(
         self, dense: tuple[bool, ...], frozen_sizes: tuple[int, ...]
