@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from dynetjax.engine import policy
-from dynetjax.engine.stats import stats, time_components
+from dynetjax.engine.stats import stats, time_operations
 from dynetjax.errors import explain
 from dynetjax.graph import note_lines
 from dynetjax.lazy import is_jax_imported, jax
@@ -38,8 +38,8 @@ def init(
             nothing.
         debug: note the user's line that makes each node, for `explain`. Building is
             slower.
-        profiling: from 1 on, print `stats` at exit; with 2, run components one by one
-            and time each.
+        profiling: from 1 on, print `stats` at exit; with 2, tier 0 measures
+            how long each fused operation takes.
         tier: what computes. On a CPU, tier 0 interprets every graph at once, where it
             has byte code for all of it; with "xla", XLA compiles programs for every
             graph. With "auto", the default, XLA also makes the updates of what it has
@@ -110,7 +110,7 @@ def _make_deterministic() -> None:
 
 
 def _profile(level: int) -> None:
-    time_components(level >= 2)
+    time_operations(level >= 2)
     atexit.unregister(_print_stats)
     if level >= 1:
         atexit.register(_print_stats)

@@ -1,18 +1,16 @@
-"""Backward programs: one jitted function per component and size class.
+"""The way back through a component.
 
-`backward` runs a component's trips in reverse, scatters gradients to the rows that were
-read, and adds up those of weights.
+`backward_rows` runs a component's trips in reverse, scatters gradients to the rows that
+were read, and adds up those of weights.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from dynetjax.engine.body import Body, Cell
-from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, learned, needed
-from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.program import KEPT, Program, zeros
+from dynetjax.engine.program import Program, zeros
 from dynetjax.engine.slices import cut, take, take_if_there
 from dynetjax.lazy import jnp, lax
 from dynetjax.ops.registry import INPUT, LOOKUP
@@ -32,34 +30,27 @@ def scattered_pools(body: Body) -> list[int]:
     return sorted(found)
 
 
-@lru_cache(maxsize=KEPT)
-def backward(program: Program, fresh: tuple[int, ...]) -> Callable:
-    """`backward_rows`, compiled; gradients that it adds to are donated."""
-    made("backward", program.size)
-    return Compiled(backward_rows(program, fresh), "given_back")
+def backward_rows(program: Program, at: int) -> Callable:
+    """``(uniforms, pools, kept, above, tape) -> (back, weights)``.
 
-
-def backward_rows(program: Program, fresh: tuple[int, ...], at: int = 0) -> Callable:
-    """``(uniforms, pools, kept, above, given_back, tape) -> (back, weights)``.
-
-    `pools` are the values of all pools; `above` has the gradients of each pool that it
-    writes and does not scatter to, or None; `given_back` are those of the pools it
-    scatters to, but for `fresh` ones, which start as zeros. A component that copies
-    rows of a table returns their gradients as `back`. The component's tape begins at
-    `at`.
+    `pools` are the values of all pools; `above` has the gradients of each, or None
+    where there are none so far. `back` are those of the pools that it scatters to; a
+    component that copies rows of a table returns their gradients instead. The
+    component's tape begins at `at`.
     """
     body = program.body
     into = scattered_pools(body)
-    started = [p for p in into if p not in fresh]
     source = body.cells[0].form
 
-    def component(uniforms, pools, kept, above, given_back, tape):
+    def component(uniforms, pools, kept, above, tape):
         trips, base = program.unpack(tape, at)
-        gradients = dict(zip(program.written, above, strict=True))
+        gradients = dict(enumerate(above))
         if source in (LOOKUP, INPUT):
             return [_source_rows(program, gradients, base)], []
-        back = dict(zip(started, given_back, strict=True))
-        back |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
+        back = {p: gradients.pop(p) for p in into}
+        for p, found in back.items():
+            if found is None:
+                back[p] = zeros(program.capacities[p], body.pools[p])
         loop = _Loop(program, uniforms, pools, kept, gradients, tape, at)
         weights = {n: jnp.zeros(body.uniforms[n][0]) for n in learned(body)}
 
@@ -126,7 +117,7 @@ class _Loop:
         A gather, not a slice: XLA computes a gather once, but fuses a slice into each
         reader, some of them not above what is written next, and then copies the array.
         """
-        found = back.get(cell.pool, self.above[cell.pool])
+        found = back.get(cell.pool, self.above.get(cell.pool))
         if found is None:
             return zeros(width, cell.shape)
         return take(found, first + jnp.arange(width))

@@ -33,17 +33,8 @@ def _cell_label(cell: Cell) -> str:
 Size = tuple[Body, int, tuple[int, ...]]  # a body, lanes of a trip, rows of its pools
 
 
-def made(direction: str, size: Size) -> None:
-    """Note that a program of one component is made, and what is new about it."""
-    _note(direction, label(size[0]), (size,))
-
-
-def made_fused(direction: str, sizes: tuple[Size, ...]) -> None:
-    """The same for a program of all components of a scope."""
-    _note(direction, f"{len(sizes)} components as one", sizes)
-
-
-def _note(direction: str, what: str, sizes: tuple[Size, ...]) -> None:
+def note_made(direction: str, sizes: tuple[Size, ...]) -> None:
+    """Note that a program of all components of a scope is made, and what is new."""
     bodies = tuple(body for body, _, _ in sizes)
     known = _made.setdefault(bodies, [])
     fresh = [body for body in bodies if body not in _bodies]
@@ -64,7 +55,7 @@ def _note(direction: str, what: str, sizes: tuple[Size, ...]) -> None:
         why = "other components share its rows, or backward is to follow"
     _bodies.update(bodies)
     known.append((direction, widths, capacities))
-    note_program(f"{direction} of {what}: {why}")
+    note_program(f"{direction} of {len(sizes)} components: {why}")
 
 
 class Variants:

@@ -1,21 +1,17 @@
 """Gradients: a run carried out backwards."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.backward import backward, scattered_pools
-from dynetjax.engine.cells import learned
-from dynetjax.engine.fused import Pools, sown
+from dynetjax.engine.fused import Pools
 from dynetjax.engine.gradients import reached_from
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.run import Run, read_rows, timed
+from dynetjax.engine.run import Run, read_rows
 from dynetjax.engine.steps import Step
 from dynetjax.expression import Expression
-from dynetjax.lazy import at_first_call, jax, jnp
-from dynetjax.ops.registry import INPUT, LOOKUP
+from dynetjax.ops.registry import LOOKUP
 
 Array = Any
 
@@ -41,10 +37,8 @@ class Backward:
         self._tables: dict[int, Array] = {}  # of the rows of a source, by component
         root = self.number - run.start
         self._tape = run.tape_back(run.tiling.not_under((root,), run.plan.ends))
-        if run.lent is not None:
-            self._fused(run.lent)
-        else:
-            self._step_by_step()
+        assert run.lent is not None
+        self._fused(run.lent)
 
     def has(self, number: int) -> bool:
         """Whether it knows the gradient of a stored node."""
@@ -81,54 +75,6 @@ class Backward:
         self.gradients = {fusion.pools[p]: a for p, a in gradients.items()}
         self.weights = {fusion.uniforms[n]: [a] for n, a in weights.items()}
 
-    def _step_by_step(self) -> None:
-        steps, room = self.run.plan.steps, self.run.plan.layout.room
-        pool, row = self.run.place(self.number)
-        zeros = jnp.zeros((room[pool], *MACROS[pool].shape))
-        self.gradients[pool] = _sown(zeros, row)
-        for step in reversed(steps):
-            self._step(step)
-
-    @timed
-    def _step(self, step: Step) -> None:
-        run = self.run
-        body = step.wires.body
-        names = step.wires.pools
-        if not step.program.learns:
-            return
-        if all(names[p] not in self.gradients for p in step.program.written):
-            return
-        into = scattered_pools(body)
-        fresh = tuple(p for p in into if names[p] not in self.gradients)
-        known = self.gradients
-        above = [
-            None if p in into else known.get(names[p]) for p in step.program.written
-        ]
-        back = [known[names[p]] for p in into if p not in fresh]
-        pools = [
-            run.pool(name, c)
-            for name, c in zip(names, step.program.capacities, strict=True)
-        ]
-        arrays, weights = backward(step.program, fresh)(
-            run.uniforms_of(step),
-            pools,
-            run.kept[step.part],
-            above,
-            back,
-            run.part(self._tape, step),
-        )
-        if body.cells[0].form in (LOOKUP, INPUT):
-            self._tables[step.part] = arrays[0]
-            return
-        for p, array in zip(into, arrays, strict=True):
-            self.gradients[names[p]] = array
-        for n, gradient in zip(learned(body), weights, strict=True):
-            self.weights.setdefault(step.wires.uniforms[n], []).append(gradient)
-
-    def arrays(self) -> Iterable[Array]:
-        """What was computed so far."""
-        return [*self.gradients.values(), *chain(*self.weights.values())]
-
 
 def _looked_up(run: Run, step: Step, last: int) -> tuple[int, np.ndarray]:
     """The table that a step reads, by its kind id, and of each lane the row id."""
@@ -145,8 +91,3 @@ def _looked_up(run: Run, step: Step, last: int) -> tuple[int, np.ndarray]:
         reached = lanes.spread(np.array(indices) <= last)
         ids[lanes.at[reached]] = found[reached]
     return table.id, ids
-
-
-@at_first_call(lambda f: jax.jit(f))
-def _sown(zeros: Array, row: Array) -> Array:
-    return sown(zeros, row)

@@ -15,7 +15,7 @@ import numpy as np
 from dynetjax.dims import Shape
 from dynetjax.engine.backward import backward_rows, scattered_pools
 from dynetjax.engine.body import Wiring
-from dynetjax.engine.causes import made_fused
+from dynetjax.engine.causes import note_made
 from dynetjax.engine.cells import learned, needed
 from dynetjax.engine.compiling import Compiled, shape_of
 from dynetjax.engine.places import Places
@@ -209,7 +209,7 @@ def fused_forward(whole: Whole, keeping: bool, size: int) -> Compiled:
     `lent`, donated, are the arrays for both. The tape has `size` numbers.
     """
     parts = whole.parts
-    made_fused("forward", tuple(part.program.size for part in parts))
+    note_made("forward", tuple(part.program.size for part in parts))
 
     def run(uniforms, given, tape, lent):
         shapes = _kept(parts, keeping)
@@ -219,7 +219,7 @@ def fused_forward(whole: Whole, keeping: bool, size: int) -> Compiled:
         for k, part in enumerate(parts):
             written = part.program.written
             mine = [pools[n] for n in part.pools]
-            forward = forward_rows(part.program, (), keeping, part.start)
+            forward = forward_rows(part.program, keeping, part.start)
             arrays, kept[k] = forward(
                 [uniforms[n] for n in part.uniforms],
                 [pool for p, pool in enumerate(mine) if p not in written],
@@ -243,7 +243,7 @@ def fused_backward(whole: Whole, root: int) -> Compiled:
     of uniforms by number; and of the rows of each part that looks rows up.
     """
     parts = whole.parts
-    made_fused("backward", tuple(part.program.size for part in parts))
+    note_made("backward", tuple(part.program.size for part in parts))
 
     def run(row, uniforms, pools, kept, tape):
         found = _Found({root: sown(jnp.zeros_like(pools[root]), row)})
@@ -278,24 +278,19 @@ class _Found:
 
 def _step_back(k: int, part: Part, uniforms, pools, kept, tape, found: _Found) -> None:
     """Add a component's gradients."""
-    program = part.program
-    body = program.body
-    known = [found.pools.get(n) for n in part.pools]
-    into = scattered_pools(body)
-    fresh = tuple(p for p in into if known[p] is None)
-    backward = backward_rows(program, fresh, part.start)
-    arrays, weights = backward(
+    body = part.program.body
+    arrays, weights = backward_rows(part.program, part.start)(
         [uniforms[n] for n in part.uniforms],
         [pools[n] for n in part.pools],
         kept,
-        [None if p in into else known[p] for p in program.written],
-        [known[p] for p in into if p not in fresh],
+        [found.pools.get(n) for n in part.pools],
         tape,
     )
     if body.cells[0].form in (LOOKUP, INPUT):
         found.tables[k] = arrays[0]
         return
-    found.pools.update({part.pools[p]: a for p, a in zip(into, arrays, strict=True)})
+    for p, array in zip(scattered_pools(body), arrays, strict=True):
+        found.pools[part.pools[p]] = array
     total = found.weights
     for n, gradient in zip(learned(body), weights, strict=True):
         number = part.uniforms[n]

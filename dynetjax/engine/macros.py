@@ -103,6 +103,13 @@ class Macro:
             slots = [SLOT_OWNERS.add(self) for _ in self.leaves]
         self.slot = slots[0] if slots else -1
 
+    @property
+    def label(self) -> str:
+        """Its last operation, how many others it has, and the dims of its result."""
+        several = f"+{len(self.steps) - 1}" if len(self.steps) > 1 else ""
+        name = self.steps[-1].signature.op.name
+        return f"{name}{several} {{{','.join(map(str, self.shape))}}}"
+
     def _walk(self, rule: Rule, at: int) -> int:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
         found: list[tuple[str, int]] = []

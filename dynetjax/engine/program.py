@@ -1,6 +1,6 @@
-"""Programs: a component at one size class, and its compiled forward.
+"""Programs: a component at one size class, and its forward.
 
-`forward` runs the component's trips and writes its rows into pools;
+`forward_rows` runs the component's trips and writes its rows into pools;
 `engine/backward.py` has the other direction.
 """
 
@@ -14,16 +14,12 @@ import numpy as np
 
 from dynetjax.dims import Shape
 from dynetjax.engine.body import Body
-from dynetjax.engine.causes import made
 from dynetjax.engine.cells import Trip, contractions, needed
-from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.slices import cut, entry, put
 from dynetjax.lazy import jax, jnp, lax
 from dynetjax.tables import remembers
 
 Array = Any
-
-KEPT = 384  # compiled programs of each direction; see `dynetjax.engine.fused`
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,40 +105,21 @@ def empty(capacity: int, shape: Shape) -> Array:
     return jax.device_put(np.zeros((capacity, *shape), np.float32))
 
 
-@lru_cache(maxsize=KEPT)
-def forward(program: Program, fresh: tuple[int, ...], keeping: bool) -> Callable:
-    """`forward_rows`, compiled; the shared pools are donated."""
-    made("forward", program.size)
-    return Compiled(forward_rows(program, fresh, keeping), "shared_pools")
+def forward_rows(program: Program, keeping: bool, at: int) -> Callable:
+    """``(uniforms, read, written, given, tape, lent) -> (written, kept)``.
 
-
-def forward_rows(
-    program: Program,
-    fresh: tuple[int, ...],
-    keeping: bool,
-    at: int = 0,
-) -> Callable:
-    """``(uniforms, read, shared, given, tape, lent) -> (written, kept)``.
-
-    `read` are the pools the component only reads, `shared` those it writes that were
-    there before; `fresh` ones start as zeros. `kept` are the results of contractions
-    that backward needs, if `keeping`, in arrays that are `lent`, if they are. The
-    component's tape begins at `at`.
+    `read` are the pools the component only reads, `written` those it writes. `kept` are
+    the results of contractions that backward needs, if `keeping`, in arrays that are
+    `lent`. The component's tape begins at `at`.
     """
     body = program.body
-    written = program.written
-    only_read = [p for p in range(len(body.pools)) if p not in written]
-    shared = [p for p in written if p not in fresh]
+    only_read = [p for p in range(len(body.pools)) if p not in program.written]
     keep = needed(body) if keeping else (False,) * len(contractions(body))
 
-    def component(uniforms, read_pools, shared_pools, given, tape, lent=None):
+    def component(uniforms, read_pools, written_pools, given, tape, lent):
         trips, base = program.unpack(tape, at)
         pools = dict(zip(only_read, read_pools, strict=True))
-        start = dict(zip(shared, shared_pools, strict=True))
-        start |= {p: zeros(program.capacities[p], body.pools[p]) for p in fresh}
-        kept = lent
-        if kept is None:
-            kept = [jnp.zeros(shape, jnp.float32) for shape in program.kept(keep)]
+        start = dict(zip(program.written, written_pools, strict=True))
 
         def step(t, state):
             mine, kept = state
@@ -155,7 +132,7 @@ def forward_rows(
             results = zip(kept, compress(made, keep), strict=True)
             return mine, [put(k, z, t * program.width) for k, z in results]
 
-        mine, kept = lax.fori_loop(0, trips, step, (start, kept))
-        return [mine[p] for p in written], kept
+        mine, kept = lax.fori_loop(0, trips, step, (start, lent))
+        return [mine[p] for p in program.written], kept
 
     return component

@@ -1,8 +1,6 @@
 """Runs: a plan carried out, with its values."""
 
-import time
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,9 @@ from dynetjax.engine.draws import Draws
 from dynetjax.engine.fused import Fusion, Pools
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.plan import Plan
-from dynetjax.engine.program import empty, forward
+from dynetjax.engine.program import empty
 from dynetjax.engine.slices import cut
-from dynetjax.engine.stats import note_pools, note_time, note_work, phase, timing
+from dynetjax.engine.stats import note_pools, note_work, phase
 from dynetjax.engine.steps import Step
 from dynetjax.engine.tape import TapeWriter
 from dynetjax.engine.tiling import Tiling
@@ -28,30 +26,13 @@ Array = Any
 Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
 
 
-def timed(method: Callable[[Any, Step], Any]) -> Callable[[Any, Step], Any]:
-    """A method that runs a component; where components are timed, it waits for it."""
-
-    @wraps(method)
-    def run(self: Any, step: Step) -> Any:
-        if not timing():
-            return method(self, step)
-        start = time.perf_counter()
-        result = method(self, step)
-        jax.block_until_ready([*self.arrays()])
-        note_time(step.label, time.perf_counter() - start)
-        return result
-
-    return run
-
-
 class Run:
     """One plan, run forward once.
 
     Attributes:
         pools: the arrays, by pool of the plan.
         keeping: whether results that backward needs were kept.
-        kept: these, by component, where components are timed one by one.
-        lent: the same arrays, where all ran as one program; else None.
+        lent: the same arrays, and what was kept; None before it ran.
         stop: one more than the number of the last node.
     """
 
@@ -65,7 +46,6 @@ class Run:
         self.lent: Pools | None = None
         self._tape: Array | None = None
         self._given: dict[int, Array] = {}
-        self.kept: dict[int, list[Array]] = {}
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
@@ -88,10 +68,7 @@ class Run:
         with phase("tape"):
             self._write(older)
         with phase("run"):
-            if timing():
-                self.kept = {s.part: self._forward(s) for s in self.plan.steps}
-            else:
-                self._forward_fused(self.plan.fusion)
+            self._forward(self.plan.fusion)
         free_last_graph()  # while the device is at work
         note_work(self.plan.work)
         note_pools(self.plan.fusion.pool_bytes)
@@ -105,11 +82,6 @@ class Run:
         for step in plan.steps:
             if step.program.body.cells[0].form == INPUT:
                 self._given[step.part] = self._rows_given(step, older)
-
-    def part(self, tape: Array, step: Step) -> np.ndarray:
-        """The part of a tape that is one block's, a view."""
-        start = self.plan.fusion.parts[step.part].start
-        return np.asarray(tape)[start : start + step.program.tape_size]
 
     def tape_back(self, unused: np.ndarray) -> Array:
         """The tape for a backward from something that these nodes are no part of.
@@ -126,14 +98,12 @@ class Run:
 
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
-        if timing():  # it goes component by component
-            return
         fusion = self.plan.fusion
         pool, _ = self.place(node.args[0])
         uniforms = self.uniforms.several(fusion.uniforms)
         fusion.prepare_back(pool, uniforms)
 
-    def _forward_fused(self, fusion: Fusion) -> None:
+    def _forward(self, fusion: Fusion) -> None:
         uniforms = self.uniforms.several(fusion.uniforms)
         given = [
             self._given[k]
@@ -149,39 +119,6 @@ class Run:
         about = uniforms, given, self._tape
         lent = self.lent = fusion.forward(self.keeping, *about)
         self.pools = dict(zip(fusion.pools, lent.pools, strict=True))
-
-    @timed
-    def _forward(self, step: Step) -> list[Array]:
-        program, names = step.program, step.wires.pools
-        written = program.written
-        fresh = tuple(p for p in written if names[p] not in self.pools)
-        read, shared = [], []
-        for p, name in enumerate(names):
-            if p not in written:
-                read.append(self.pool(name, program.capacities[p]))
-            elif p not in fresh:
-                shared.append(self.pools[name])
-        run = forward(program, fresh, self.keeping)
-        given = self._given.get(step.part)
-        assert self._tape is not None
-        tape = self.part(self._tape, step)
-        arrays, kept = run(self.uniforms_of(step), read, shared, given, tape)
-        for p, array in zip(written, arrays, strict=True):
-            self.pools[names[p]] = array
-        return kept
-
-    def pool(self, name: int, capacity: int) -> Array:
-        """The array of a pool; empty if nothing in this graph writes it."""
-        found = self.pools.get(name)
-        return empty(capacity, MACROS[name].shape) if found is None else found
-
-    def uniforms_of(self, step: Step) -> list[Array]:
-        """The arrays of the uniforms that a component reads."""
-        return self.uniforms.several(tuple(step.wires.uniforms))
-
-    def arrays(self) -> Iterable[Array]:
-        """What was computed so far."""
-        return self.pools.values()
 
     def _rows_given(self, step: Step, older: Rows | None) -> Array:
         macro, lanes = step.wires.macros[0], step.program.lanes

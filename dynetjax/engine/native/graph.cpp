@@ -1,6 +1,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -45,6 +46,22 @@ Chunks& chunks() {
     static Chunks all;
     return all;
 }
+
+// Adds the time from here to the end of a scope to a fused op, if there is one.
+class Watch {
+public:
+    explicit Watch(Use* use) : use_(use) {
+        if (use) start_ = std::chrono::steady_clock::now();
+    }
+    Watch(const Watch&) = delete;
+    ~Watch() {
+        if (use_) use_->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+private:
+    Use* use_;
+    std::chrono::steady_clock::time_point start_;
+};
 
 }  // namespace
 
@@ -171,6 +188,9 @@ void Graph::compute() {
     hoisted_.rewind({});
     for (size_t k = fresh_; k < groups.size(); k++) {
         Group& g = groups[k];
+        Use& u = uses[g.use];
+        const Watch watch(timed ? &u : nullptr);
+        if (timed) u.groups++, u.rows += g.lanes;
         if (g.series >= 0 && series_[g.series].first == (int32_t)k) hoist(series_[g.series]);
         forward(g);
     }
@@ -372,11 +392,13 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     std::copy(begin.begin(), begin.end(), reach(root));
     for (size_t k = (size_t)cells[root].group + 1; k--;) {
         const Group& g = groups[k];
+        const Watch watch(timed ? &uses[g.use] : nullptr);
         if (g.gradient) backward(g, gradients[g.use]);
         if (g.series >= 0 && series_[g.series].first == (int32_t)k) hoist_back(g.series);
     }
     for (size_t n = 0; n < uses.size(); n++) {
         const Program& p = *uses[n].program;
+        const Watch watch(timed ? &uses[n] : nullptr);
         for (const Instruction& q : p.backward) {
             if (q.op != PUT_ASIDE) continue;
             const Aside& a = uses[n].asides[q.extra];

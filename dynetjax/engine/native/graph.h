@@ -44,6 +44,8 @@ struct Use {
     int32_t number;                        // of the fused op
     std::vector<const float*> uniforms;    // as they were when first read
     std::vector<Aside> asides;
+    int64_t groups = 0, rows = 0;  // that were computed, and in how long, where that is measured
+    double seconds = 0;
 };
 
 struct Cell {
@@ -78,6 +80,7 @@ struct Series {
 class Graph {
 public:
     std::vector<Use> uses;
+    bool timed = false;
     std::vector<Cell> cells;
     std::vector<int32_t> refs, words;
 

@@ -362,14 +362,17 @@ void GraphState::look_up() {
     }
 }
 
+GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 PyObject* new_graph(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
         PyObject *tables, *known = nullptr;
-        if (!PyArg_ParseTuple(args, "O|O!", &tables, &PyDict_Type, &known)) throw Failed();
+        int timed = 0;
+        if (!PyArg_ParseTuple(args, "O|O!p", &tables, &PyDict_Type, &known, &timed)) throw Failed();
         Ref programs(known ? Py_NewRef(known) : PyDict_New());
         if (!programs.get()) throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
         ((GraphObject*)self.get())->state = new GraphState(tables, programs.get());
+        state_of(self.get()).graph.timed = timed;
         return self.release();
     });
 }
@@ -396,7 +399,6 @@ void free_graph(PyObject* self) {
     type->tp_free(self);
     Py_DECREF(type);
 }
-GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 
 class Busy {  // as long as this lives, nobody else computes in a graph, or cuts it
 public:
@@ -557,6 +559,19 @@ PyObject* components(PyObject* self, PyObject*) {
         return found.release();
     });
 }
+// [(fused op, groups, rows, seconds)] since the last call, of those that ran.
+PyObject* times(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Ref found = owned(PyList_New(0));
+        for (Use& u : state_of(self).graph.uses) {
+            if (u.number < 0 || !(u.groups || u.seconds)) continue;
+            Ref entry = owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
+            if (PyList_Append(found.get(), entry.get())) throw Failed();
+            u.groups = u.rows = 0, u.seconds = 0;
+        }
+        return found.release();
+    });
+}
 PyObject* cut(PyObject* self, PyObject* count) {
     return guarded([&]() -> PyObject* {
         const int32_t n = word(count);
@@ -649,6 +664,7 @@ PyMethodDef graph_methods[] = {
     {"array", array, METH_VARARGS, "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
+    {"times", times, METH_NOARGS, "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},
     {nullptr, nullptr, 0, nullptr}};

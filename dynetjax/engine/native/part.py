@@ -13,7 +13,7 @@ from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
-from dynetjax.engine.stats import note_interpreted, phase
+from dynetjax.engine.stats import note_interpreted, note_work_of, phase, timing
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
 from dynetjax.ops.rules import Rule
@@ -62,6 +62,13 @@ class _Tables:
         return np.ascontiguousarray(self.older(number), np.float32)
 
 
+def _note_times(graph: Any) -> None:
+    """Note what an executor did, where fused operations are timed."""
+    if timing():
+        for number, *work in graph.times():
+            note_work_of(MACROS[number].label, *work)
+
+
 class Native:
     """What tier 0 computes of one graph.
 
@@ -73,7 +80,7 @@ class Native:
     def __init__(self, uniforms: HostUniforms, draws: Draws):
         self.uniforms = uniforms
         self._tables = _Tables(uniforms, draws)
-        self.graph = core.Graph(self._tables, _programs)
+        self.graph = core.Graph(self._tables, _programs, timing())
         self.lacks, self.count = -1, 0
 
     def compute(self, cells: list[Expression], start: int, older: Rows | None) -> bool:
@@ -91,6 +98,7 @@ class Native:
             return False
         self.count = len(cells)
         note_interpreted()
+        _note_times(self.graph)
         return True
 
 
@@ -137,6 +145,7 @@ class NativeBackward:
         with phase("run"):
             macros, self._tables = self._graph.backward(*about)
         note_interpreted()
+        _note_times(self._graph)
         self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
         self.reached = reached_by(node, macros)
 

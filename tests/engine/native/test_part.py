@@ -409,3 +409,28 @@ class TestInit:
         assert "install a compiler" in str(error.value)
         dy.init(tier="xla")
         assert not policy.native()
+
+
+def test_fused_operations_are_timed(world):
+    """Forward and backward count as a run each, and rows once."""
+    dy.init(profiling=2)
+    try:
+        dy.reset_stats()
+        h = world.E[0]
+        for k in 1, 2, 3:
+            h = dy.tanh(world.W * h + world.E[k])
+        dy.sum_elems(h).backward()
+        work = dy.stats().work
+        ((label, steps),) = [about for about in work.items() if "tanh" in about[0]]
+        assert label == "tanh+1 {3}"
+        assert (steps.runs, steps.trips, steps.rows, steps.room) == (2, 3, 3, 3)
+        assert all(each.seconds > 0 for each in work.values())
+        assert " s  tanh+1 {3}" in str(dy.stats())
+    finally:
+        dy.init(profiling=0)
+
+
+def test_nothing_is_timed_unasked(world):
+    dy.reset_stats()
+    dy.sum_elems(dy.tanh(world.E[0])).backward()
+    assert not dy.stats().work
