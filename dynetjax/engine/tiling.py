@@ -9,7 +9,7 @@ So the arrays are flat: one entry per row that is read, whichever macro reads it
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -247,34 +247,17 @@ class Tiling:
             end = start
         return np.equal(np.frombuffer(under, np.uint8, count), 0).nonzero()[0]
 
-    def only(self, macro: int, nodes: np.ndarray) -> "Tiling":
-        """Some nodes of one macro; they keep their numbers."""
-        mine = np.isin(self.reader, nodes)
-        return replace(
-            self,
-            cells=[],
-            nodes={macro: nodes},
-            _arrays=self.arrays._replace(read=self.read[mine]),
-            _readers=Readers(*[a[mine] for a in self.readers]),
-        )
-
 
 def tile(
     graph: ComputationGraph,
     start: int,
     structure: Structure,
-    importing: bool = True,
-    as_if: Callable[[int], int] | None = None,
 ) -> Tiling:
     """The stored nodes of `graph` from `start` on that have the given structure.
 
-    With `importing`, what was computed before and is read stands there as imports.
-    With `as_if`, macros are taken for others that compute the same.
+    What was computed before and is read stands there as imports.
     """
     arrays = arrays_of(structure)
-    if as_if is not None:
-        macros: Any = [as_if(m) for m in structure.macros]
-        arrays = arrays._replace(macro_of=np.array(macros, np.int64))
     read, count = arrays.read, len(structure.macros)
     single = structure.lanes.count(1) == count
     tiling = Tiling(
@@ -289,8 +272,7 @@ def tile(
     )
     if start:
         _number_older(tiling, graph)
-        if importing:
-            _import(tiling, graph)
+        _import(tiling, graph)
     nothing = read == NOTHING
     if np.count_nonzero(nothing):
         tiling.blank = set(tiling.slot[nothing].tolist())
