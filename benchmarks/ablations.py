@@ -9,32 +9,19 @@ these take turns. A mechanism that is above 0.95 in all rows is not worth its li
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import os
-import pathlib
-import random
 import re
-import runpy
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROWS = {
-    "tagger": ["tagger"],
-    "tagger, dense": ["tagger", "--dense"],
-    "tagging": ["tagger", "--inference"],
-    "trees": ["treelstm"],
-    "50 trees": ["treelstm", "--batch", "50"],
-    "stack parser": ["stack_parser", "--inference"],
-    "language model 16": ["rnnlm", "--minibatch", "16"],
-    "encoder-decoder 16": ["seq2seq", "--batch", "16"],
-}
-WARM, BLOCK = 5.0, 0.08  # seconds before the first block, and of a block
-MOST_UNITS = 60  # that are gone over again and again
+import turns
+
+ROWS = ("tagger", "trees", "tagging", "stack parsing", "language model 16")
+ROWS += ("50 trees", "encoder-decoder 16", "dense tagger")
 
 
 def no_threads():
@@ -109,92 +96,26 @@ MECHANISMS = {
 }
 
 
-def serve(task, backend, args, runner, units):
-    """Stand in for `harness.measure`: time blocks of graphs, as asked on stdin."""
-    import compare
-
-    random.Random(args.seed).shuffle(units)
-    units = units[:MOST_UNITS]
-    until = time.perf_counter() + WARM
-    while time.perf_counter() < until:
-        for unit in units:
-            compare._time_of(runner, [unit], args.inference)
-            if time.perf_counter() > until:
-                break
-    print(json.dumps("ready"), file=sys.__stdout__, flush=True)
-    for line in sys.stdin:
-        first, count = json.loads(line)
-        block = [units[(first + k) % len(units)] for k in range(count)]
-        took = compare._time_of(runner, block, args.inference)
-        print(json.dumps(took), file=sys.__stdout__, flush=True)
-
-
 def work(name, without, row):
     """One of the two processes."""
     both, change = MECHANISMS[name]
     for step in (both, change if without else None):
         if step is not None:
             step()
-    sys.path.insert(0, str(HERE))
-    import harness
-
-    harness.measure = serve
-    task, *flags = ROWS[row]
-    sys.argv = [task, *flags]
-    sys.stdout = sys.stderr
-    runpy.run_path(str(HERE / f"{task}.py"), run_name="__main__")
+    turns.work(*turns.ROWS[row])
 
 
-class Worker:
-    """A process that times blocks."""
-
-    def __init__(self, name, without, row, cache):
-        about = ["--worker", json.dumps([name, without, row])]
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, *about],
-            env=os.environ | {"DYNETJAX_CACHE_DIR": cache},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    def answer(self):
-        """The next thing it says."""
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a process ended: {self.process.args}")
-        return json.loads(line)
-
-    def ask(self, first, count):
-        """Seconds for so many graphs from the first on."""
-        print(json.dumps([first, count]), file=self.process.stdin, flush=True)
-        return self.answer()
-
-
-def ratio(name, row, seconds):
-    """The speed without a mechanism, as a part of the speed with it."""
-    with tempfile.TemporaryDirectory() as folder:
+def speed_without(name, row, seconds):
+    """As a part of the speed with the mechanism."""
+    with contextlib.ExitStack() as stack:
         workers = []
-        try:
-            for which in "with", "without":
-                cache = os.path.join(folder, which)
-                os.mkdir(cache, 0o700)
-                workers.append(Worker(name, which == "without", row, cache))
-            for worker in workers:
-                worker.answer()
-            count = max(1, int(BLOCK / workers[0].ask(0, 1)))
-            found, until = [], time.perf_counter() + seconds
-            while time.perf_counter() < until:
-                took, first = [0.0, 0.0], len(found) * count
-                for which in (0, 1) if len(found) % 2 else (1, 0):
-                    took[which] = workers[which].ask(first, count)
-                found.append(took[0] / took[1])
-            return statistics.median(found)
-        finally:
-            for worker in workers:
-                worker.process.kill()
-                worker.process.wait()
+        for without in False, True:
+            about = json.dumps([name, without, row])
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            command = [sys.executable, __file__, "--worker", about]
+            worker = turns.Worker(command, DYNETJAX_CACHE_DIR=folder)
+            workers.append(stack.enter_context(worker))
+        return statistics.median(turns.ratios(*workers, seconds))
 
 
 def main():
@@ -214,7 +135,11 @@ def main():
         if re.search(args.only, name):
             print(name.ljust(25), end="", flush=True)
             for row in rows:
-                print(f"{ratio(name, row, args.seconds):19.2f}", end="", flush=True)
+                print(
+                    f"{speed_without(name, row, args.seconds):19.2f}",
+                    end="",
+                    flush=True,
+                )
             print(flush=True)
 
 

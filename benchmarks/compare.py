@@ -33,7 +33,7 @@ def compare(args, runner, units):
         took = [0.0, 0.0]
         for which in (0, 1) if start // len(block) % 2 else (1, 0):
             exec(settings[which], names)
-            took[which] = _time_of(runners[which], block, args.inference)
+            took[which] = time_of(runners[which], block, args.inference)
         seen += sum(unit.sentences for unit in block)
         if seen >= args.warmup:
             if until == math.inf:
@@ -42,7 +42,7 @@ def compare(args, runner, units):
     return _summary(pairs, args.block)
 
 
-def _time_of(runner, block, inference):
+def time_of(runner, block, inference):
     """Seconds for a block, whose first graph finds the device idle."""
     clock = _NoClock()
     begun = time.perf_counter()
