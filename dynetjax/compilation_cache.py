@@ -9,7 +9,7 @@ import os
 import pathlib
 import time
 
-from dynetjax.engine.cache_folder import cache_folder, is_private, is_wanted
+from dynetjax.engine.cache_folder import cache_folder, is_made, is_wanted
 from dynetjax.lazy import jax
 
 MOST_BYTES = 1 << 30
@@ -29,8 +29,7 @@ def keep_compilations() -> None:
         return
     folder = cache_folder()
     with contextlib.suppress(OSError):  # then nothing is kept
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if is_private(str(folder)) and os.access(folder, os.W_OK):
+        if is_made(folder) and os.access(folder, os.W_OK):
             jax.config.update("jax_compilation_cache_dir", str(folder))
             if _is_due(folder / LOOKED):
                 _shorten(folder)

@@ -28,7 +28,6 @@ def go_back(
         if here is not None:
             return here
     run = _run_from_the_first(graph, state, node, full)
-    run.plan.scope.trained = True
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
     count(graphs=1)
     with phase("run"):

@@ -34,6 +34,15 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / processor()
 
 
+def is_made(folder: pathlib.Path) -> bool:
+    """Whether there is such a folder of the user's own now."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return is_private(str(folder))
+
+
 @cache
 def is_private(folder: str) -> bool:
     """Whether a folder is the user's own, and no other may write to it.

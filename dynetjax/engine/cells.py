@@ -156,16 +156,13 @@ class Trip:
     def pull(self, moving, still, kept, stored) -> Callable:
         """Cotangents of the cells' rows to those of `moving` leaves and `learned`."""
 
-        def rows(moving, several):
-            uniforms = [*self.uniforms]
-            for n, uniform in several.items():
-                uniforms[n] = uniform
+        def rows(moving, weights):
+            uniforms = [weights.get(n, u) for n, u in enumerate(self.uniforms)]
             trip = Trip(self.body, self.width, self.columns, uniforms, self.given)
             return trip.run(still | moving, kept, stored)[0]
 
-        return jax.vjp(rows, moving, {n: self.uniforms[n] for n in learned(self.body)})[
-            1
-        ]
+        weights = {n: self.uniforms[n] for n in learned(self.body)}
+        return jax.vjp(rows, moving, weights)[1]
 
     def _real(self, cell: Cell, rows: Array) -> Array:
         """Rows with zeros on empty lanes, from which no gradient goes on.
@@ -189,9 +186,8 @@ class Trip:
                     fixed.append(self.uniforms[n])
                 else:  # that learns, lane by lane
                     shape = self.width, *self.body.uniforms[n][0]
-                    lanes.append(
-                        self._real(cell, jnp.broadcast_to(self.uniforms[n], shape))
-                    )
+                    each = jnp.broadcast_to(self.uniforms[n], shape)
+                    lanes.append(self._real(cell, each))
                     spread[k] = False
             fn = lane_function(step, spread, self.width)
             lanes += self.runtime(step)

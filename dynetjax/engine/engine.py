@@ -13,15 +13,12 @@ from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, older_rows, settle
-from dynetjax.engine.plan import Plan
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import add_up
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-
-TRIES = 8  # runs of a scope that may keep what backward needs in vain
 
 
 class Engine:
@@ -94,11 +91,11 @@ class Engine:
         asked = [node for node in nodes if node.args[0] >= state.done]
         count(graphs=1)
         run = new_run(graph, state, state.done, asked)
-        keeping = not state.parts and _will_train(run.plan, asked)
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
+        keeping = loss is not None and not state.parts and run.plan.differentiable
         if loss is not None and keeping and self._is_training():
             run.prepare_backward_from(loss)
-        run.forward(keeping, older_rows(graph, state))
+        run.forward(bool(keeping), older_rows(graph, state))
         state.parts.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
@@ -164,20 +161,6 @@ class Engine:
         again = go_back(graph, state, last.node, last.full)
         again.weights = last.weights
         return again
-
-
-def _will_train(plan: Plan, asked: list[Expression]) -> bool:
-    """Whether to keep what backward needs.
-
-    Yes, once a backward has followed; and in a scope's first runs, if the value of one
-    number is asked for, as that of a loss. Else every component would be compiled
-    without first, and then with.
-    """
-    scope = plan.scope
-    if scope.trained or scope.tries >= TRIES or not plan.differentiable:
-        return scope.trained
-    scope.tries += 1
-    return any(map(_is_number, asked))
 
 
 def _is_number(node: Expression) -> bool:

@@ -217,18 +217,15 @@ def fused_forward(whole: Whole, keeping: bool, size: int) -> Compiled:
         pools, kept = lent[:count], _dealt(lent[count:], shapes)
         rows = iter(given)
         for k, part in enumerate(parts):
-            written = part.program.written
-            mine = [pools[n] for n in part.pools]
             forward = forward_rows(part.program, keeping, part.start)
             arrays, kept[k] = forward(
                 [uniforms[n] for n in part.uniforms],
-                [pool for p, pool in enumerate(mine) if p not in written],
-                [mine[p] for p in written],
+                [pools[n] for n in part.pools],
                 next(rows) if part.given else None,
                 tape,
                 kept[k],
             )
-            for p, array in zip(written, arrays, strict=True):
+            for p, array in zip(part.program.written, arrays, strict=True):
                 pools[part.pools[p]] = array
         return pools, kept
 

@@ -106,20 +106,19 @@ def empty(capacity: int, shape: Shape) -> Array:
 
 
 def forward_rows(program: Program, keeping: bool, at: int) -> Callable:
-    """``(uniforms, read, written, given, tape, lent) -> (written, kept)``.
+    """``(uniforms, pools, given, tape, lent) -> (written, kept)``.
 
-    `read` are the pools the component only reads, `written` those it writes. `kept` are
-    the results of contractions that backward needs, if `keeping`, in arrays that are
-    `lent`. The component's tape begins at `at`.
+    `written` are those of the pools that it writes. `kept` are the results of
+    contractions that backward needs, if `keeping`, in arrays that are `lent`. The
+    component's tape begins at `at`.
     """
     body = program.body
-    only_read = [p for p in range(len(body.pools)) if p not in program.written]
     keep = needed(body) if keeping else (False,) * len(contractions(body))
 
-    def component(uniforms, read_pools, written_pools, given, tape, lent):
+    def component(uniforms, pools, given, tape, lent):
         trips, base = program.unpack(tape, at)
-        pools = dict(zip(only_read, read_pools, strict=True))
-        start = dict(zip(program.written, written_pools, strict=True))
+        pools = dict(enumerate(pools))
+        start = {p: pools.pop(p) for p in program.written}
 
         def step(t, state):
             mine, kept = state

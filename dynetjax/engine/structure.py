@@ -50,10 +50,8 @@ class Scope:
         version: raised whenever a fact widens.
         hoisted: the version at which loops were last searched for what need not be
             in them.
-        trained: a backward has followed a forward.
         rooms: the sizes in use; `rows` is what a row of each array takes, `costs`
             what a trip of each component does.
-        tries: runs that kept what backward needs, in case one would follow.
         wirings, fusions, usual: what the layer above derived from this version of the
             facts.
         components: in topological order; `component_of` tells each macro's index.
@@ -68,8 +66,6 @@ class Scope:
 
     def __init__(self) -> None:
         self.version = 0
-        self.trained = False
-        self.tries = 0
         self.hoisted = 0
         self.rooms = Rooms()
         self.rows: dict[int, Row] = {}

@@ -1,6 +1,5 @@
 """Who takes part in an update, and how."""
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -21,14 +20,12 @@ class Members(NamedTuple):
         tables: tables that are updated.
         frozen: parameters that count in the norm, and stay as they are.
         frozen_tables: likewise.
-        numbers: how many the blocks have in all.
     """
 
     blocks: tuple[Block, ...]
     tables: list[TableStorage]
     frozen: list[DenseStorage]
     frozen_tables: list[TableStorage]
-    numbers: int = 0
 
     @property
     def values(self) -> list[list[Any]]:
@@ -92,8 +89,7 @@ class Census:
             tables, frozen_tables = _apart(self.tables, flags[split:])
             blocks = self._arrange(updated)
             self._flags = flags
-            numbers = sum([math.prod(s.shape) for block in blocks for s in block])
-            self._members = Members(blocks, tables, frozen, frozen_tables, numbers)
+            self._members = Members(blocks, tables, frozen, frozen_tables)
         return self._members
 
 

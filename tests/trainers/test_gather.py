@@ -22,12 +22,10 @@ class TestCensus:
         census = Census(m, States(adam(0.9, 0.999, 1e-8), join=True).arrange)
         assert census.members() == Members((), [], [], [])
         W, E = m.add_parameters(2), m.add_lookup_parameters((3, 2))
-        assert census.members() == Members(
-            ((W.storage,),), [E.storage], [], [], numbers=2
-        )
+        assert census.members() == Members(((W.storage,),), [E.storage], [], [])
         W.set_updated(False)
         V = m.add_subcollection().add_parameters(2)
-        expected = Members(((V.storage,),), [E.storage], [W.storage], [], numbers=2)
+        expected = Members(((V.storage,),), [E.storage], [W.storage], [])
         assert census.members() == expected
         assert census.members() is census.members()
         E.set_updated(False)

@@ -20,7 +20,7 @@ from dynetjax.engine.cache_folder import (
     cache_folder,
     digest_of_source,
     draft_of,
-    is_private,
+    is_made,
     is_wanted,
 )
 from dynetjax.engine.descriptions import NotDescribedError, described
@@ -97,11 +97,7 @@ def _folder() -> pathlib.Path | None:
     if not is_wanted():
         return None
     folder = pathlib.Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache_folder())
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return folder if is_private(str(folder)) else None
+    return folder if is_made(folder) else None
 
 
 @cache
