@@ -27,6 +27,10 @@ MODULES = [
     "dynetjax/ops/steps.py",
     "dynetjax/ops/operators.py",
     "dynetjax/engine/tiling.py",
+    "dynetjax/engine/state.py",
+    "dynetjax/engine/native/part.py",
+    "dynetjax/engine/parts.py",
+    "dynetjax/engine/engine.py",
 ]
 NATIVE = Path("dynetjax/engine/native")
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math"]

@@ -165,7 +165,7 @@ class Run:
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
         seen = self._seen.get(self.plan.pools[node.rule.macro])
-        if seen is None:
+        if seen is None or self.start:
             return None
         row = self.plan.layout.row.item(node.args[0] - self.start)
         return seen[row : row + node.lanes]

@@ -11,8 +11,6 @@ from dynetjax.engine.run import Run
 from dynetjax.engine.uniforms import Uniforms
 from dynetjax.expression import Expression
 
-Part = Run | NativePart
-
 
 class State:
     """What was computed of a graph.
@@ -27,7 +25,7 @@ class State:
     def __init__(self, draws: Draws):
         self.uniforms = Uniforms()
         self.draws = draws
-        self.parts: list[Part] = []
+        self.parts: list[Run | NativePart] = []
         self.native: Native | None = None
         self.last: Backward | NativeBackward | None = None
 
@@ -58,26 +56,22 @@ class State:
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
         part = self.part_with(node)
-        if isinstance(part, NativePart):
-            return part.rows(node.args[0], node.lanes)
-        if isinstance(part, Run) and part is self.parts[0]:
-            return part.at_hand(node)
-        return None
+        return None if part is None else part.at_hand(node)
 
-    def part_with(self, node: Expression) -> Part | None:
+    def part_with(self, node: Expression) -> Run | NativePart | None:
         """The part that has computed a node; None if none has."""
         if not (self.parts and node.lanes) or has_no_rows(node):
             return None
         number = node.args[0]
         return self._part_of(number) if number < self.done else None
 
-    def _part_of(self, number: int) -> Part:
+    def _part_of(self, number: int) -> Run | NativePart:
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
 
 
-def _start(part: Part) -> int:
+def _start(part: Run | NativePart) -> int:
     return part.start
 
 

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import stats
-from dynetjax.engine.fused import Fusion
 from dynetjax.graph import current_graph
 from dynetjax.ops.rules import CHANGED
 
@@ -180,14 +178,6 @@ class TestAFirstGraph:
         dy.cg_revert()
         self.go_on(self.sums()).backward()
         self.check()
-
-
-def test_component_by_component(reader, monkeypatch):
-    """As it is where components are timed; nothing is compiled for all of them."""
-    monkeypatch.setattr(stats, "_timing", True)
-    monkeypatch.setattr(Fusion, "prepare_back", lambda *_: pytest.fail("not run"))
-    reader.loss(reader.states()).backward()
-    reader.check()
 
 
 def test_again(reader):

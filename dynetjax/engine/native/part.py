@@ -120,6 +120,10 @@ class NativePart:
         found = np.frombuffer(self.graph.rows(number), np.float32)
         return found.reshape(-1, *_shape(self._cells[number]))
 
+    def at_hand(self, node: Expression) -> np.ndarray:
+        """The same, of a node."""
+        return self.rows(node.args[0], node.lanes)
+
 
 class NativeBackward:
     """The gradients of one node of one number, through a graph that tier 0 computed.
