@@ -36,6 +36,7 @@ ROWS = {
     "stack parsing": ["stack_parser", "--inference"],
     "language model 1": ["rnnlm", "--minibatch", "1"],
     "language model 16": ["rnnlm", "--minibatch", "16"],
+    "language model 64": ["rnnlm", "--minibatch", "64"],
     "50 trees": ["treelstm", "--batch", "50"],
     "encoder-decoder 16": ["seq2seq", "--batch", "16"],
 }
