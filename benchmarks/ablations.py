@@ -120,10 +120,8 @@ def speed_without(name, row, seconds):
 
 def main():
     """A line for each mechanism, a column for each row."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = turns.options(__doc__)
     parser.add_argument("--only", default="", metavar="REGEX", help="mechanisms")
-    parser.add_argument("--rows", default="", metavar="REGEX")
-    parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--worker", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -135,11 +133,8 @@ def main():
         if re.search(args.only, name):
             print(name.ljust(25), end="", flush=True)
             for row in rows:
-                print(
-                    f"{speed_without(name, row, args.seconds):19.2f}",
-                    end="",
-                    flush=True,
-                )
+                found = speed_without(name, row, args.seconds)
+                print(f"{found:19.2f}", end="", flush=True)
             print(flush=True)
 
 

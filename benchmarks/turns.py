@@ -22,7 +22,6 @@ import time
 import compare
 
 HERE = pathlib.Path(__file__).resolve().parent
-AUTOBATCH = "--autobatch"
 ROWS = {
     "tagger": ["tagger"],
     "characters": ["tagger_chars"],
@@ -126,12 +125,18 @@ def ratios(one, other, seconds):
     return found
 
 
-def main():
-    """A line for each row."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dynet", default=os.environ.get("DYNETJAX_BENCH_DYNET"))
+def options(about):
+    """A parser of what all that take turns may be told."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--rows", default="", metavar="REGEX")
     parser.add_argument("--seconds", type=float, default=8)
+    return parser
+
+
+def main():
+    """A line for each row."""
+    parser = options(__doc__)
+    parser.add_argument("--dynet", default=os.environ.get("DYNETJAX_BENCH_DYNET"))
     parser.add_argument("--worker", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -143,7 +148,7 @@ def main():
         if not re.search(args.rows, row):
             continue
         about = [__file__, "--worker", task, *flags]
-        peer = ["--backend", "dynet", *[AUTOBATCH] * ("--batch" in flags)]
+        peer = ["--backend", "dynet", *["--autobatch"] * ("--batch" in flags)]
         with (
             Worker([os.path.expanduser(args.dynet), *about, *peer]) as theirs,
             Worker([sys.executable, *about]) as ours,

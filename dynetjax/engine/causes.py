@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from weakref import WeakSet
 
 from dynetjax.engine.body import Body, Cell, CellStep
+from dynetjax.engine.macros import label_of
 from dynetjax.engine.stats import note_program
 from dynetjax.errors import CompilationWarning, explain
 from dynetjax.ops.registry import Op
@@ -25,9 +26,7 @@ def label(body: Body) -> str:
 
 
 def _cell_label(cell: Cell) -> str:
-    name = cell.steps[-1].op.name if cell.steps else cell.form
-    inlined = f"+{len(cell.steps) - 1}" if len(cell.steps) > 1 else ""
-    return f"{name}{inlined} {{{','.join(map(str, cell.shape))}}}"
+    return label_of([step.op.name for step in cell.steps] or [cell.form], cell.shape)
 
 
 Size = tuple[Body, int, tuple[int, ...]]  # a body, lanes of a trip, rows of its pools

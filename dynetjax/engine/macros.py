@@ -50,6 +50,12 @@ class Leaf:
     stretched: bool
 
 
+def label_of(names: list[str], shape: Shape) -> str:
+    """The last of some operations, how many others there are, and the dims of all."""
+    others = f"+{len(names) - 1}" if len(names) > 1 else ""
+    return f"{names[-1]}{others} {{{','.join(map(str, shape))}}}"
+
+
 class Macro:
     """What macro nodes of one structure have in common.
 
@@ -106,9 +112,7 @@ class Macro:
     @property
     def label(self) -> str:
         """Its last operation, how many others it has, and the dims of its result."""
-        several = f"+{len(self.steps) - 1}" if len(self.steps) > 1 else ""
-        name = self.steps[-1].signature.op.name
-        return f"{name}{several} {{{','.join(map(str, self.shape))}}}"
+        return label_of([step.signature.op.name for step in self.steps], self.shape)
 
     def _walk(self, rule: Rule, at: int) -> int:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""

@@ -25,6 +25,7 @@ from dynetjax.engine.schedule import (
     schedule,
     settled_width,
 )
+from dynetjax.engine.stats import Done
 from dynetjax.engine.steps import Step, heads_of, rows_of_components
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import TapeWriter, Template
@@ -64,7 +65,7 @@ class Plan:
     tiling: Tiling
     layout: Schedule
     steps: list[Step]
-    work: list[tuple[str, int, int, int]]
+    work: list[Done]
     fusion: Fusion
     pools: dict[int, int]
     differentiable: set[int]

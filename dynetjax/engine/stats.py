@@ -210,10 +210,14 @@ def note_program(cause: str) -> None:
         del _stats.causes[:-MOST_CAUSES]
 
 
-def note_work(done: Iterable[tuple[str, int, int, int]]) -> None:
-    """Components ran: label, trips, rows and lanes of each."""
+# Label, trips, rows, lanes, and seconds where they were measured.
+Done = tuple[str, int, int, int, float]
+
+
+def note_work(done: Iterable[Done]) -> None:
+    """Components, or fused operations, ran."""
     known = _stats.work
-    for label, trips, rows, room in done:
+    for label, trips, rows, room, seconds in done:
         work = known.get(label)
         if work is None:
             work = _work_of(label)
@@ -221,6 +225,7 @@ def note_work(done: Iterable[tuple[str, int, int, int]]) -> None:
         work.trips += trips
         work.rows += rows
         work.room += room
+        work.seconds += seconds
 
 
 def _work_of(label: str) -> Work:
@@ -242,16 +247,6 @@ def time_operations(on: bool) -> None:
 def timing() -> bool:
     """Whether it does."""
     return _timing
-
-
-def note_work_of(label: str, groups: int, rows: int, seconds: float) -> None:
-    """A fused operation was computed, so many nodes side by side."""
-    work = _work_of(label)
-    work.runs += 1
-    work.trips += groups
-    work.rows += rows
-    work.room += rows
-    work.seconds += seconds
 
 
 def note_pools(size: int) -> None:

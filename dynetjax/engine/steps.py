@@ -7,6 +7,7 @@ from dynetjax.engine.body import Wiring
 from dynetjax.engine.causes import label
 from dynetjax.engine.program import Program
 from dynetjax.engine.schedule import Block
+from dynetjax.engine.stats import Done
 from dynetjax.engine.structure import Scope
 from dynetjax.engine.tape import Heads
 from dynetjax.engine.tiling import Tiling
@@ -33,9 +34,9 @@ class Step:
         return label(self.wires.body)
 
     @property
-    def work(self) -> tuple[str, int, int, int]:
+    def work(self) -> Done:
         """What `note_work` is told of a run."""
-        return self.label, self.block.trips, self.rows, self.room
+        return self.label, self.block.trips, self.rows, self.room, 0.0
 
 
 def heads_of(steps: Iterable[tuple[Step, int]], base: dict[int, int]) -> Heads:

@@ -13,7 +13,7 @@ from dynetjax.engine.macros import MACROS, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
-from dynetjax.engine.stats import note_interpreted, note_work_of, phase, timing
+from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, OWNERS
 from dynetjax.ops.rules import Rule
@@ -65,8 +65,12 @@ class _Tables:
 def _note_times(graph: Any) -> None:
     """Note what an executor did, where fused operations are timed."""
     if timing():
-        for number, *work in graph.times():
-            note_work_of(MACROS[number].label, *work)
+        note_work(
+            [
+                (MACROS[number].label, groups, rows, rows, seconds)
+                for number, groups, rows, seconds in graph.times()
+            ]
+        )
 
 
 class Native:
