@@ -286,7 +286,7 @@ def test_statistics_are_bounded(monkeypatch):
     dy.reset_stats()
     for k in range(5):
         stats.note_program(f"cause {k}")
-        stats.note_work([(f"part {k}", 1, 2, 3)])
+        stats.note_work([(f"part {k}", 1, 2, 3, 0.0)])
     found = dy.stats()
     assert (found.programs, found.causes) == (5, ["cause 2", "cause 3", "cause 4"])
     assert [*found.work] == ["part 0", "part 1", stats.OTHERS]
