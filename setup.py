@@ -26,7 +26,6 @@ MODULES = [
     "dynetjax/ops/building.py",
     "dynetjax/ops/steps.py",
     "dynetjax/ops/operators.py",
-    "dynetjax/engine/tiling.py",
     "dynetjax/engine/state.py",
     "dynetjax/engine/native/part.py",
     "dynetjax/engine/parts.py",

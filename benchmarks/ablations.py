@@ -78,9 +78,16 @@ def tier_1():
 
 def nothing_lent():
     """Arrays of tier 1 made anew in every run."""
-    from dynetjax.engine.scratch import Scratch
+    from dynetjax.engine.xla.scratch import Scratch
 
     Scratch.take_back = lambda scratch, arrays: None
+
+
+def none_aligned():
+    """Every row of tier 1 read from its pool."""
+    from dynetjax.engine.plan.family import Family
+
+    Family._find_aligned = lambda family: family.facts.aligned.fill(0)
 
 
 # name: (what both processes do first, what one of them does)
@@ -93,6 +100,7 @@ MECHANISMS = {
     "rows wait": (None, no_rows_wait),
     "patient collector": (None, collector_as_ever),
     "lent arrays, tier 1": (tier_1, nothing_lent),
+    "aligned leaves, tier 1": (tier_1, none_aligned),
 }
 
 

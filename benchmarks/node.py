@@ -2,7 +2,7 @@
 
     python benchmarks/node.py [--backend dynetjax|dynet] [--nodes 1000] [--repeats 9]
 
-Planning is all that the engine does on the host before it runs: plan and tape.
+Planning is all that the engine does on the host before it runs: plan and write.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def planned():
     if stats is None:
         return None
     seconds = stats().seconds
-    return seconds.get("plan", 0) + seconds.get("tape", 0)
+    return seconds.get("plan", 0) + seconds.get("write", 0)
 
 
 def measure(prepare, nodes, repeats):

@@ -206,7 +206,7 @@ def table_line(key, dynet, ours, bases):
     net = ""
     if base and name != "baseline":
         net = f"{theirs['us'] - base[0]:.0f}, {mine['us'] - base[1]:.0f}"
-    plan = mine.get("plan", 0) + mine.get("tape", 0)
+    plan = mine.get("plan", 0) + mine.get("write", 0)
     mark = why_slow(theirs["us"], mine, plan, base)
     return (
         f"| {name} | {size} | {theirs['us']:.0f} | {mine['us']:.0f} | {ratio:.2f} "

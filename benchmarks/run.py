@@ -20,7 +20,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ("dynet", "autobatch", "dynetjax", "torch", "jax")
-PHASES = ("build", "value", "backward", "update", "plan", "tape", "run", "wait")
+PHASES = ("build", "value", "backward", "update", "plan", "write", "run", "wait")
 
 
 @dataclasses.dataclass

@@ -15,9 +15,9 @@ import random
 import time
 
 import dynetjax as dy
-from dynetjax.engine.live import live, maps
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.plan import _scopes
+from dynetjax.engine.plan.layout import _families
+from dynetjax.engine.xla.live import live, maps
 from dynetjax.ops.registry import KINDS, OPS
 
 FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
@@ -68,7 +68,7 @@ def main():
     args = parser.parse_args()
     draw, start = random.Random(1), time.monotonic()
     print("models  seconds    MB   maps  programs  objects  macros  kinds", end=" ")
-    print(" rules scopes causes")
+    print(" rules families causes")
     for number in range(args.models):
         one(draw, number, not args.values)
         if (number + 1) % args.every == 0:
@@ -77,7 +77,7 @@ def main():
             print(
                 f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
                 f"{len(gc.get_objects()):9}{len(MACROS):8}{len(KINDS):7}"
-                f"{sum(len(op.rules) for op in OPS.values()):7}{len(_scopes):7}"
+                f"{sum(len(op.rules) for op in OPS.values()):7}{len(_families):7}"
                 f"{len(dy.stats().causes):7}",
                 flush=True,
             )

@@ -85,13 +85,13 @@ program.
 
 {trips}
 
-## The tape
+## The index buffer
 
 What is different from tree to tree are numbers: a few words of data for each node, that
 say which rows it reads. Rows of one shape stand in one array; row 0 is zero, and empty
 lanes read it.
 
-{tape}
+{buffer}
 """
 
 
@@ -109,31 +109,36 @@ def table(head: list[str], rows: Iterable[list[Any]]) -> str:
 def page(names: dict[dy.Expression, str]) -> str:
     """The page about the current graph, whose nodes have these names."""
     graph = current_graph()
-    ((_, plan),) = planned(graph)
-    (loop,) = [step.block for step in plan.steps if step.block.component.cyclic]
-    lane, row = plan.layout.lane, plan.layout.row
+    (run,) = planned(graph)
+    layout = run.layout
+    (loop,) = [k for k, cyclic in enumerate(layout.family.cyclic) if cyclic]
+    count, width = layout.trips[loop], layout.program.widths[loop]
     found = {graph.cells.index(x): name for x, name in names.items() if " " in name}
-    at = {divmod(int(lane[cell]), loop.width): cell for cell in found}
-    first = min(int(row[cell] - lane[cell]) for cell in found)
+    nodes = run.nodes(layout.op(graph.cells[min(found)]))
+    places = zip(nodes.numbers.tolist(), nodes.lanes.tolist(), strict=True)
+    at = {lane: cell for cell, lane in places}
+    row = layout.flat.row
+    first = min(row(cell) - lane for lane, cell in at.items())
     trips: list[list[Any]] = []
-    tape: list[list[Any]] = []
-    for trip in range(loop.trips):
-        trips.append([trip])
-        for here in range(loop.width):
-            cell, read = at.get((trip, here)), [0, 0]
-            if cell is not None:
-                (pair,) = graph.cells[cell].inner
-                read = [int(row[n]) for n in graph.cells[pair].inner]
-            trips[-1].append("(empty)" if cell is None else found[cell])
-            tape.append([trip, here, *read, first + trip * loop.width + here])
-    lanes = [f"lane {k}" for k in range(loop.width)]
+    buffer: list[list[Any]] = []
+    for lane in range(count * width):
+        trip, here = divmod(lane, width)
+        if not here:
+            trips.append([trip])
+        cell, read = at.get(lane), [0, 0]
+        if cell is not None:
+            (pair,) = graph.cells[cell].inner
+            read = [row(n) for n in graph.cells[pair].inner]
+        trips[-1].append("(empty)" if cell is None else found[cell])
+        buffer.append([trip, here, *read, first + lane])
+    lanes = [f"lane {k}" for k in range(width)]
     heads = ["trip", "lane", "row of the left child", "of the right child", "own row"]
     return TEXT.format(
         command=COMMAND,
         program=PROGRAM,
         explained=describe(graph),
         trips=table(["trip", *lanes], trips),
-        tape=table(heads, tape),
+        buffer=table(heads, buffer),
     )
 
 

@@ -21,10 +21,11 @@ import jax
 import pytest
 
 from dynetjax import graph
-from dynetjax.engine import compiling, policy
-from dynetjax.engine.live import live, maps
+from dynetjax.engine import policy
 from dynetjax.engine.native import kept
 from dynetjax.engine.stats import falling_back
+from dynetjax.engine.xla import compiling
+from dynetjax.engine.xla.live import live, maps
 
 TESTED = pathlib.Path(graph.__file__)
 BUILD = "interpreted" if TESTED.suffix == ".py" else "compiled"

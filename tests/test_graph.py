@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.run import Run
+from dynetjax.engine.xla.run import Run
 from dynetjax.expression import Expression
 from dynetjax.graph import free_last_graph
 from dynetjax.ops.registry import LOOKUP

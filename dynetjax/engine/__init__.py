@@ -1,1 +1,1 @@
-"""From a graph to XLA: tiling, components, schedule, tape, programs."""
+"""Values and gradients of graphs: laid out by `plan`, computed by `native` or `xla`."""

@@ -45,7 +45,7 @@ class SeededDraws:
 
 
 def undrawn(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stands for draws where the runtime data of a tape is to be written later."""
+    """Stands for draws where the runtime data is to be written later."""
     return np.zeros(len(nodes), np.uint64), nodes
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.backward_pass import go_back
-from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
-from dynetjax.engine.live import live
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, older_rows, settle
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.uniforms import add_up
+from dynetjax.engine.xla.differentiate import Backward
+from dynetjax.engine.xla.live import live
 from dynetjax.errors import explain
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
@@ -92,7 +92,7 @@ class Engine:
         count(graphs=1)
         run = new_run(graph, state, state.done, asked)
         loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
-        keeping = loss is not None and not state.parts and run.plan.differentiable
+        keeping = loss is not None and not state.parts and run.differentiable
         if loss is not None and keeping and self._is_training():
             run.prepare_backward_from(loss)
         run.forward(bool(keeping), older_rows(graph, state))

@@ -6,9 +6,7 @@ from dynetjax.dims import Dim
 from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
-from dynetjax.engine.plan import Plan
-from dynetjax.engine.steps import Step
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.xla.run import Run
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 
@@ -68,7 +66,7 @@ def components(graph: ComputationGraph) -> list[Component]:
 def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
     """What each part of a graph is, and its components."""
     return [
-        _in_tier_0(graph, part) if isinstance(part, NativePart) else _in_tier_1(*part)
+        _in_tier_0(graph, part) if isinstance(part, NativePart) else _in_tier_1(part)
         for part in planned(graph)
     ]
 
@@ -85,25 +83,20 @@ def _in_tier_0(
     return f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host", found
 
 
-def _in_tier_1(tiling: Tiling, plan: Plan) -> tuple[str, list[Component]]:
-    count = len(tiling) - len(tiling.older)
-    first = f"nodes {tiling.start} to {tiling.start + count - 1}"
-    head = f"{first}: {len(plan.steps)} components of {len(plan.fusion.parts)}"
-    found = []
-    for step in plan.steps:
-        macros = step.block.component.macros
-        nodes = [n for macro in macros for n in tiling.nodes.get(macro, ())]
-        cells = [tiling.cells[int(n)] for n in nodes]
-        found.append(Component(_how(step), cells))
-    return f"{head}, room for {plan.fusion.pool_bytes >> 10} KB of rows", found
-
-
-def _how(step: Step) -> str:
-    """Whether it is a loop, its trips, and their width."""
-    block = step.block
-    kind = "loop" if block.component.cyclic else "once"
-    trips, lanes = _several(block.trips, "trip"), _several(block.width, "lane")
-    return f"{kind}, {trips} of {lanes}"
+def _in_tier_1(part: Run) -> tuple[str, list[Component]]:
+    layout, found = part.layout, []
+    for k, ops in enumerate(layout.family.components):
+        if not layout.trips[k]:
+            continue
+        kind = "loop" if layout.family.cyclic[k] else "once"
+        trips = _several(layout.trips[k], "trip")
+        lanes = _several(layout.program.widths[k], "lane")
+        nodes = [n for op in ops for n in part.nodes(op).numbers.tolist()]
+        cells = [part.node(part.start + n) for n in nodes]
+        found.append(Component(f"{kind}, {trips} of {lanes}", cells))
+    first = f"nodes {part.start} to {part.stop - 1}"
+    head = f"{first}: {len(found)} components of {len(layout.trips)}"
+    return f"{head}, room for {layout.program.pool_bytes >> 10} KB of rows", found
 
 
 def _several(count: int, what: str) -> str:

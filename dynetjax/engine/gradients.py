@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from dynetjax.engine.macros import MACROS
-from dynetjax.engine.tiling import Tiling
 from dynetjax.engine.uniforms import add_up
 from dynetjax.expression import Expression
 from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, Kind
@@ -43,15 +42,11 @@ def accumulate(
         OWNERS[kind.source].has_gradient = True
 
 
-def reached_from(root: Expression, tiling: Tiling) -> frozenset[Kind]:
-    """The parameters that nodes up to this one read, but for constant ones."""
-    cells, several = tiling.cells, tiling.nodes.items()
-    macros = [macro for macro, nodes in several if cells[nodes[0]].index <= root.index]
-    return reached_by(root, macros)
-
-
 def reached_by(root: Expression, macros: Iterable[int]) -> frozenset[Kind]:
-    """The same, given the macros of these nodes."""
+    """The parameters that nodes up to this one read, but for constant ones.
+
+    `macros` are those of these nodes.
+    """
     uniforms = root.graph.uniforms
     rules = {node.rule for node in uniforms if node.index <= root.index}
     kinds = frozenset([view.kind for rule in rules for view in rule.operands])

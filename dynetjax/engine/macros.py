@@ -9,7 +9,6 @@ import threading
 from dataclasses import dataclass
 
 from dynetjax.dims import Shape
-from dynetjax.nodes import zeros_rule
 from dynetjax.ops.registry import (
     GATHER,
     IMPORT,
@@ -65,7 +64,6 @@ class Macro:
         steps: operations, operands first; the last gives the result.
         leaves: the boundaries it reads; REDUCE, GATHER and JOIN have one, which
             stands for all the rows they take.
-        slot: number of its first leaf among the leaves of all macros.
         places: where a node's args name what each leaf reads.
         fields: where they have runtime data, by (step, field).
         weighted: it reads a parameter, or rows of a table.
@@ -81,7 +79,6 @@ class Macro:
         "life",
         "places",
         "shape",
-        "slot",
         "steps",
         "weighted",
     )
@@ -105,9 +102,6 @@ class Macro:
         self.imported: Macro | None = None
         self.life = Life(self)
         self.id = MACROS.add(self)
-        with _lock:
-            slots = [SLOT_OWNERS.add(self) for _ in self.leaves]
-        self.slot = slots[0] if slots else -1
 
     @property
     def label(self) -> str:
@@ -146,7 +140,6 @@ class Macro:
 
 
 MACROS: Numbered[Macro] = Numbered()
-SLOT_OWNERS: Numbered[Macro] = Numbered()
 _lock = threading.RLock()
 
 
@@ -167,24 +160,7 @@ def _sum_of(kind: Kind) -> Macro:
     return Macro(intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind))
 
 
-def blank_macro(slot: int) -> Macro:
-    """A macro without nodes, whose rows a leaf could read."""
-    macro = SLOT_OWNERS[slot]
-    return pool_of(macro.leaves[slot - macro.slot].shape)
-
-
-def pool_of(shape: Shape) -> Macro:
-    """A macro without nodes, which stands for all rows of a shape."""
-    return _pools[shape]
-
-
-def _pool_of(shape: Shape) -> Macro:
-    rule = zeros_rule(shape)
-    return Macro(rule.signature, rule)
-
-
 _sums: Shared[Kind, Macro] = Shared(_sum_of)
-_pools: Shared[Shape, Macro] = Shared(_pool_of)
 
 
 def import_of(origin: int) -> int:

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from dynetjax.engine.scratch import forget
+from dynetjax.engine.xla.scratch import forget
 from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph
 from dynetjax.lazy import is_jax_imported, jax

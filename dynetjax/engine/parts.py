@@ -5,11 +5,10 @@ from dynetjax.engine.draws import undrawn
 from dynetjax.engine.macros import MACROS
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart, Rows
 from dynetjax.engine.native.uniforms import HostUniforms
-from dynetjax.engine.plan import Plan, make_plan
-from dynetjax.engine.run import Run
+from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import note_no_byte_code, phase
-from dynetjax.engine.tiling import Tiling
+from dynetjax.engine.xla.run import Run
 from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, free_last_graph
 from dynetjax.ops.rules import CHANGED
@@ -80,23 +79,19 @@ def new_run(
 ) -> Run:
     """A run of the stored nodes from `start` on, for a program that asks for some."""
     with phase("plan"):
-        while (found := make_plan(graph, start, asked, full)) is None:
+        while (layout := make_layout(graph, start, asked, full)) is None:
             settle(graph, state, asked)
-    return Run(*found, state.uniforms, state.draws)
+    cells = graph.cells
+    nodes = cells[start:] + [cells[number] for number in layout.flat.older]
+    return Run(nodes, start, layout, state.uniforms, state.draws)
 
 
-def planned(graph: ComputationGraph) -> list[tuple[Tiling, Plan] | NativePart]:
+def planned(graph: ComputationGraph) -> list[Run | NativePart]:
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:
-        return [
-            (part.tiling, part.plan) if isinstance(part, Run) else part
-            for part in state.parts
-        ]
+        return [*state.parts]
     last = [node for node in graph.nodes[-1:] if node.lanes]
     state = State(undrawn)
     settle(graph, state, last)
-    if not last:
-        return []
-    run = new_run(graph, state, 0, last)
-    return [(run.tiling, run.plan)]
+    return [new_run(graph, state, 0, last)] if last else []

@@ -4,11 +4,11 @@ from bisect import bisect_right
 
 import numpy as np
 
-from dynetjax.engine.differentiate import Backward
 from dynetjax.engine.draws import Draws
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.run import Run
 from dynetjax.engine.uniforms import Uniforms
+from dynetjax.engine.xla.differentiate import Backward
+from dynetjax.engine.xla.run import Run
 from dynetjax.expression import Expression
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynetjax.engine.internals import COMPILED, COMPILING, HIT
-from dynetjax.engine.live import live
+from dynetjax.engine.xla.internals import COMPILED, COMPILING, HIT
+from dynetjax.engine.xla.live import live
 from dynetjax.lazy import jax
 from dynetjax.ops.ragged import exact_uses
 
@@ -51,7 +51,7 @@ class Stats:
         loads: programs that were read from files instead, which earlier processes left.
         compile_seconds: of wall-clock time in which programs were compiled, loads and
             tracing included; what is compiled side by side counts once.
-        seconds: wall-clock time by phase: plan, tape, run, wait.
+        seconds: wall-clock time by phase: plan, write, run, wait.
         work: by component, or by fused operation where these are timed; by `OTHERS`, of
             those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from dynetjax.engine.device import platform
-from dynetjax.engine.slices import cut, take_if_there
+from dynetjax.engine.xla.slices import cut, take_if_there
 from dynetjax.lazy import jax, jnp, lax, optax
 from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dynetjax.engine.slices import take_if_there
+from dynetjax.engine.xla.slices import take_if_there
 from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import TableStorage, capacity_for
 from dynetjax.trainers.apply import like_table, split_table

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynetjax.engine.slices import take_if_there
+from dynetjax.engine.xla.slices import take_if_there
 from dynetjax.errors import explain
 from dynetjax.lazy import jax, jnp, optax, with_jax
 from dynetjax.model.storage import DenseStorage

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.engine.compiling import Compiled
+from dynetjax.engine.xla.compiling import Compiled
 from dynetjax.lazy import jax, jnp
 from dynetjax.trainers.apply import (
     Step,

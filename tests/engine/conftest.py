@@ -2,7 +2,9 @@
 
 import pytest
 
-from dynetjax.engine import device, policy, run, schedule, scratch
+from dynetjax.engine import device, policy
+from dynetjax.engine.plan import widths
+from dynetjax.engine.xla import run, scratch
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -17,5 +19,5 @@ def _tier_1(request):
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in device, policy, run, schedule, scratch:
+    for module in device, policy, run, scratch, widths:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)

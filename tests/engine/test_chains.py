@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import fused
-from dynetjax.engine.compiling import shape_of
+from dynetjax.engine.xla import executable
+from dynetjax.engine.xla.compiling import shape_of
 from dynetjax.graph import current_graph
 
 from ..backends import on_cpu
@@ -37,8 +37,12 @@ class Net:
     def width(self):
         """Of the loop of the graph at hand."""
         (run,) = current_graph().state.parts
-        loops = [s for s in run.plan.steps if s.block.component.cyclic]
-        (width,) = [s.block.width for s in loops if s.wires.uniforms]
+        layout = run.layout
+        (width,) = [
+            layout.program.widths[k]
+            for k, cells in enumerate(layout.program.code.components)
+            if layout.family.cyclic[k] and any(cell.uniforms for cell in cells)
+        ]
         return width
 
 
@@ -56,7 +60,7 @@ def test_more_lanes_once_there_are_more_chains():
     net.loss(9, chains=40).value()
     assert net.width() > 1
     wide = net.width()
-    net.loss(10).value()  # for 9 steps, a plan is kept
+    net.loss(10).value()  # which is near enough
     assert net.width() == wide
 
 
@@ -71,9 +75,9 @@ def test_a_device_beside_the_host_has_few_widths(far):
 
 
 @on_cpu
-@pytest.mark.parametrize("direction", ["fused_forward", "fused_backward"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_no_trip_copies_all_rows(monkeypatch, direction):
-    texts, real = [], getattr(fused, direction)
+    texts, real = [], getattr(executable, direction)
 
     def watched(*about):
         program = real(*about)
@@ -86,7 +90,7 @@ def test_no_trip_copies_all_rows(monkeypatch, direction):
         run.is_new, run.prepare = False, program.prepare
         return run
 
-    monkeypatch.setattr(fused, direction, watched)
+    monkeypatch.setattr(executable, direction, watched)
     Net().loss(9).backward()
     (text,) = texts
     parts = dict(

@@ -13,9 +13,9 @@ import pytest
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine import compiling, internals
-from dynetjax.engine.compiling import Compiled
 from dynetjax.engine.stats import Spans, falling_back
+from dynetjax.engine.xla import compiling, internals
+from dynetjax.engine.xla.compiling import Compiled
 
 
 def scaled(x, factor, held):

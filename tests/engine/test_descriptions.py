@@ -10,8 +10,8 @@ import optax
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.body import Read
 from dynetjax.engine.descriptions import NotDescribedError, described
+from dynetjax.engine.plan.code import Read
 from dynetjax.ops.registry import Op
 from dynetjax.trainers.adam import adam
 
@@ -39,7 +39,7 @@ def test_every_operation_has_its_own():
         ("1", 1),
         ((1, 2), [1, 2]),
         ((1, (2,)), ((1, 2),)),
-        (Read(None, 0, 1, True), Read(None, 0, 1, False)),
+        (Read(0, (3,), 1, None, True), Read(0, (3,), 1, None, False)),
         (slice(1, 2), slice(1, 2, 1)),
         ({"a": 1}, {"a": 2}),
         (np.float32(1), np.float64(1)),

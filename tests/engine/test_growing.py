@@ -8,8 +8,8 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
-from dynetjax.engine.structure import Scope
-from dynetjax.engine.tape import TapeWriter
+from dynetjax.engine.plan import layout
+from dynetjax.engine.plan.family import Family
 from dynetjax.graph import ComputationGraph, current_graph, free_last_graph
 
 
@@ -127,7 +127,7 @@ def test_a_parameter_keeps_its_value_until_recalculated():
 
 @on_device
 @pytest.mark.parametrize(
-    ("owner", "method"), [(TapeWriter, "written"), (Scope, "_rebuild")], ids=str
+    ("owner", "method"), [(layout, "_bound"), (Family, "_rebuild")], ids=str
 )
 def test_an_interrupted_run_leaves_nothing_behind(monkeypatch, owner, method):
     """What was cut off half way is not taken for the next graph of the structure."""
@@ -135,7 +135,7 @@ def test_an_interrupted_run_leaves_nothing_behind(monkeypatch, owner, method):
     def run(number):
         dy.renew_cg()
         x = dy.inputVector([number, 2.0, 3.0, 4.0, 5.0])
-        wrapped = dy.tanh(x) if owner is TapeWriter else dy.tanh(dy.atanh(dy.tanh(x)))
+        wrapped = dy.tanh(x) if owner is layout else dy.tanh(dy.atanh(dy.tanh(x)))
         return dy.sum_elems(dy.square(wrapped))
 
     def interrupt(*_):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from dynetjax.engine import internals
-from dynetjax.engine.internals import has_loops_in_loops
+from dynetjax.engine.xla import internals
+from dynetjax.engine.xla.internals import has_loops_in_loops
 
 X = jnp.ones(3)
 

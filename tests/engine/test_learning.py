@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import plan, schedule
+from dynetjax.engine.plan import layout, widths
 
 SIZE, WORDS = 48, 9
 RNG = np.random.default_rng(14)
@@ -13,8 +13,8 @@ RNG = np.random.default_rng(14)
 @pytest.fixture(autouse=True)
 def anew(monkeypatch):
     """No width is settled, and no program known."""
-    monkeypatch.setattr(schedule, "_settled", {})
-    monkeypatch.setattr(plan, "_scopes", {})
+    widths._places.clear()
+    monkeypatch.setattr(layout, "_families", {})
 
 
 class Pair:

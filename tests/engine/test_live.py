@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dynetjax.engine import compiling
-from dynetjax.engine import live as module
-from dynetjax.engine.compiling import Compiled
-from dynetjax.engine.live import LivePrograms, maps
+from dynetjax.engine.xla import compiling
+from dynetjax.engine.xla import live as module
+from dynetjax.engine.xla.compiling import Compiled
+from dynetjax.engine.xla.live import LivePrograms, maps
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.run import Run
+from dynetjax.engine.xla.run import Run
 from dynetjax.graph import current_graph
 
 
@@ -82,7 +82,7 @@ def test_large_rows_take_the_room_they_need():
         loss = dy.squared_norm(dy.tanh(y))
         loss.backward()
     parts = loss.graph.state.parts
-    pools = [pool for part in parts for pool in part.pools.values()]
+    pools = [pool for part in parts for pool in part.values.pools]
     assert sum(pool.nbytes for pool in pools) < 40 * 4 * 300 * 200
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import plan
+from dynetjax.engine.plan import layout
 from dynetjax.graph import current_graph
 
 SIZE, TOPICS, STEPS = 5, 7, 9
@@ -56,7 +56,7 @@ class Teller:
 @pytest.fixture
 def teller(monkeypatch):
     """One whose graphs are the first of all."""
-    monkeypatch.setattr(plan, "_scopes", {})
+    monkeypatch.setattr(layout, "_families", {})
     return Teller()
 
 
@@ -96,7 +96,7 @@ def test_chains_of_different_lengths(teller):
 
 def test_steps_that_are_no_part_of_the_loss(monkeypatch):
     """They read the row that others do, and their slope, 0 / 0, goes nowhere."""
-    monkeypatch.setattr(plan, "_scopes", {})
+    monkeypatch.setattr(layout, "_families", {})
     pc = dy.ParameterCollection()
     rows = RNG.uniform(1, 2, size=(4, SIZE))
     table = pc.lookup_parameters_from_numpy(rows)
@@ -119,7 +119,7 @@ def test_steps_that_are_no_part_of_the_loss(monkeypatch):
 
 def test_longer_lists_in_the_same_room(monkeypatch):
     """Pieces of a list that were missing so far are read by the program there is."""
-    monkeypatch.setattr(plan, "_scopes", {})
+    monkeypatch.setattr(layout, "_families", {})
     pc = dy.ParameterCollection()
     table = pc.add_lookup_parameters((50, SIZE))
     rows = table.as_array()
@@ -131,7 +131,7 @@ def test_longer_lists_in_the_same_room(monkeypatch):
         total = dy.sum_elems(dy.tanh(dy.dot_product(whole, whole)))
         expected = np.tanh(np.sum(np.tanh(rows[:length]) ** 2))
         assert total.value() == pytest.approx(expected, rel=1e-5)
-        return current_graph().state.parts[0].plan.fusion
+        return current_graph().state.parts[0].layout.program
 
     for length in 33, 34, 35:  # which makes the axis ragged
         first = fused(length)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import fused, scratch
-from dynetjax.engine.compiling import Compiled, shape_of
-from dynetjax.engine.fused import fused_forward
-from dynetjax.engine.run import Run
+from dynetjax.engine.xla import executable, scratch
+from dynetjax.engine.xla.compiling import Compiled, shape_of
+from dynetjax.engine.xla.run import Run
 
 from ..backends import assert_same, on_cpu
 
@@ -150,7 +149,7 @@ def test_a_program_that_failed_leaves_nothing_behind(uses, monkeypatch):
         raise RuntimeError("no answer")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dynetjax.engine.run.Run.rows", fail)
+        patch.setattr("dynetjax.engine.xla.run.Run.rows", fail)
         with pytest.raises(RuntimeError, match="no answer"):
             loss.value()
     dy.renew_cg()
@@ -249,10 +248,10 @@ def all_runs():
 @on_cpu
 def test_each_lent_array_comes_back_in_its_own_place(monkeypatch):
     """Not in that of another result of its shape, for which XLA would copy all."""
-    seen = []
+    seen, forward = [], executable.forward
 
     def watched(*about):
-        program = fused_forward(*about)
+        program = forward(*about)
 
         def run(*args):
             shapes = jax.tree.map(shape_of, args)
@@ -262,7 +261,7 @@ def test_each_lent_array_comes_back_in_its_own_place(monkeypatch):
         run.is_new = False
         return run
 
-    monkeypatch.setattr(fused, "fused_forward", watched)
+    monkeypatch.setattr(executable, "forward", watched)
     pc = dy.ParameterCollection()
     table = pc.add_lookup_parameters((9, 64))
     W = pc.add_parameters((64, 64))

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dynetjax.engine import slices
+from dynetjax.engine.xla import slices
 
 ARRAY = np.arange(24, dtype=np.float32).reshape(6, 4)
 ROWS = np.array([5, 0, 5], np.int32)

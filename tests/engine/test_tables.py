@@ -12,8 +12,10 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import tables
-from dynetjax.engine import causes, fused, plan, stats
-from dynetjax.engine.macros import MACROS, SLOT_OWNERS
+from dynetjax.engine import causes, stats
+from dynetjax.engine.macros import MACROS
+from dynetjax.engine.plan import layout
+from dynetjax.engine.xla import executable
 from dynetjax.ops import registry, rules
 from dynetjax.ops.registry import KINDS
 
@@ -43,8 +45,7 @@ def sizes():
         "parameter kinds": len(registry._parameter_kinds),
         "changes": len(rules.CHANGED.rules),
         "macros": len(MACROS),
-        "slots": len(SLOT_OWNERS),
-        "scopes": len(plan._scopes),
+        "families": len(layout._families),
         "programs": len(causes._made),
     }
 
@@ -107,7 +108,7 @@ class TestManyShapes:
             del W, V
             dy.renew_cg()
             dy.renew_cg()
-            fused.fused_forward.cache_clear()
+            executable.forward.cache_clear()
             dy.reset_stats()
             counts.append(alive())
         assert counts[-1] <= counts[3], counts

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from dynetjax.engine import plan
+from dynetjax.engine.plan import layout
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _by_itself():
-    plan._scopes.clear()
+    layout._families.clear()

@@ -9,14 +9,6 @@
 
 namespace {
 
-int32_t word(PyObject* p) {
-    const long found = integer(p);
-    if (found != (int32_t)found) fail(PyExc_OverflowError, "a number has more than 32 bits");
-    return (int32_t)found;
-}
-// Of a list, which may have become shorter.
-Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
-
 struct Names {
     PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
 };
@@ -90,34 +82,6 @@ void free_program(PyObject* self) {
 }
 
 // Graph --------------------------------------------------------------------------------
-
-Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
-
-// An attribute of one object after another: where these are of one class, its descriptor
-// is looked up once.
-class Attribute {
-public:
-    explicit Attribute(PyObject* name) : name_(name) {}
-    Ref of(PyObject* object) {
-        PyTypeObject* type = Py_TYPE(object);
-        if (type != type_) look_up(type);
-        return get_ ? owned(get_(descriptor_.get(), object, (PyObject*)type)) : attribute(object, name_);
-    }
-
-private:
-    void look_up(PyTypeObject* type) {
-        type_ = type, get_ = nullptr;
-        class_ = Ref(Py_NewRef((PyObject*)type));  // or another one could have its address
-        descriptor_ = Ref(PyObject_GetAttr((PyObject*)type, name_));
-        if (!descriptor_.get()) return PyErr_Clear();
-        PyTypeObject* kind = Py_TYPE(descriptor_.get());
-        if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type) get_ = kind->tp_descr_get;
-    }
-    PyObject* name_;
-    PyTypeObject* type_ = nullptr;
-    Ref class_, descriptor_;
-    descrgetfunc get_ = nullptr;
-};
 
 struct GraphState {
     Graph graph;
@@ -708,6 +672,7 @@ PyObject* make_module() {
     if (PyModule_AddObjectRef(m.get(), "OPCODES", opcodes.get()) || PyModule_AddObjectRef(m.get(), "MEANINGS", meanings.get())) throw Failed();
     if (PyModule_AddStringConstant(m.get(), "LEVEL", kernels().level)) throw Failed();
     add_updates(m.get());
+    add_planner(m.get());
     return m.release();
 }
 

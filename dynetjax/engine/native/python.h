@@ -87,6 +87,51 @@ inline double number(PyObject* p) {
     return found;
 }
 
+inline int32_t word(PyObject* p) {
+    const long found = integer(p);
+    if (found != (int32_t)found) fail(PyExc_OverflowError, "a number has more than 32 bits");
+    return (int32_t)found;
+}
+// Of a list, which may have become shorter.
+inline Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
+
+inline Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
+
+// An attribute of one object after another: where these are of one class, its descriptor
+// is looked up once.
+class Attribute {
+public:
+    explicit Attribute(PyObject* name) : name_(name) {}
+    Ref of(PyObject* object) {
+        PyTypeObject* type = Py_TYPE(object);
+        if (type != type_) look_up(type);
+        return get_ ? owned(get_(descriptor_.get(), object, (PyObject*)type)) : attribute(object, name_);
+    }
+
+private:
+    void look_up(PyTypeObject* type) {
+        type_ = type, get_ = nullptr;
+        class_ = Ref(Py_NewRef((PyObject*)type));  // or another one could have its address
+        descriptor_ = Ref(PyObject_GetAttr((PyObject*)type, name_));
+        if (!descriptor_.get()) return PyErr_Clear();
+        PyTypeObject* kind = Py_TYPE(descriptor_.get());
+        if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type) get_ = kind->tp_descr_get;
+    }
+    PyObject* name_;
+    PyTypeObject* type_ = nullptr;
+    Ref class_, descriptor_;
+    descrgetfunc get_ = nullptr;
+};
+
+// Have the memory of an object that is wanted soon come nearer.
+inline void prefetch(PyObject* p) {
+#if defined(__GNUC__)
+    for (int line = 0; line < 3; line++) __builtin_prefetch((const char*)p + 64 * line);
+#else
+    (void)p;
+#endif
+}
+
 // Runs `f`; what goes wrong becomes Python's exception.
 template <class F> PyObject* guarded(F f) {
     try {
@@ -104,3 +149,5 @@ template <class F> PyObject* guarded(F f) {
 const std::shared_ptr<const Program>& program_in(PyObject* p);
 // What update.cpp has for the module.
 void add_updates(PyObject* module);
+// What planner.cpp has.
+void add_planner(PyObject* module);

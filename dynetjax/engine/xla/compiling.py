@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
 
-from dynetjax.engine import internals
 from dynetjax.engine.device import platform
 from dynetjax.engine.heap import give_back
-from dynetjax.engine.live import live
 from dynetjax.engine.stats import falling_back, uncounted
+from dynetjax.engine.xla import internals
+from dynetjax.engine.xla.live import live
 from dynetjax.lazy import jax
 
 PATIENCE = 2.0  # seconds until somebody who watches is told

@@ -9,17 +9,19 @@ that are filling up grow with it; and what is small beside the others has room t
 from functools import lru_cache
 from typing import NamedTuple
 
+from dynetjax.dims import Shape
 from dynetjax.tables import forgets
 
 LEAST, MOST_AT_FIRST = 256, 2048  # rows
 LEAST_OF_LOOP = 512  # one sentence fills every other lane
 FIRST_BYTES, LARGE_BYTES, SMALL_BYTES = 1 << 14, 1 << 21, 1 << 23
 GROWTH, GROWTH_OF_LARGE = 4, 2
-LEAST_TAPE = 1 << 12
+LEAST_BUFFER = 1 << 12
 FILLING_UP = 3  # times what is needed is more than there is room for
 CHEAP = 16  # an array of so small a part of all may be larger than needed
 
-Sizes = dict[int, int]
+# By shape, rows of a pool; by its first op, lanes of a component.
+Sizes = dict[int | Shape, int]
 
 
 class Row(NamedTuple):
@@ -53,21 +55,21 @@ def rounded(rows: int, row: Row) -> int:
 forgets(rounded.cache_clear)
 
 
-def room_on_tape(numbers: int) -> int:
+def room_in_buffer(numbers: int) -> int:
     """Room for so many numbers: a power of two, or three quarters of one."""
-    room = 1 << max(numbers - 1, LEAST_TAPE - 1).bit_length()
+    room = 1 << max(numbers - 1, LEAST_BUFFER - 1).bit_length()
     return room // 4 * 3 if room // 4 * 3 >= numbers else room
 
 
 class Rooms:
-    """The sizes that the programs of a scope were made for."""
+    """The sizes that the programs of a family were made for."""
 
     def __init__(self) -> None:
         self._known: list[Sizes] = []
         self._answers: dict[tuple[int, ...], Sizes] = {}
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int | Shape, Row] = {}
 
-    def settle(self, needed: Sizes, rows: dict[int, Row]) -> Sizes:
+    def settle(self, needed: Sizes, rows: dict[int | Shape, Row]) -> Sizes:
         """Sizes that fit `needed`, for every key of `rows`: known ones, or new."""
         if rows is not self._rows:
             self._rows, self._answers = rows, {}
@@ -78,7 +80,9 @@ class Rooms:
             found = self._answers[tuple(rooms)] = self._choose(needed, rows, fresh)
         return found
 
-    def _choose(self, needed: Sizes, rows: dict[int, Row], fresh: Sizes) -> Sizes:
+    def _choose(
+        self, needed: Sizes, rows: dict[int | Shape, Row], fresh: Sizes
+    ) -> Sizes:
         def cost(sizes: Sizes) -> int:
             return sum(room * rows[key].bytes for key, room in sizes.items())
 
@@ -112,7 +116,7 @@ class Rooms:
         return best
 
 
-def _grown(sizes: Sizes, needed: Sizes, rows: dict[int, Row]) -> Sizes:
+def _grown(sizes: Sizes, needed: Sizes, rows: dict[int | Shape, Row]) -> Sizes:
     """More room for what needs it, and for what is filling up."""
     found = {}
     for key, room in sizes.items():

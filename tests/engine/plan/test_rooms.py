@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.rooms import (
+from dynetjax.engine.plan.rooms import (
     LEAST,
     LEAST_OF_LOOP,
     SMALL_BYTES,
@@ -14,7 +14,7 @@ from dynetjax.engine.rooms import (
 )
 from dynetjax.graph import current_graph
 
-from ..backends import on_cpu
+from ...backends import on_cpu
 
 
 @pytest.mark.parametrize("row_bytes", [4, 512, 40_000])
@@ -86,6 +86,16 @@ def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
     assert len(seen) <= 7
 
 
+def loops_of(run):
+    """The label and the width of each loop that runs."""
+    layout = run.layout
+    return [
+        (layout.program.code.labels[k], layout.program.widths[k])
+        for k, trips in enumerate(layout.trips)
+        if trips and layout.family.cyclic[k]
+    ]
+
+
 def test_components_that_compute_the_same_on_as_many_lanes_have_one_width():
     """From their first graph on: another width would be another program."""
     pc = dy.ParameterCollection()
@@ -95,10 +105,9 @@ def test_components_that_compute_the_same_on_as_many_lanes_have_one_width():
     last = [lstm.initial_state().transduce(xs)[-1] for lstm in lstms]
     dy.dot_product(*last).value()
     (run,) = current_graph().state.parts
-    loops = [step for step in run.plan.steps if step.block.component.cyclic]
-    assert len(loops) == 2
-    assert loops[0].wires.body is loops[1].wires.body
-    assert loops[0].block.width == loops[1].block.width
+    (one, width), (other, other_width) = loops_of(run)
+    assert one == other
+    assert width == other_width
 
 
 @on_cpu
@@ -117,10 +126,9 @@ def test_components_that_compute_the_same_in_other_places_have_their_own_widths(
             dy.squared_norm(dy.esum(ends)).value()
         (run,) = current_graph().state.parts
         compiled.append(dy.stats().programs - before)
-        loops = [step for step in run.plan.steps if step.block.component.cyclic]
-        loops = [step for step in loops if len(step.wires.body.cells) > 1]
-        assert loops[0].wires.body is loops[1].wires.body
-        widths.append([step.block.width for step in loops])
+        loops = [loop for loop in loops_of(run) if "lstm" in loop[0]]
+        assert loops[0][0] == loops[1][0]
+        widths.append([width for _, width in loops])
     assert sorted(widths[0]) == [1, 16]
     assert widths[1] == widths[0]
     assert compiled[1] == 0 < compiled[0]
@@ -136,6 +144,6 @@ def test_no_component_has_more_lanes_than_rows(length):
     states = lstm.initial_state().transduce([table[k % 10] for k in range(length)])
     dy.squared_norm(states[-1]).backward()
     (run,) = current_graph().state.parts
-    for part in run.plan.fusion.parts:
-        rows = [part.program.capacities[c.pool] for c in part.program.body.cells]
-        assert part.program.lanes <= min(rows)
+    program = run.layout.program
+    for cells, lanes in zip(program.code.components, program.lanes, strict=True):
+        assert lanes <= min(program.rows[cell.pool] for cell in cells)

@@ -1,0 +1,427 @@
+// The planner for Python: `FlatGraph`.
+#include "python.h"
+
+#include <array>
+#include <unordered_map>
+
+#include "flat.h"
+
+namespace {
+
+struct Names {
+    PyObject *rule, *macro, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
+} names;
+
+class Released {  // the GIL, meanwhile
+public:
+    Released() : state_(PyEval_SaveThread()) {}
+    ~Released() { PyEval_RestoreThread(state_); }
+    Released(const Released&) = delete;
+    Released& operator=(const Released&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
+View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
+    View found(attribute(owner, name).get(), flags);
+    if (found.raw().itemsize != 4) fail(PyExc_TypeError, "an array is not of int32");
+    return found;
+}
+// Offsets into as many `items`: one more than there are of what they are for.
+void check_offsets(const View& first, size_t items) {
+    const int32_t* at = first.as<int32_t>();
+    if (!first.words() || at[0] != 0 || (size_t)at[first.words() - 1] != items) fail(PyExc_ValueError, "offsets do not fit");
+    for (size_t k = 1; k < first.words(); k++)
+        if (at[k] < at[k - 1]) fail(PyExc_ValueError, "offsets do not fit");
+}
+
+struct FactsView {
+    View component, cyclic, first, groups, aligned;
+    Facts facts;
+    explicit FactsView(PyObject* p)
+        : component(words_of(p, names.component)), cyclic(words_of(p, names.cyclic)), first(words_of(p, names.first)), groups(words_of(p, names.groups)),
+          aligned(words_of(p, names.aligned)),
+          facts{component.as<int32_t>(), component.words(), cyclic.as<int32_t>(), cyclic.words(), first.as<int32_t>(), groups.as<int32_t>(), aligned.as<int32_t>(), groups.words()} {
+        check_offsets(first, groups.words());
+        if (first.words() != component.words() + 1 || aligned.words() != groups.words()) fail(PyExc_ValueError, "facts of another number of ops");
+    }
+};
+struct AddressesView {
+    View valid, first, leaves;
+    Addresses addresses;
+    explicit AddressesView(PyObject* p)
+        : valid(words_of(p, names.valid)), first(words_of(p, names.first)), leaves(words_of(p, names.leaves)),
+          addresses{valid.as<int32_t>(), first.as<int32_t>(), leaves.as<int32_t>(), valid.words(), leaves.words()} {
+        check_offsets(first, leaves.words());
+        if (first.words() != valid.words() + 1) fail(PyExc_ValueError, "addresses of another number of ops");
+    }
+};
+
+struct FlatObject {
+    PyObject_HEAD
+    FlatGraph* graph;
+    bool bound;
+    PyObject* fused;
+};
+FlatGraph& graph_of(PyObject* self) { return *((FlatObject*)self)->graph; }
+
+Ref list_of(const std::vector<int32_t>& numbers) {
+    Ref found = owned(PyList_New((Py_ssize_t)numbers.size()));
+    for (size_t k = 0; k < numbers.size(); k++) PyList_SET_ITEM(found.get(), (Py_ssize_t)k, owned(PyLong_FromLong(numbers[k])).release());
+    return found;
+}
+Ref pairs_of(const std::vector<int32_t>& numbers) {
+    Ref found = owned(PyList_New(0));
+    for (size_t k = 0; k < numbers.size(); k += 2) {
+        Ref pair = owned(Py_BuildValue("(ii)", numbers[k], numbers[k + 1]));
+        if (PyList_Append(found.get(), pair.get())) throw Failed();
+    }
+    return found;
+}
+std::vector<int32_t> numbers_in(PyObject* sequence) {
+    Ref given = owned(PySequence_Tuple(sequence));
+    std::vector<int32_t> found;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given.get()); k++) found.push_back(word(PyTuple_GET_ITEM(given.get(), k)));
+    return found;
+}
+Ref bytes_of(const std::vector<int32_t>& numbers) { return owned(PyBytes_FromStringAndSize((const char*)numbers.data(), 4 * (Py_ssize_t)numbers.size())); }
+
+// Building -----------------------------------------------------------------------------
+
+enum Form { ONE_BY_ONE, SUMS, COPIES };
+struct Kind {  // of fused op
+    bool all;
+    int form;
+    std::vector<int32_t> places;  // among a node's args, of what it reads, if that is not all
+};
+
+class Builder {
+public:
+    FlatGraph& graph;
+    Ref fused;
+
+    // `number` gives that of the fused op of a rule, `read_by` tells what nodes of one read, and
+    // `imported` which one stands for rows of another.
+    Builder(FlatGraph& g, PyObject* number, PyObject* read_by, PyObject* imported)
+        : graph(g), fused(owned(PyList_New(0))), number_(number), read_by_(read_by), imported_(imported) {}
+
+    void build(PyObject* cells, Py_ssize_t start) {
+        const Py_ssize_t stop = PyList_GET_SIZE(cells);
+        if (start < 0 || start > stop) fail(PyExc_ValueError, "no such node");
+        graph.count = (int32_t)(stop - start);
+        graph.nodes.reserve(graph.count), graph.refs.reserve(2 * (size_t)graph.count);
+        for (Py_ssize_t n = start; n < stop; n++) {
+            const Ref ahead(Py_XNewRef(PyList_GetItem(cells, std::min(n + 8, stop - 1))));
+            prefetch(ahead.get());
+            add(item(cells, n).get());
+        }
+        if (start) import(cells, (int32_t)start);
+        check();
+    }
+
+private:
+    PyObject *number_, *read_by_, *imported_;
+    Attribute rule_of_{names.rule}, lanes_of_{names.lanes}, data_of_{names.data}, args_of_{names.inner};
+    struct Known {
+        Ref rule;
+        int32_t kind;
+    };
+    std::array<Known, 64> known_;
+    std::unordered_map<long, int32_t> numbers_;
+    std::vector<Kind> kinds_;
+
+    int32_t kind_of_number(PyObject* number) {
+        const long n = integer(number);
+        const auto known = numbers_.find(n);
+        if (known != numbers_.end()) return known->second;
+        Ref told = owned(PyObject_CallOneArg(read_by_, number));
+        PyObject* places;
+        int form;
+        if (!PyArg_ParseTuple(told.get(), "Oi", &places, &form)) throw Failed();
+        kinds_.push_back({places == Py_None, form, places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
+        if (PyList_Append(fused.get(), number)) throw Failed();
+        return numbers_[n] = (int32_t)kinds_.size() - 1;
+    }
+    int32_t kind_of(PyObject* rule) {
+        Known& at = known_[(uintptr_t)rule / 64 % known_.size()];
+        if (at.rule.get() == rule) return at.kind;
+        Ref number = attribute(rule, names.macro);
+        if (integer(number.get()) < 0) number = owned(PyObject_CallOneArg(number_, rule));
+        at.kind = kind_of_number(number.get());
+        at.rule = Ref(Py_NewRef(rule));
+        return at.kind;
+    }
+    void add(PyObject* cell) {
+        FlatGraph::Node n{kind_of(rule_of_.of(cell).get()), word(lanes_of_.of(cell).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0};
+        const Kind& kind = kinds_[n.op];
+        n.copies = kind.form == COPIES;
+        Ref args = args_of_.of(cell);
+        if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
+        if (kind.all)
+            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args.get()); k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args.get(), k)));
+        for (int32_t place : kind.places) {
+            if (place < 0 || place >= PyTuple_GET_SIZE(args.get())) fail(PyExc_ValueError, "an operand is missing");
+            graph.refs.push_back(word(PyTuple_GET_ITEM(args.get(), place)));
+        }
+        n.count = (int32_t)graph.refs.size() - n.reads;
+        if (kind.form != ONE_BY_ONE) {
+            Ref data = data_of_.of(cell);
+            if (data.get() != Py_None) {
+                n.chosen = (int32_t)graph.elements.size();
+                for (int32_t e : numbers_in(data.get())) graph.elements.push_back(e);
+                const int32_t picked = (int32_t)graph.elements.size() - n.chosen;
+                if (picked != (n.copies ? n.lanes : n.count)) fail(PyExc_ValueError, "elements for another batch");
+            }
+        }
+        graph.nodes.push_back(n);
+    }
+    // Number what is read from `start` on, and what was computed before after that.
+    void import(PyObject* cells, int32_t start) {
+        std::vector<int32_t>& older = graph.older;
+        for (int32_t r : graph.refs)
+            if (r >= 0 && r < start) older.push_back(r);
+        std::sort(older.begin(), older.end());
+        older.erase(std::unique(older.begin(), older.end()), older.end());
+        for (int32_t& r : graph.refs) {
+            if (r >= start) r -= start;
+            else if (r >= 0) r = graph.count + (int32_t)(std::lower_bound(older.begin(), older.end(), r) - older.begin());
+        }
+        for (int32_t r : older) {
+            Ref cell = item(cells, r), rule = rule_of_.of(cell.get());
+            Ref number = owned(PyObject_CallOneArg(number_, rule.get()));
+            Ref stands = owned(PyObject_CallOneArg(imported_, number.get()));
+            const int32_t kind = kind_of_number(stands.get());
+            graph.nodes.push_back({kind, word(lanes_of_.of(cell.get()).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0});
+        }
+    }
+    void check() const {
+        for (int32_t k = 0; k < (int32_t)graph.nodes.size(); k++) {
+            const FlatGraph::Node& n = graph.nodes[k];
+            if (n.lanes < 1) fail(PyExc_ValueError, "a node without rows");
+            for (int32_t j = 0; j < n.count; j++) {
+                const int32_t r = graph.refs[n.reads + j];
+                if (r < FlatGraph::ZEROS || (r >= k && r < graph.count) || r >= (int32_t)graph.nodes.size()) fail(PyExc_ValueError, "a node reads a later one");
+            }
+            if (n.chosen >= 0) check_elements(n);
+            else if (n.copies) check_copies(n);
+            else check_batch(n);
+        }
+    }
+    void check_elements(const FlatGraph::Node& n) const {
+        if (n.copies && n.count != 1) fail(PyExc_ValueError, "elements of several nodes");
+        const int32_t picked = n.copies ? n.lanes : n.count;
+        for (int32_t e = 0; e < picked; e++) {
+            const int32_t r = graph.refs[n.reads + (n.copies ? 0 : e)], element = graph.elements[n.chosen + e];
+            if (r == FlatGraph::ZEROS || element < 0 || element >= graph.nodes[r].lanes) fail(PyExc_ValueError, "no such batch element");
+        }
+    }
+    void check_copies(const FlatGraph::Node& n) const {
+        int64_t lanes = 0;
+        for (int32_t k = 0; k < n.count; k++) {
+            const int32_t r = graph.refs[n.reads + k];
+            if (r == FlatGraph::ZEROS) fail(PyExc_ValueError, "a batch of nothing");
+            lanes += graph.nodes[r].lanes;
+        }
+        if (lanes != n.lanes) fail(PyExc_ValueError, "rows for another batch");
+    }
+    void check_batch(const FlatGraph::Node& n) const {
+        for (int32_t k = 0; k < n.count; k++) {
+            const int32_t r = graph.refs[n.reads + k];
+            if (r != FlatGraph::ZEROS && graph.nodes[r].lanes != 1 && graph.nodes[r].lanes != n.lanes) fail(PyExc_ValueError, "a node reads another batch");
+        }
+    }
+};
+
+// Methods ------------------------------------------------------------------------------
+
+PyObject* new_flat(PyTypeObject* type, PyObject* args, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        PyObject *cells, *number, *read_by, *imported;
+        Py_ssize_t start;
+        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &cells, &start, &number, &read_by, &imported)) throw Failed();
+        Ref self = owned(type->tp_alloc(type, 0));
+        FlatObject* flat = (FlatObject*)self.get();
+        flat->graph = new FlatGraph();
+        Builder builder(*flat->graph, number, read_by, imported);
+        builder.build(cells, start);
+        flat->fused = builder.fused.release();
+        return self.release();
+    });
+}
+void free_flat(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    delete ((FlatObject*)self)->graph;
+    Py_XDECREF(((FlatObject*)self)->fused);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+PyObject* count(PyObject* self, void*) { return PyLong_FromLong(graph_of(self).count); }
+PyObject* older(PyObject* self, void*) {
+    return guarded([&] { return list_of(graph_of(self).older).release(); });
+}
+PyObject* fused(PyObject* self, void*) { return Py_NewRef(((FlatObject*)self)->fused); }
+
+PyObject* bind(PyObject* self, PyObject* sequence) {
+    return guarded([&]() -> PyObject* {
+        const std::vector<int32_t> ops = numbers_in(sequence);
+        if ((Py_ssize_t)ops.size() != PyList_GET_SIZE(((FlatObject*)self)->fused)) fail(PyExc_ValueError, "bound to another number of ops");
+        if (((FlatObject*)self)->bound) fail(PyExc_ValueError, "bound twice");
+        graph_of(self).bind(ops);
+        ((FlatObject*)self)->bound = true;
+        return Py_NewRef(Py_None);
+    });
+}
+// The facts that a call is told, which cover the graph.
+FactsView facts_for(PyObject* self, PyObject* p) {
+    FactsView found(p);
+    const std::string wrong = ((FlatObject*)self)->bound ? graph_of(self).check(found.facts) : "not bound to a family";
+    if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
+    return found;
+}
+PyObject* edges(PyObject* self, PyObject* p) {
+    return guarded([&]() -> PyObject* {
+        const FactsView f = facts_for(self, p);
+        const View known(attribute(p, names.known).get(), PyBUF_CONTIG);
+        const size_t groups = f.facts.ops ? known.bytes() / f.facts.ops : 0;
+        for (size_t k = 0; k < f.facts.leaves; k++)
+            if (f.facts.groups[k] < 0 || (size_t)f.facts.groups[k] >= groups) fail(PyExc_ValueError, "no such group");
+        return pairs_of(graph_of(self).edges(f.facts, known.as<uint8_t>())).release();
+    });
+}
+PyObject* unaligned(PyObject* self, PyObject* p) {
+    return guarded([&] {
+        const FactsView f = facts_for(self, p);
+        return pairs_of(graph_of(self).unaligned(f.facts)).release();
+    });
+}
+PyObject* levels(PyObject* self, PyObject* p) {
+    return guarded([&]() -> PyObject* {
+        const FactsView f = facts_for(self, p);
+        std::vector<std::vector<int32_t>> found;
+        {
+            Released released;
+            found = graph_of(self).levels(f.facts);
+        }
+        Ref lists = owned(PyList_New((Py_ssize_t)found.size()));
+        for (size_t k = 0; k < found.size(); k++) PyList_SET_ITEM(lists.get(), (Py_ssize_t)k, list_of(found[k]).release());
+        return lists.release();
+    });
+}
+PyObject* place(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        PyObject *p, *sequence;
+        if (!PyArg_ParseTuple(args, "OO", &p, &sequence)) throw Failed();
+        const FactsView f = facts_for(self, p);
+        const std::vector<int32_t> widths = numbers_in(sequence);
+        if (widths.size() != f.facts.components || (!widths.empty() && *std::min_element(widths.begin(), widths.end()) < 1)) fail(PyExc_ValueError, "widths of other components");
+        std::vector<int32_t> trips;
+        {
+            Released released;
+            trips = graph_of(self).place(f.facts, widths);
+        }
+        return list_of(trips).release();
+    });
+}
+PyObject* write(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        PyObject *p, *sequence, *array;
+        if (!PyArg_ParseTuple(args, "OOO", &p, &sequence, &array)) throw Failed();
+        const AddressesView a(p);
+        const std::vector<int32_t> bases = numbers_in(sequence);
+        if (bases.size() != a.addresses.ops) fail(PyExc_ValueError, "rows of another number of ops");
+        for (const FlatGraph::Node& n : graph_of(self).nodes)
+            if (n.op < 0 || (size_t)n.op >= bases.size()) fail(PyExc_ValueError, "a node of an unknown op");
+        const View buffer(array, PyBUF_CONTIG);
+        bool fits;
+        {
+            Released released;
+            fits = graph_of(self).write(a.addresses, bases.data(), buffer.as<int32_t>(), buffer.words());
+        }
+        if (!fits) fail(PyExc_ValueError, "the index buffer is too small");
+        return Py_NewRef(Py_None);
+    });
+}
+const FlatGraph::Node& node_in(PyObject* self, PyObject* number) {
+    const long n = integer(number);
+    const auto& nodes = graph_of(self).nodes;
+    if (n < 0 || (size_t)n >= nodes.size()) fail(PyExc_IndexError, "no such node");
+    return nodes[n];
+}
+PyObject* row(PyObject* self, PyObject* number) {
+    return guarded([&] { return PyLong_FromLong(node_in(self, number).row); });
+}
+PyObject* nodes_of(PyObject* self, PyObject* number) {
+    return guarded([&]() -> PyObject* {
+        const int32_t op = word(number);
+        std::vector<int32_t> numbers, first, lanes;
+        const auto& nodes = graph_of(self).nodes;
+        for (size_t n = 0; n < nodes.size(); n++)
+            if (nodes[n].op == op) numbers.push_back((int32_t)n), first.push_back(nodes[n].position), lanes.push_back(nodes[n].lanes);
+        return Py_BuildValue("(NNN)", bytes_of(numbers).release(), bytes_of(first).release(), bytes_of(lanes).release());
+    });
+}
+PyObject* rows(PyObject* self, PyObject* number) {
+    return guarded([&]() -> PyObject* {
+        std::vector<int32_t> found((size_t)std::max(word(number), 0));
+        for (const FlatGraph::Node& n : graph_of(self).nodes) {
+            if (n.op < 0 || (size_t)n.op >= found.size()) fail(PyExc_ValueError, "a node of an unknown op");
+            found[n.op] += n.lanes;
+        }
+        return list_of(found).release();
+    });
+}
+PyObject* unused(PyObject* self, PyObject* root) {
+    return guarded([&]() -> PyObject* {
+        node_in(self, root);
+        return list_of(graph_of(self).unused(word(root))).release();
+    });
+}
+PyObject* clear(PyObject* self, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        PyObject *sequence, *p, *array;
+        if (!PyArg_ParseTuple(args, "OOO", &sequence, &p, &array)) throw Failed();
+        const std::vector<int32_t> which = numbers_in(sequence);
+        const AddressesView a(p);
+        for (int32_t n : which)
+            if (n < 0 || (size_t)n >= graph_of(self).nodes.size() || (size_t)graph_of(self).nodes[n].op >= a.addresses.ops) fail(PyExc_IndexError, "no such node");
+        const View buffer(array, PyBUF_CONTIG);
+        if (!graph_of(self).clear(which, a.addresses, buffer.as<int32_t>(), buffer.words())) fail(PyExc_ValueError, "the index buffer is too small");
+        return Py_NewRef(Py_None);
+    });
+}
+
+PyMethodDef methods[] = {
+    {"bind", bind, METH_O, "(ops): say which op of a program family each of its fused ops is."},
+    {"edges", edges, METH_O, "(facts): pairs of a group of leaves and an op that feeds it, which are new; they are known then."},
+    {"levels", levels, METH_O, "(facts): of each component, the lanes in each of its levels."},
+    {"place", place, METH_VARARGS, "(facts, widths): give every node its lanes; the trips of each component."},
+    {"unaligned", unaligned, METH_O, "(facts): pairs of an op and a leaf that is taken to be aligned and is not."},
+    {"write", write, METH_VARARGS, "(addresses, bases, buffer): write which lanes are real, and what they read."},
+    {"row", row, METH_O, "(node): its first row."},
+    {"nodes", nodes_of, METH_O, "(op): its nodes, their first lanes, and their batch sizes, as bytes of int32."},
+    {"rows", rows, METH_O, "(ops): how many rows each of so many ops has."},
+    {"unused", unused, METH_O, "(root): the nodes that it is not made of."},
+    {"clear", clear, METH_VARARGS, "(nodes, addresses, buffer): let their lanes be empty."},
+    {nullptr, nullptr, 0, nullptr}};
+PyGetSetDef attributes[] = {{"count", count, nullptr, "Nodes, without those that were computed before.", nullptr},
+                            {"older", older, nullptr, "Numbers in the graph of nodes that were computed before and are read.", nullptr},
+                            {"fused", fused, nullptr, "Numbers of its fused ops, in order of first appearance.", nullptr},
+                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot slots[] = {{Py_tp_new, (void*)new_flat}, {Py_tp_dealloc, (void*)free_flat}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},
+                       {Py_tp_doc, (void*)"A graph's stored nodes, placed on lanes and rows: `dynetjax.engine.plan.flat` in C++."}, {0, nullptr}};
+PyType_Spec spec = {"dynetjax.engine.native.core.FlatGraph", sizeof(FlatObject), 0, Py_TPFLAGS_DEFAULT, slots};
+
+}  // namespace
+
+void add_planner(PyObject* module) {
+    const struct {
+        PyObject** to;
+        const char* text;
+    } interned[] = {{&names.rule, "rule"}, {&names.macro, "macro"}, {&names.lanes, "lanes"}, {&names.inner, "inner"}, {&names.data, "data"},
+                    {&names.component, "component"}, {&names.cyclic, "cyclic"}, {&names.first, "first"}, {&names.groups, "groups"},
+                    {&names.aligned, "aligned"}, {&names.known, "known"}, {&names.valid, "valid"}, {&names.leaves, "leaves"}};
+    for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
+    Ref type = owned(PyType_FromSpec(&spec));
+    if (PyModule_AddObjectRef(module, "FlatGraph", type.get())) throw Failed();
+}

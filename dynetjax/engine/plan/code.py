@@ -1,0 +1,288 @@
+"""Code: what the components of a program compute, with every name made canonical.
+
+A `Code` knows shapes, operations and roles, but no parameter, no graph and no size.
+Families with equal code share compiled programs, whatever model they belong to.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dynetjax.dims import Shape, pad
+from dynetjax.engine.macros import label_of
+from dynetjax.engine.plan.family import Family
+from dynetjax.lazy import jnp
+from dynetjax.ops.registry import (
+    FAN_IN,
+    GATHER,
+    IMPORT,
+    INPUT,
+    JOIN,
+    KINDS,
+    LOOKUP,
+    MAP,
+    REDUCE,
+    Op,
+)
+from dynetjax.tables import Life, Shared
+
+
+@dataclass(frozen=True)
+class Read:
+    """A leaf of a cell: rows of a pool.
+
+    Attributes:
+        pool: by number in the code.
+        column: of the component's columns, the one that has the rows; None if they are
+            those of the same lanes of another cell, in the same trip.
+        cell: the number of that cell in the component.
+        differentiable: a gradient flows back.
+    """
+
+    pool: int
+    shape: Shape
+    column: int | None
+    cell: int | None
+    differentiable: bool
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """An operand that all lanes share: a parameter, or what is made of parameters.
+
+    Attributes:
+        number: in the code.
+        constant: it takes no gradient.
+    """
+
+    number: int
+    shape: Shape
+    constant: bool
+
+
+@dataclass(frozen=True)
+class CellStep:
+    """One operation of a cell.
+
+    Attributes:
+        operands: ``("step", j)``, ``("leaf", k)`` and ``("uniform", n)``, all of the
+            cell.
+        columns: those that have its runtime data.
+    """
+
+    op: Op
+    static: tuple
+    operands: tuple[tuple[str, int], ...]
+    shape: Shape
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A fused op in a component.
+
+    Attributes:
+        form: MAP; LOOKUP; or INPUT, for rows that are given, imports among them.
+        steps: its operations, for MAP.
+        reads: one per leaf.
+        uniforms: of a LOOKUP, the table.
+        valid: the column that marks real lanes.
+        rows: of a LOOKUP, the column that has the rows to copy.
+        pool: where its rows go.
+        differentiable: whether a gradient comes back through it.
+    """
+
+    form: str
+    steps: tuple[CellStep, ...]
+    reads: tuple[Read, ...]
+    uniforms: tuple[Uniform, ...]
+    valid: int
+    rows: int | None
+    shape: Shape
+    pool: int
+    differentiable: bool
+
+    @property
+    def label(self) -> str:
+        """Its last operation, how many others it has, and the dims of its result."""
+        names = [step.op.name for step in self.steps] or [self.form]
+        return label_of(names, self.shape)
+
+
+Component = tuple[Cell, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """The components of a program in order. Equal code is one object.
+
+    Attributes:
+        columns: how many each component has.
+        pools: the shape of their rows; all rows of one shape are in one pool.
+        uniforms: the shape of each.
+    """
+
+    components: tuple[Component, ...]
+    columns: tuple[int, ...]
+    pools: tuple[Shape, ...]
+    uniforms: tuple[Shape, ...]
+
+    @cached_property
+    def life(self) -> Life:
+        """Ends with it."""
+        return Life(self)
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Each component in a few words."""
+        return [", ".join([cell.label for cell in cells]) for cells in self.components]
+
+
+_known: Shared[tuple, Code] = Shared(lambda parts: Code(*parts))
+
+
+@dataclass(slots=True)
+class Column:
+    """A column of runtime data: of which op, what, and where it is.
+
+    Attributes:
+        what: "rows" of a table; "i", "f", "k" and "k2" of a step: an int, a float, and
+            the halves of a random key.
+        field: of the op's runtime data: step, and number of the field.
+        number: among the component's columns.
+    """
+
+    op: int
+    what: str
+    field: tuple[int, int]
+    number: int
+
+
+@dataclass(slots=True)
+class Wiring:
+    """Code, and what its names stand for in one family.
+
+    Attributes:
+        uniforms: kind ids.
+        pool_of: of each op.
+        data: the columns of runtime data.
+    """
+
+    code: Code
+    uniforms: tuple[int, ...]
+    pool_of: list[int]
+    data: list[Column]
+
+
+def wire(family: Family, full: bool) -> Wiring:
+    """The code of a family; with `full`, gradients flow to constants, too."""
+    wiring = _Wiring(family, full)
+    return wiring.wired()
+
+
+class _Wiring:
+    """Makes code: pools, uniforms and columns get numbers in order of first use."""
+
+    def __init__(self, family: Family, full: bool):
+        self.family, self.full = family, full
+        self.pools: dict[Shape, int] = {}
+        self.uniforms: dict[int, int] = {}
+        self.data: list[Column] = []
+        self.columns = 0  # of the component at hand
+
+    def wired(self) -> Wiring:
+        components, columns = [], []
+        pool_of = [0] * len(self.family.ops)
+        for ops in self.family.components:
+            self.columns = 0
+            cells = tuple([self._cell(op) for op in ops])
+            for op, cell in zip(ops, cells, strict=True):
+                pool_of[op] = cell.pool
+            components.append(cells)
+            columns.append(self.columns)
+        shapes = tuple(KINDS[kind].shape for kind in self.uniforms)
+        code = _known[tuple(components), tuple(columns), tuple(self.pools), shapes]
+        return Wiring(code, tuple(self.uniforms), pool_of, self.data)
+
+    def _column(self) -> int:
+        self.columns += 1
+        return self.columns - 1
+
+    def _pool(self, shape: Shape) -> int:
+        return self.pools.setdefault(shape, len(self.pools))
+
+    def _uniform(self, kind: int) -> Uniform:
+        number = self.uniforms.setdefault(kind, len(self.uniforms))
+        return Uniform(number, KINDS[kind].shape, KINDS[kind].constant)
+
+    def _cell(self, op: int) -> Cell:
+        fused = self.family.ops[op]
+        valid = self._column()
+        kinds = dict.fromkeys([kind.id for kind in fused.kinds])
+        uniforms = tuple(map(self._uniform, kinds))
+        reads, steps, rows = [], [], None
+        if fused.form == MAP:
+            reads = [self._read(op, k) for k in range(len(fused.leaves))]
+            numbers = {kind: number for number, kind in enumerate(kinds)}
+            steps = [self._step(op, j, numbers) for j in range(len(fused.steps))]
+        elif fused.form in _OF_ROWS:
+            count = 1 if fused.form == GATHER else FAN_IN
+            reads = [self._read(op, 0) for _ in range(count)]
+            leaves = tuple(("leaf", k) for k in range(count))
+            static = ()
+            if fused.form == JOIN:
+                static = fused.steps[0].signature.static[1:]
+            steps = [CellStep(_OF_ROWS[fused.form], static, leaves, fused.shape, ())]
+        elif fused.form == LOOKUP:
+            rows = self._column()
+            self.data.append(Column(op, "rows", (0, 0), rows))
+        return Cell(
+            _FORMS.get(fused.form, MAP),
+            tuple(steps),
+            tuple(reads),
+            uniforms,
+            valid,
+            rows,
+            fused.shape,
+            self._pool(fused.shape),
+            (self.full and fused.form != INPUT) or op in self.family.differentiable,
+        )
+
+    def _read(self, op: int, leaf: int) -> Read:
+        shape = self.family.ops[op].leaves[leaf].shape
+        differentiable = self.full or self.family.differs(op, leaf)
+        source = self.family.aligned.get((op, leaf))
+        if source is None:
+            return Read(self._pool(shape), shape, self._column(), None, differentiable)
+        ops = self.family.components[self.family.component[op]]
+        cell = ops.index(source)
+        return Read(self._pool(shape), shape, None, cell, differentiable)
+
+    def _step(self, op: int, j: int, numbers: dict[int, int]) -> CellStep:
+        step = self.family.ops[op].steps[j]
+        operands = tuple(
+            (what, numbers[number] if what == "uniform" else number)
+            for what, number in step.operands
+        )
+        columns = []
+        for field, letter in enumerate(step.signature.op.runtime):
+            for what in (letter, "k2") if letter == "k" else (letter,):
+                columns.append(self._column())
+                self.data.append(Column(op, what, (j, field), columns[-1]))
+        of = step.signature
+        return CellStep(of.op, of.static, operands, of.shape, tuple(columns))
+
+
+_FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}
+
+
+def _side_by_side(*rows, d: int):
+    """Rows side by side along axis `d`."""
+    shape = pad(rows[0].shape, d + 1)
+    return jnp.concatenate([row.reshape(shape) for row in rows], axis=d)
+
+
+_OF_ROWS = {
+    REDUCE: Op("sum of rows", lambda *rows: sum(rows[1:], rows[0])),
+    GATHER: Op("copy of rows", lambda row: row),
+    JOIN: Op("columns of rows", _side_by_side, static=("d",)),
+}

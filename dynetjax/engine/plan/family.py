@@ -1,0 +1,191 @@
+"""Program families: what graphs of one kind have shown, and what follows from it.
+
+Draw an edge from op A to op B where a node of A feeds one of B: the strongly connected
+components, in topological order, are the program. Facts only widen, so that graphs of
+one kind settle on one program.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.macros import MACROS, Macro
+from dynetjax.engine.plan.components import strongly_connected
+from dynetjax.engine.plan.facts import Facts, ints, offsets
+from dynetjax.engine.plan.rooms import Rooms, Row
+from dynetjax.ops.registry import MAP, REDUCE
+from dynetjax.ops.rules import Rule
+
+
+class Family:
+    """What was seen of graphs with the same roots.
+
+    Its ops are fused ops by order of first appearance: within a cell of a network, what
+    feeds comes before what is fed.
+
+    Attributes:
+        version: raised whenever a fact widens.
+        hoisted: the version at which loops were last searched for what need not be in
+            them.
+        ops: the fused ops.
+        components: the ops of each, in topological order.
+        component: of each op.
+        cyclic: of each component, whether it is a loop.
+        facts: the same for the planner.
+        aligned: by op and leaf, the op that it reads in the same lane of the same trip,
+            as far as that always was so.
+        differentiable: ops whose results depend on a parameter.
+        rooms: the sizes in use; `rows` is what a row of each array takes.
+        costs: what a trip of each component costs.
+        bindings: programs of this version, by what they depend on.
+    """
+
+    def __init__(self) -> None:
+        self.version = self.hoisted = 0
+        self.ops: list[Macro] = []
+        self.components: list[tuple[int, ...]] = []
+        self.component: list[int] = []
+        self.cyclic: list[bool] = []
+        none, known = ints([]), _none_known(0, 0)
+        self.facts = Facts(none, none, ints([0]), none, none, known)
+        self.aligned: dict[tuple[int, int], int] = {}
+        self._apart: set[tuple[int, int]] = set()  # leaves that were not aligned
+        self.differentiable: set[int] = set()
+        self.rooms = Rooms()
+        self.rows: dict[int | Shape, Row] = {}
+        self.costs: list[Any] = []
+        self.bindings: dict[Any, Any] = {}
+        self._numbers: dict[int, int] = {}  # of ops, by those of fused ops
+        self._groups: list[list[int]] = []  # of each op's leaves
+        self._sources: list[set[int]] = []  # by group of leaves, the ops that feed it
+
+    def observe(self, flat: Any) -> None:
+        """Take in what a graph shows, and say which ops its nodes are."""
+        new = [number for number in flat.fused if number not in self._numbers]
+        for number in new:
+            self._add(number)
+        if new:
+            self._number()
+        flat.bind([self._numbers[number] for number in flat.fused])
+        edges = flat.edges(self.facts)
+        for group, op in edges:
+            self._sources[group].add(op)
+        if new or edges:
+            self._rebuild()
+
+    def op(self, number: int) -> int:
+        """The op that a fused op is."""
+        return self._numbers[number]
+
+    def knows(self, number: int) -> bool:
+        """Whether a fused op was seen."""
+        return number in self._numbers
+
+    def follows(self, rule: Rule) -> bool:
+        """Whether an op was seen that follows this rule, or has it in it."""
+        return any(op.follows(rule) for op in self.ops)
+
+    def sources(self, op: int, leaf: int) -> set[int]:
+        """The ops whose rows a leaf was seen to read."""
+        return self._sources[self._groups[op][leaf]]
+
+    def differs(self, op: int, leaf: int) -> bool:
+        """Whether a gradient flows back through a leaf."""
+        return not self.differentiable.isdisjoint(self.sources(op, leaf))
+
+    def part(self, leaves: list[tuple[int, int]]) -> None:
+        """Read these leaves, by op and number, from pools from now on."""
+        self._apart.update(leaves)
+        self._rebuild()
+
+    def part_from(self, op: int) -> None:
+        """Have the rows of an op read from its pool, where gradients are added up."""
+        leaves = [leaf for leaf, source in self.aligned.items() if source == op]
+        if leaves:
+            self.part(leaves)
+
+    def _add(self, number: int) -> None:
+        fused, op = MACROS[number], len(self.ops)
+        groups = [*range(len(self._sources), len(self._sources) + len(fused.leaves))]
+        self._sources += [set() for _ in groups]
+        for step in fused.steps:
+            if step.signature.op.pieces:  # in some graphs the list has more of them
+                leaves = [n for what, n in step.operands if what == "leaf"]
+                for leaf in leaves:
+                    groups[leaf] = groups[leaves[0]]
+        if fused.form == REDUCE and prod(fused.shape) == 1:
+            # A sum of numbers: of many, sums are summed up again, by this program, too.
+            self._sources[groups[0]].add(op)
+        self._numbers[number] = op
+        self.ops.append(fused)
+        self._groups.append(groups)
+
+    def _number(self) -> None:
+        """Have the planner know new ops, in components that are found later."""
+        known = _none_known(len(self._sources), len(self.ops))
+        groups, ops = self.facts.known.shape
+        known[:groups, :ops] = self.facts.known
+        component = ints([0] * len(self.ops))
+        leaves = ints([group for groups in self._groups for group in groups])
+        first = offsets(self._groups)
+        aligned = ints([0] * len(leaves))
+        self.facts = Facts(component, ints([0]), first, leaves, aligned, known)
+
+    def _rebuild(self) -> None:
+        self.version += 1
+        self.rows, self.costs, self.bindings = {}, [], {}
+        count = len(self.ops)
+        feeds: dict[int, set[int]] = {op: set() for op in range(count)}
+        for op, groups in enumerate(self._groups):
+            for group in groups:
+                for source in self._sources[group]:
+                    feeds[source].add(op)
+        found = strongly_connected([*range(count)], feeds)
+        self.components = [tuple(sorted(ops)) for ops in found]
+        self.component = [0] * count
+        for number, ops in enumerate(self.components):
+            for op in ops:
+                self.component[op] = number
+        several = self.components
+        self.cyclic = [len(ops) > 1 or ops[0] in feeds[ops[0]] for ops in several]
+        self.facts.component = ints(self.component)
+        self.facts.cyclic = ints(self.cyclic)
+        self._find_aligned()
+        self._find_differentiable(feeds)
+
+    def _find_aligned(self) -> None:
+        """Take leaves to be aligned that may be, and were not seen otherwise."""
+        self.aligned = {
+            (op, leaf): source
+            for op, fused in enumerate(self.ops)
+            if fused.form == MAP and self.cyclic[self.component[op]]
+            for leaf, about in enumerate(fused.leaves)
+            if len(self.sources(op, leaf)) == 1
+            for source in self.sources(op, leaf)
+            if source < op
+            and self.component[source] == self.component[op]
+            and not about.stretched
+            and (op, leaf) not in self._apart
+        }
+        self.facts.aligned[:] = 0
+        for op, leaf in self.aligned:
+            self.facts.aligned[self.facts.first[op] + leaf] = 1
+
+    def _find_differentiable(self, feeds: dict[int, set[int]]) -> None:
+        self.differentiable = set()
+        new = [
+            op
+            for op, fused in enumerate(self.ops)
+            if any(not kind.constant for kind in fused.kinds)
+        ]
+        while new:
+            op = new.pop()
+            if op not in self.differentiable:
+                self.differentiable.add(op)
+                new.extend(feeds[op])
+
+
+def _none_known(groups: int, ops: int) -> np.ndarray:
+    return np.zeros((groups, ops), np.uint8)

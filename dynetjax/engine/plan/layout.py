@@ -1,0 +1,291 @@
+"""Layouts: a section of a graph, laid out for a compiled program."""
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.causes import variants_of
+from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.plan.code import Column, Wiring, wire
+from dynetjax.engine.plan.facts import Addresses, ints, offsets
+from dynetjax.engine.plan.family import Family
+from dynetjax.engine.plan.flat import flat_graph
+from dynetjax.engine.plan.program import Program, program, written
+from dynetjax.engine.plan.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
+from dynetjax.engine.plan.widths import LARGE, places_of
+from dynetjax.engine.stats import Done
+from dynetjax.expression import Expression
+from dynetjax.graph import ComputationGraph
+from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.ops.rules import CHANGED
+from dynetjax.tables import forgets
+
+CHEAPER = 8  # residuals than rows of pools
+
+_families: dict[tuple[frozenset[int], bool], list[Family]] = {}
+_lock = threading.RLock()
+
+
+@forgets
+def _forget() -> None:
+    with _lock:
+        _families.clear()
+
+
+@dataclass(slots=True)
+class Binding:
+    """A program, and what its names stand for in one family.
+
+    Attributes:
+        data: columns of runtime data, with their addresses in an index buffer.
+        sizes: that it was made for.
+    """
+
+    program: Program
+    wiring: Wiring
+    addresses: Addresses
+    data: list[tuple[Column, int]]
+    sizes: Sizes
+
+
+@dataclass(slots=True)
+class Layout:
+    """A section of a graph, and everything decided about it.
+
+    Attributes:
+        flat: a `FlatGraph`: its nodes, with their lanes and rows.
+        trips: of each component.
+        indices: the index buffer, without runtime data.
+        differentiable: ops whose results depend on a parameter.
+        direct: ops that aligned leaves read, whose gradients do not all lie in pools.
+    """
+
+    family: Family
+    flat: Any
+    binding: Binding
+    trips: list[int]
+    indices: np.ndarray
+    differentiable: set[int]
+    direct: set[int]
+
+    @property
+    def program(self) -> Program:
+        return self.binding.program
+
+    def op(self, node: Expression) -> int:
+        """The family's op of a stored node."""
+        return self.family.op(node.rule.macro)
+
+    def pool(self, node: Expression) -> int:
+        """The pool that has the rows of a stored node."""
+        return self.binding.wiring.pool_of[self.op(node)]
+
+    def has_gradients(self, op: int) -> bool:
+        """Whether all of an op's gradients are in its pool; next time they are."""
+        if op not in self.direct:
+            return True
+        with _lock:
+            self.family.part_from(op)
+        return False
+
+    def work(self) -> list[Done]:
+        """Of each component that runs, what `note_work` is told of a run."""
+        rows, found = self.flat.rows(len(self.family.ops)), []
+        for k, ops in enumerate(self.family.components):
+            if self.trips[k]:
+                room = self.trips[k] * self.program.widths[k] * len(ops)
+                done = sum(rows[op] for op in ops)
+                label = self.program.code.labels[k]
+                found.append((label, self.trips[k], done, room, 0.0))
+        return found
+
+
+def make_layout(
+    graph: ComputationGraph, start: int, asked: list[Expression], full: bool = False
+) -> Layout | None:
+    """Lay out the stored nodes from `start` on for a program that asks for some.
+
+    With `full`, gradients are to flow to constants, too. None if rules had to be
+    changed: the graph must be built anew to follow them, if it can be.
+    """
+    flat = flat_graph(graph.cells, start)
+    roots = frozenset([macro_of_rule(node.rule) for node in asked])
+    with _lock:
+        _drop_outdated()
+        families = _families.setdefault((roots, start > 0), [])
+        family = _family_for(families, flat.fused)
+        try:
+            family.observe(flat)
+            return None if _hoist(family) else _lay_out(family, flat, full, roots)
+        except BaseException:
+            families.remove(family)  # its facts may be half taken in
+            raise
+
+
+def _family_for(families: list[Family], fused: list[int]) -> Family:
+    """The family with an op of this graph that has weights; else another.
+
+    Graphs of another model have none in common: one program for both would be wasted.
+    """
+    weighted = [number for number in fused if MACROS[number].weighted]
+    for family in families:
+        if not weighted or any(map(family.knows, weighted)):
+            return family
+    families.append(Family())
+    return families[-1]
+
+
+def _drop_outdated() -> None:
+    """Forget families with ops that no graph has any more."""
+    for rule in CHANGED.take():
+        for families in _families.values():
+            families[:] = [family for family in families if not family.follows(rule)]
+
+
+def _hoist(family: Family) -> bool:
+    """Store contractions inlined in a loop that need nothing from the loop.
+
+    They become components of their own, and run once for all trips. True if any was
+    found.
+    """
+    if family.hoisted == family.version:
+        return False
+    family.hoisted = family.version
+    component, found = family.component, False
+    for op, fused in enumerate(family.ops):
+        if not family.cyclic[component[op]]:
+            continue
+        for step in fused.steps[:-1]:
+            if step.signature.op.contraction and not any(
+                component[source] == component[op]
+                for what, leaf in step.operands
+                if what == "leaf"
+                for source in family.sources(op, leaf)
+            ):
+                assert step.rule is not None
+                found = found or not step.rule.view.stored
+                step.rule.store()
+    return found
+
+
+def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> Layout:
+    levels = flat.levels(family.facts)
+    places = places_of(family)
+    widths = [p.width_for(lanes) for p, lanes in zip(places, levels, strict=True)]
+    trips = flat.place(family.facts, widths)
+    apart = flat.unaligned(family.facts)
+    if apart:
+        family.part(apart)
+    wiring = _wiring(family, full, roots)
+    used: Sizes = {}
+    bases = [0] * len(family.ops)
+    for k, ops in enumerate(family.components):
+        size = trips[k] * widths[k]
+        if size:
+            used[ops[0]] = size
+            for op in ops:
+                shape = family.ops[op].shape
+                bases[op] = used.get(shape, 1)
+                used[shape] = bases[op] + size
+    sizes = family.rooms.settle(used, _rows_of(family, wiring))
+    binding = _bind(family, wiring, full, widths, sizes)
+    made = binding.program
+    indices = np.zeros(made.size, np.int32)
+    for k, ops in enumerate(family.components):
+        if trips[k]:
+            head = [trips[k], *[bases[op] for op in ops]]
+            indices[made.starts[k] : made.starts[k] + len(head)] = head
+    flat.write(binding.addresses, bases, indices)
+    direct = {*family.aligned.values()}
+    about = flat, binding, trips, indices, family.differentiable, direct
+    return Layout(family, *about)
+
+
+def _wiring(family: Family, full: bool, roots: frozenset[int]) -> Wiring:
+    found = family.bindings.get(full)
+    if found is None:
+        found = family.bindings[full] = wire(family, full)
+        asked = [MACROS[number].steps[-1].signature.op for number in roots]
+        variants_of(asked).watch(found.code)
+    return found
+
+
+def _rows_of(family: Family, wiring: Wiring) -> dict[int | Shape, Row]:
+    """What a row of each pool takes, and of a component's lanes, by its first op.
+
+    Residuals lie in buffers that are used again, and cost little but memory.
+    """
+    if not family.rows:
+        cyclic, code = family.cyclic, wiring.code
+        looped = {
+            op.shape
+            for op, k in zip(family.ops, family.component, strict=True)
+            if cyclic[k]
+        }
+        for shape in code.pools:
+            least = LEAST_OF_LOOP if shape in looped else LEAST
+            family.rows[shape] = Row(4 * math.prod(shape), least)
+        for k, ops in enumerate(family.components):
+            fused = [family.ops[op] for op in ops]
+            steps = [step.signature for op in fused for step in op.steps]
+            residuals = [math.prod(s.shape) for s in steps if s.op.contraction]
+            given = [
+                math.prod(op.shape) for op in fused if _is_given(op.form, op.shape)
+            ]
+            each = max(code.columns[k], max(residuals, default=0) // CHEAPER, *given, 1)
+            least = LEAST_OF_LOOP if cyclic[k] else LEAST
+            family.rows[ops[0]] = Row(4 * each, least)
+    return family.rows
+
+
+def _is_given(form: str, shape: Shape) -> bool:
+    """Whether all lanes of an op are one array, outside of the pools.
+
+    Those that come from the host are, and the gradients of rows of a table.
+    """
+    return form in (INPUT, IMPORT) or (form == LOOKUP and math.prod(shape) > LARGE)
+
+
+def _bind(
+    family: Family, wiring: Wiring, full: bool, widths: list[int], sizes: Sizes
+) -> Binding:
+    """The program of a family at some widths and sizes."""
+    key = full, *widths, id(sizes)  # no others have their id while they are here
+    found = family.bindings.get(key)
+    if found is None:
+        found = family.bindings[key] = _bound(family, wiring, widths, sizes)
+    return found
+
+
+def _bound(family: Family, wiring: Wiring, widths: list[int], sizes: Sizes) -> Binding:
+    code = wiring.code
+    rows = tuple([sizes[shape] for shape in code.pools])
+    fitting, lanes = [], []
+    for cells, ops, width in zip(
+        code.components, family.components, widths, strict=True
+    ):
+        most = min([rows[pool] for pool in written(cells)])
+        fitting.append(min(width, most))  # one without nodes may have settled on more
+        lanes.append(max(min(sizes[ops[0]], most), fitting[-1]))
+    made = program(code, tuple(fitting), tuple(lanes), rows)
+    component = family.component
+    data = [(c, made.address(component[c.op], c.number)) for c in wiring.data]
+    return Binding(made, wiring, _addresses(family, made), data, sizes)
+
+
+def _addresses(family: Family, made: Program) -> Addresses:
+    valid = [0] * len(family.ops)
+    leaves: list[list[int]] = [[] for _ in family.ops]
+    for k, ops in enumerate(family.components):
+        for op, cell in zip(ops, made.code.components[k], strict=True):
+            valid[op] = made.address(k, cell.valid)
+            leaves[op] = [
+                -1 if read.column is None else made.address(k, read.column)
+                for read in cell.reads
+            ]
+    columns = [column for several in leaves for column in several]
+    return Addresses(ints(valid), offsets(leaves), ints(columns))

@@ -1,0 +1,111 @@
+"""Widths: how many lanes of each op a component runs in a trip.
+
+Few widths are in use, for each is a program of its own. What a component has settled on
+is kept as long as it is near to what costs least.
+"""
+
+import math
+from collections import Counter
+
+from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.macros import Macro
+from dynetjax.engine.plan.family import Family
+from dynetjax.tables import Found
+
+LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
+WIDTHS = (16, 32, 256)  # of a component that runs once
+FAR_LOOP_WIDTHS, FAR_WIDTHS = (16, 256), (256,)  # on a device beside the host
+LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
+LARGE = 1 << 14  # numbers in a row
+TRIP_COST = 8  # of a trip of a loop, in lanes
+FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have more
+FAR_NUMBERS = 1 << 20  # numbers than these
+PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
+
+
+class Place:
+    """A component, whatever its parameters: who settles on a width.
+
+    Args:
+        cyclic: whether it is a loop.
+        largest: how many numbers the largest of its results has.
+
+    Attributes:
+        widths: those that there are for it.
+        trip_cost: what a trip costs besides its lanes.
+        patience: lanes lost before a settled width changes.
+        settled: the width that it has settled on; 0 before.
+    """
+
+    __slots__ = ("patience", "settled", "trip_cost", "widths")
+
+    def __init__(self, cyclic: bool, largest: int):
+        self.settled = 0
+        self.trip_cost, self.patience = TRIP_COST, PATIENCE
+        self.widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
+        if not host_sees_device():
+            self.widths = FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS
+            self.trip_cost = min(FAR_TRIP_COST, FAR_NUMBERS // largest)
+        elif largest > LARGE:
+            self.trip_cost = self.patience = 0
+        if largest > LARGE:
+            self.widths = LARGE_WIDTHS
+
+    def width_for(self, levels: list[int]) -> int:
+        """The width for so many lanes in each level: what is settled, or costs least.
+
+        It is the least one where there are none.
+        """
+        if not levels:
+            return self.settled or self.widths[0]
+        least = sum(levels) + self.trip_cost * len(levels)  # of all widths
+        limit = 2 * least + self.patience
+        if not self.settled or self._cost(self.settled, levels) > limit:
+            cost = {width: self._cost(width, levels) for width in self.widths}
+            best = max(w for w in cost if cost[w] == min(cost.values()))
+            if cost.get(self.settled, math.inf) > 2 * cost[best] + self.patience:
+                self.settled = best
+        return self.settled
+
+    def _cost(self, width: int, levels: list[int]) -> int:
+        trips = sum([(n + width - 1) // width for n in levels])
+        return trips * (self.trip_cost + width)
+
+
+# By what a component's ops compute, how many others of a family that compute the same
+# are older, whether it is a loop, and the numbers in its largest result.
+_places: Found[tuple[tuple, int, bool, int], Place] = Found(lambda key: Place(*key[2:]))
+
+
+def places_of(family: Family) -> list[Place]:
+    """The place of each component."""
+    if not family.costs:
+        cyclic = family.cyclic
+        older: Counter[tuple] = Counter()
+        found: dict[int, Place] = {}
+        for k in sorted(range(len(cyclic)), key=lambda k: family.components[k]):
+            several = [family.ops[op] for op in family.components[k]]
+            ops = tuple(map(_computed_by, several))
+            largest = max(math.prod(s) for op in several for s in _shapes(op))
+            found[k] = _places[ops, older[ops], cyclic[k], largest]
+            older[ops] += 1
+        family.costs = [found[k] for k in range(len(cyclic))]
+    return family.costs
+
+
+def _computed_by(op: Macro) -> tuple:
+    """What a fused op computes, whatever parameters it reads."""
+    steps = [
+        (s.signature.op, s.signature.static, s.signature.shape, _ways(s.operands))
+        for s in op.steps
+    ]
+    return op.form, op.shape, tuple(leaf.shape for leaf in op.leaves), tuple(steps)
+
+
+def _ways(operands: tuple[tuple[str, int], ...]) -> tuple:
+    """Operands, uniforms by their kind alone."""
+    return tuple([way if way[0] != "uniform" else way[:1] for way in operands])
+
+
+def _shapes(op: Macro) -> list[tuple[int, ...]]:
+    return [op.shape, *[step.signature.shape for step in op.steps]]

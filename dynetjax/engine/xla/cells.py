@@ -1,0 +1,273 @@
+"""What one trip of a component computes for one of its cells, on a chunk of lanes.
+
+The same function serves forward, where contractions are computed and their results
+handed out as residuals, and backward, where the residuals stand in for them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import compress
+from typing import Any
+
+from dynetjax.dims import Shape
+from dynetjax.engine.plan.code import Cell, CellStep
+from dynetjax.engine.xla.slices import take
+from dynetjax.lazy import jax, jax_core, jnp, lax
+from dynetjax.ops.registry import LOOKUP, MAP, Scaled
+from dynetjax.tables import remembers
+
+Array = Any
+
+FEW = 4  # rows
+
+
+def contractions(cell: Cell) -> list[CellStep]:
+    """The steps whose results are residuals."""
+    return [step for step in cell.steps if step.op.contraction]
+
+
+@remembers
+def needed(cell: Cell) -> tuple[bool, ...]:
+    """For each contraction, whether backward reads its result.
+
+    It does not where only sums lead from it to the cell's row.
+    """
+    steps = contractions(cell)
+    if not steps:
+        return ()
+    width = 2
+
+    def rows(shape: Shape) -> "jax.ShapeDtypeStruct":
+        return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
+
+    def backward(residuals, uniforms, columns, leaves, above):
+        trip = CellTrip(cell, width, columns, uniforms)
+        return trip.pull(leaves, residuals)(above)
+
+    last = max([cell.valid, *[c for step in cell.steps for c in step.columns]])
+    closed = jax.make_jaxpr(backward)(
+        [rows(step.shape) for step in steps],
+        [jax.ShapeDtypeStruct(u.shape, jnp.float32) for u in cell.uniforms],
+        jax.ShapeDtypeStruct((last + 1, width), jnp.int32),
+        [rows(read.shape) for read in cell.reads],
+        rows(cell.shape),
+    )
+    wanted = [True] * len(closed.jaxpr.outvars)
+    return tuple(_inputs(closed.jaxpr, wanted)[: len(steps)])
+
+
+def residuals(cell: Cell) -> list[Shape]:
+    """The shapes of the results of contractions that backward reads."""
+    return [step.shape for step in compress(contractions(cell), needed(cell))]
+
+
+def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
+    """The inputs that the wanted outputs depend on."""
+    live = {v for v in compress(jaxpr.outvars, wanted) if isinstance(v, jax_core.Var)}
+    for equation in reversed(jaxpr.eqns):
+        used = [v in live for v in equation.outvars]
+        if not any(used):
+            continue
+        read = equation.invars
+        if equation.primitive.name == "jit":
+            inner = equation.params["jaxpr"].jaxpr
+            read = compress(read, _inputs(inner, used))
+        live.update(v for v in read if isinstance(v, jax_core.Var))
+    return [v in live for v in jaxpr.invars]
+
+
+class CellTrip:
+    """A cell in one trip, over a chunk of `width` lanes.
+
+    Args:
+        columns: of its component, ``[columns, width]``.
+        uniforms: the cell's, one array each.
+        given: rows of an INPUT cell.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        width: int,
+        columns: Array,
+        uniforms: Sequence[Array],
+        given: Array = None,
+    ):
+        self.cell, self.width, self.columns = cell, width, columns
+        self.uniforms, self.given = uniforms, given
+
+    def leaves(
+        self, pools: Mapping[int, Array], aligned: Callable[[int], Array]
+    ) -> list[Array]:
+        """The rows that it reads from pools; `aligned` gives those of another cell."""
+        return [
+            take(pools[read.pool], self.columns[read.column])
+            if read.cell is None
+            else aligned(read.cell)
+            for read in self.cell.reads
+        ]
+
+    def run(
+        self, leaves: Sequence[Array], residuals: Sequence[Array] | None = None
+    ) -> tuple[Array, list[Array]]:
+        """Its rows, with zeros on empty lanes, and the contractions' results.
+
+        Args:
+            residuals: the contractions' results, if they are known.
+        """
+        made: list[Array] = []
+        if self.cell.form == MAP:
+            rows = self._steps(leaves, residuals, made)
+        elif self.cell.form == LOOKUP:
+            assert self.cell.rows is not None
+            (table,), ids = self.uniforms, self.columns[self.cell.rows]
+            if isinstance(table, Scaled):
+                rows = take(table.array, ids) * table.factor
+            else:
+                rows = take(table, ids)
+        else:
+            rows = self.given
+        return self.real(rows), made
+
+    def pull(self, leaves: Sequence[Array], residuals: Sequence[Array]) -> Callable:
+        """Cotangents of its rows to those of what takes gradients.
+
+        These are the differentiable leaves, and the uniforms that are not constant.
+        """
+        cell = self.cell
+        moving = [read.differentiable for read in cell.reads]
+        learned = [not uniform.constant for uniform in cell.uniforms]
+
+        def rows(leaves, uniforms):
+            trip = CellTrip(cell, self.width, self.columns, uniforms, self.given)
+            return trip.run(leaves, residuals)[0]
+
+        def of_moving(some_leaves, some_uniforms):
+            return rows(
+                _instead(leaves, moving, some_leaves),
+                _instead(self.uniforms, learned, some_uniforms),
+            )
+
+        some = [*compress(leaves, moving)], [*compress(self.uniforms, learned)]
+        return jax.vjp(of_moving, *some)[1]
+
+    def real(self, rows: Array) -> Array:
+        """Rows with zeros on empty lanes, from which no gradient goes on.
+
+        It would be 0, but 0 times an infinite slope is NaN.
+        """
+        mask = self.columns[self.cell.valid] != 0
+        return jnp.where(mask.reshape(self.width, *[1] * (rows.ndim - 1)), rows, 0)
+
+    def _steps(self, leaves, residuals, made: list[Array]) -> Array:
+        """The result of its last step; those of contractions are added to `made`."""
+        values: list[Array] = []
+        for step in self.cell.steps:
+            shared = [what == "uniform" for what, _ in step.operands]
+            lanes, fixed = [], []
+            for k, (what, n) in enumerate(step.operands):
+                if what == "step":
+                    lanes.append(values[n])
+                elif what == "leaf":
+                    lanes.append(leaves[n])
+                elif (
+                    residuals is None
+                    or step.op.contraction
+                    or self.cell.uniforms[n].constant
+                ):
+                    fixed.append(self.uniforms[n])
+                else:  # that learns, lane by lane
+                    shape = self.width, *self.cell.uniforms[n].shape
+                    lanes.append(self.real(jnp.broadcast_to(self.uniforms[n], shape)))
+                    shared[k] = False
+            fn = lane_function(step, shared, self.width)
+            lanes += self._runtime(step)
+            if not step.op.contraction:
+                values.append(fn(fixed, *lanes))
+                continue
+            if residuals is None:
+                made.append(fn(fixed, *lanes))
+            else:
+                known = keep(fn)(residuals[len(made)], fixed, *lanes)
+                made.append(self.real(known))
+            values.append(made[-1])
+        return values[-1]
+
+    def _runtime(self, step: CellStep) -> list[Array]:
+        """The runtime values of a step, one per lane."""
+        found, columns = [], iter(step.columns)
+        for letter in step.op.runtime:
+            bits = self.columns[next(columns)]
+            if letter == "f":
+                bits = lax.bitcast_convert_type(bits, jnp.float32)
+            elif letter == "k":
+                pair = jnp.stack([bits, self.columns[next(columns)]], axis=-1)
+                bits = lax.bitcast_convert_type(pair, jnp.uint32)
+            found.append(bits)
+        return found
+
+
+def _instead(
+    arrays: Sequence[Array], which: Sequence[bool], others: Sequence[Array]
+) -> list[Array]:
+    """Arrays, some of them replaced by others in turn."""
+    rest = iter(others)
+    return [
+        next(rest) if replaced else array
+        for array, replaced in zip(arrays, which, strict=True)
+    ]
+
+
+def lane_function(
+    step: CellStep, shared: Sequence[bool], width: int
+) -> Callable[..., Array]:
+    """A step's function ``(fixed, *lanes)`` of values with a lane axis.
+
+    Operands that are `shared` by all lanes are `fixed`, and have none.
+    """
+    fn = step.op.bind(step.static)
+
+    def one(fixed: Sequence[Array], *lanes: Array) -> Array:
+        rest, uniform = iter(lanes), iter(fixed)
+        operands = [next(uniform) if s else next(rest) for s in shared]
+        return fn(*operands, *rest)
+
+    def every(fixed: Sequence[Array], *lanes: Array) -> Array:
+        if width == 1:  # for XLA, the product with a matrix of one row is a slower one
+            return one(fixed, *[x[0] for x in lanes])[None]
+        if not lanes:
+            result = one(fixed)
+            return jnp.broadcast_to(result, (width, *result.shape))
+        if has_few_rows(step):
+            several = [jnp.broadcast_to(u, (width, *u.shape)) for u in fixed]
+            return jax.vmap(one)(several, *lanes)
+        return jax.vmap(partial(one, fixed))(*lanes)
+
+    return every
+
+
+def has_few_rows(step: CellStep) -> bool:
+    """Whether a step makes a matrix of few rows, as a product with such a one does.
+
+    XLA would put the matrices of all lanes side by side for one product; to lay them
+    out so takes longer than a product for each lane.
+    """
+    return step.op.contraction and len(step.shape) == 2 and step.shape[0] <= FEW
+
+
+def keep(fn: Callable[..., Array]) -> Callable[..., Array]:
+    """`fn` with its result known beforehand; gradients go to it and through `fn`."""
+
+    @jax.custom_vjp
+    def known(result: Array, *operands: Any) -> Array:
+        return result
+
+    def forward(result: Array, *operands: Any):
+        return result, operands
+
+    def backward(operands, cotangent):
+        _, pull = jax.vjp(fn, *operands)
+        return cotangent, *pull(cotangent)
+
+    known.defvjp(forward, backward)
+    return known

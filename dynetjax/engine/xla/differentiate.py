@@ -1,0 +1,80 @@
+"""Gradients: a run carried out backwards."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.gradients import reached_by
+from dynetjax.engine.xla.executable import Gradients, run_backward
+from dynetjax.engine.xla.run import Run, read_rows
+from dynetjax.expression import Expression
+from dynetjax.ops.registry import KINDS
+
+Array = Any
+
+
+class Backward:
+    """The gradients of one node of one number, through the run that computed it.
+
+    Attributes:
+        node: where it begins.
+        full: whether gradients went to constants, too.
+        reached: the parameters that nodes up to it read, but for constant ones.
+        weights: of parameters and what is computed of them, by kind id.
+        pulled_back: what these come to for parameters alone.
+    """
+
+    def __init__(self, run: Run, node: Expression, full: bool):
+        self.run, self.node, self.full = run, node, full
+        self.pulled_back = run.uniforms.pull_back
+        self.reached = reached_by(node, run.fused_up_to(node))
+        wiring = run.layout.binding.wiring
+        assert run.values is not None
+        self._found: Gradients = run_backward(
+            run.layout.program,
+            *run.place(node),
+            run.uniforms.several(wiring.uniforms),
+            run.values,
+            run.indices_back(node.args[0]),
+        )
+        self.weights: dict[int, list[Array]] = {
+            wiring.uniforms[n]: [array] for n, array in self._found.weights.items()
+        }
+
+    def has(self, number: int) -> bool:
+        """Whether it knows the gradient of a stored node; if not, the next one will."""
+        layout = self.run.layout
+        if number >= self.run.stop:
+            return False
+        op = layout.op(self.run.node(number))
+        return layout.has_gradients(op)
+
+    def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
+        """Of every lookup up to the node: kind id of the table, row ids, gradients."""
+        components = self.run.layout.family.components
+        for k, values in self._found.tables.items():
+            (op,) = components[k]
+            fused = self.run.layout.family.ops[op]
+            if fused.kinds and self.run.layout.trips[k]:
+                table = fused.kinds[0].id
+                yield table, self._looked_up(op, table, len(values)), values
+
+    def _looked_up(self, op: int, table: int, lanes: int) -> np.ndarray:
+        """Of each lane the row of the table that it reads; one past the end if none."""
+        nodes = self.run.nodes(op)
+        ids = np.full(lanes, KINDS[table].shape[0], np.int32)
+        last = self.node.index
+        indices = [self.run.index(n) for n in nodes.numbers.tolist()]
+        reached = (np.array(indices) <= last).repeat(nodes.counts)
+        ids[nodes.lanes[reached]] = self.run.row_ids(op)[reached]
+        return ids
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The gradient of a stored node of this run, ``[batch, *shape]``."""
+        node = self.run.node(number)
+        pool, row = self.run.place(node)
+        reached = self.full or self.run.layout.op(node) in self.run.differentiable
+        if node is self.node or (reached and pool in self._found.pools):
+            return read_rows(self._found.pools[pool], row, batch)
+        return np.zeros((batch, *node.rule.kind.shape), np.float32)

@@ -1,0 +1,195 @@
+"""A program as one compiled function in each direction.
+
+Components without nodes in a graph make no trips, so one executable serves every graph
+of a program family and size class.
+"""
+
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.causes import note_made
+from dynetjax.engine.plan.code import Cell
+from dynetjax.engine.plan.program import Program, written
+from dynetjax.engine.xla.cells import needed
+from dynetjax.engine.xla.compiling import Compiled, shape_of
+from dynetjax.engine.xla.loops import Loop, is_source, kept_shapes
+from dynetjax.engine.xla.scratch import Scratch, scratch_for
+from dynetjax.lazy import jax, jnp
+from dynetjax.ops.registry import INPUT
+from dynetjax.tables import remembers
+
+Array = Any
+
+# A program takes some sixty memory maps, of which Linux grants a process 65,530: past
+# that, XLA crashes. So those that were not used for long are dropped.
+KEPT = 128  # of each direction
+
+
+class Pools(NamedTuple):
+    """What a run forward has written.
+
+    Attributes:
+        pools: by number.
+        kept: of each component, the results of contractions that backward reads.
+        scratch: what all of them are lent from.
+    """
+
+    pools: list[Array]
+    kept: list[list[Array]]
+    scratch: Scratch
+
+    def give_back(self) -> None:
+        """Nobody reads them any more."""
+        self.scratch.take_back([*self.pools, *chain.from_iterable(self.kept)])
+
+
+class Gradients(NamedTuple):
+    """What a run backward has found.
+
+    Attributes:
+        pools: of rows, by pool.
+        weights: of uniforms, by number.
+        tables: of the rows of each component that looks rows up, lane by lane.
+    """
+
+    pools: dict[int, Array]
+    weights: dict[int, Array]
+    tables: dict[int, Array]
+
+
+@remembers
+def keeps(program: Program) -> bool:
+    """Whether backward needs results that are not rows anyway."""
+    return any(any(needed(cell)) for cells in program.code.components for cell in cells)
+
+
+def is_given(cells: tuple[Cell, ...]) -> bool:
+    """Whether a component's rows come from outside."""
+    return cells[0].form == INPUT
+
+
+def run_forward(
+    program: Program, keeping: bool, uniforms: list, given: list, indices: Array
+) -> Pools:
+    """Run a program.
+
+    Args:
+        keeping: whether backward is to follow.
+        given: the rows of components that get them from outside, in order.
+    """
+    use = program, keeping and keeps(program)
+    scratch = scratch_for(use, lambda: _lent(*use))
+    run = forward(*use)
+    args = uniforms, given, indices
+    if run.is_new:  # what compiling takes is free again before arrays are made
+        run.compile(*jax.tree.map(shape_of, args), [*map(_of_floats, scratch.shapes)])
+    pools, kept = run(*args, scratch.lend())
+    return Pools(pools, kept, scratch)
+
+
+def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None:
+    """Have the way back from a row of a pool compiled, if that is new."""
+    run = backward(program, pool)
+    if not run.is_new:
+        return
+    shapes = [*map(_of_floats, _lent(program, keeps(program)))]
+    count = len(program.rows)
+    run.prepare(
+        jax.ShapeDtypeStruct((), jnp.int32),
+        jax.tree.map(shape_of, uniforms),
+        shapes[:count],
+        _dealt(shapes[count:], program, keeps(program)),
+        jax.ShapeDtypeStruct((program.size,), jnp.int32),
+    )
+
+
+def run_backward(
+    program: Program, pool: int, row: int, uniforms: list, values: Pools, indices: Array
+) -> Gradients:
+    """Go back from the number in a row of a pool."""
+    run = backward(program, pool)
+    found = run(np.int32(row), uniforms, values.pools, values.kept, indices)
+    return Gradients(*found)
+
+
+def _lent(program: Program, keeping: bool) -> list[Shape]:
+    """The shapes of the pools by number, and of each component's residuals if any."""
+    shapes = zip(program.rows, program.code.pools, strict=True)
+    pools = [(rows, *shape) for rows, shape in shapes]
+    return [*pools, *chain.from_iterable(_kept(program, keeping))]
+
+
+def _kept(program: Program, keeping: bool) -> list[list[Shape]]:
+    """Of each component, the shapes of residuals."""
+    several = range(len(program.code.components))
+    return [kept_shapes(program, k) if keeping else [] for k in several]
+
+
+def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def _dealt(arrays: list, program: Program, keeping: bool) -> list[list]:
+    """Arrays for residuals, those of each component in a list."""
+    rest = iter(arrays)
+    return [[*islice(rest, len(shapes))] for shapes in _kept(program, keeping)]
+
+
+@lru_cache(maxsize=KEPT)
+def forward(program: Program, keeping: bool) -> Compiled:
+    """``(uniforms, given, indices, lent) -> (pools, kept)``, compiled.
+
+    `lent`, donated, are the arrays for both results.
+    """
+    note_made("forward", program)
+
+    def run(uniforms, given, indices, lent):
+        count, rows = len(program.rows), iter(given)
+        pools, kept = lent[:count], _dealt(lent[count:], program, keeping)
+        for k, cells in enumerate(program.code.components):
+            loop = Loop(program, k, uniforms, indices)
+            mine = next(rows) if is_given(cells) else None
+            pools, kept[k] = loop.forward(pools, kept[k], mine, keeping)
+        return pools, kept
+
+    return Compiled(run, "lent")
+
+
+@lru_cache(maxsize=KEPT)
+def backward(program: Program, root: int) -> Compiled:
+    """``(row, uniforms, pools, kept, indices) -> Gradients``, compiled.
+
+    They are those of the number in a row of pool `root`.
+    """
+    note_made("backward", program)
+
+    def run(row, uniforms, pools, kept, indices):
+        above = {root: sown(jnp.zeros_like(pools[root]), row)}
+        weights: dict[int, Array] = {}
+        tables: dict[int, Array] = {}
+        for k in reversed(range(len(program.code.components))):
+            cells = program.code.components[k]
+            if above.keys().isdisjoint(written(cells)):
+                continue
+            if not any(cell.differentiable for cell in cells):
+                continue
+            loop = Loop(program, k, uniforms, indices)
+            if is_source(cells):
+                tables[k] = loop.source_rows(above)
+                continue
+            found = loop.backward(pools, kept[k], above)
+            for number, gradient in found.items():
+                known = weights.get(number)
+                weights[number] = gradient if known is None else known + gradient
+        return above, weights, tables
+
+    return Compiled(run)
+
+
+def sown(zeros: Array, row: Array) -> Array:
+    """The gradients of a pool's rows where a backward begins with the number in one."""
+    return zeros.at[row].set(1.0)

@@ -1,0 +1,225 @@
+"""A component's loop over its trips, forward and back."""
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+from dynetjax.engine.plan.code import Cell, Component
+from dynetjax.engine.plan.program import Program, written
+from dynetjax.engine.xla.cells import CellTrip, contractions, needed, residuals
+from dynetjax.engine.xla.slices import cut, entry, put, take, take_if_there
+from dynetjax.lazy import jnp, lax
+from dynetjax.ops.registry import INPUT, LOOKUP
+
+Array = Any
+
+
+def zeros(rows: int, shape: tuple[int, ...]) -> Array:
+    """Rows of zeros."""
+    return jnp.zeros((rows, *shape), jnp.float32)
+
+
+def is_source(component: Component) -> bool:
+    """Whether it reads no rows of pools: a table's, or what is given."""
+    return component[0].form in (LOOKUP, INPUT)
+
+
+def read_pools(component: Component) -> list[int]:
+    """The pools to which a component's gradients are scattered."""
+    reads = [read for cell in component for read in cell.reads]
+    several = {r.pool for r in reads if r.differentiable and r.cell is None}
+    return sorted(several)
+
+
+class Loop:
+    """The loop of one component, while it is traced.
+
+    Args:
+        uniforms: the program's, one array each.
+        indices: the index buffer.
+    """
+
+    def __init__(self, program: Program, number: int, uniforms: list, indices: Array):
+        self.component = program.code.components[number]
+        self.width, self.lanes = program.widths[number], program.lanes[number]
+        self.rows = program.rows
+        self.pools = program.code.pools
+        self._uniforms = uniforms
+        count = program.code.columns[number]
+        self._columns = [program.address(number, k) for k in range(count)]
+        self._indices = indices
+        start = program.starts[number]
+        heads = [entry(indices, start + k) for k in range(1 + len(self.component))]
+        self.trips, *self.bases = heads
+
+    def _trips_of_cells(self, lane: Array, given: Array) -> list[CellTrip]:
+        """Each cell in the trip that begins at a lane."""
+        width = self.width
+        columns = [cut(self._indices, at + lane, width) for at in self._columns]
+        rows = None if given is None else cut(given, lane, width)
+        return [
+            CellTrip(cell, width, columns, self._uniforms_of(cell), rows)
+            for cell in self.component
+        ]
+
+    def _uniforms_of(self, cell: Cell) -> list[Array]:
+        return [self._uniforms[uniform.number] for uniform in cell.uniforms]
+
+    def forward(
+        self, pools: list[Array], kept: list[Array], given: Array, keeping: bool
+    ) -> tuple[list[Array], list[Array]]:
+        """Pools with the component's rows written, and residuals of all lanes.
+
+        Args:
+            kept: arrays for residuals, if `keeping`.
+            given: rows of a component that gets them from outside.
+        """
+        still = dict(enumerate(pools))
+        start = {pool: still.pop(pool) for pool in written(self.component)}
+
+        def step(t, state):
+            mine, kept = dict(state[0]), iter(state[1])
+            lane, filled = t * self.width, []
+            rows: list[Array] = []
+            trips = self._trips_of_cells(lane, given)
+            for trip, base in zip(trips, self.bases, strict=True):
+                cell = trip.cell
+                row, made = trip.run(trip.leaves(still | mine, rows.__getitem__))
+                mine[cell.pool] = put(mine[cell.pool], row, base + lane)
+                rows.append(row)
+                if keeping:
+                    results = compress(made, needed(cell))
+                    filled += [put(next(kept), z, lane) for z in results]
+            return mine, filled
+
+        mine, kept = lax.fori_loop(0, self.trips, step, (start, kept))
+        found = still | mine
+        return [found[pool] for pool in range(len(pools))], kept
+
+    def backward(
+        self, pools: list[Array], kept: list[Array], above: dict[int, Array]
+    ) -> dict[int, Array]:
+        """Add gradients to pools that are read, and return those of uniforms.
+
+        Args:
+            pools: the values.
+            kept: residuals.
+            above: gradients of pools, as far as there are any; changed.
+        """
+        into = read_pools(self.component)
+        back = {
+            pool: above[pool]
+            if pool in above
+            else zeros(self.rows[pool], self.pools[pool])
+            for pool in into
+        }
+        still = {pool: array for pool, array in above.items() if pool not in back}
+        learned = {
+            uniform.number: jnp.zeros(uniform.shape, jnp.float32)
+            for cell in self.component
+            for uniform in cell.uniforms
+            if not uniform.constant
+        }
+        values = dict(enumerate(pools))
+
+        def step(k, state):
+            back, weights = dict(state[0]), dict(state[1])
+            lane = (self.trips - 1 - k) * self.width
+            trips = self._trips_of_cells(lane, None)
+            chunks = self._residuals(kept, lane)
+            direct: dict[int, Array] = {}  # gradients from aligned reads, by cell
+
+            def rows(c: int) -> Array:
+                pool = values[self.component[c].pool]
+                return cut(pool, self.bases[c] + lane, self.width)
+
+            for c in reversed(range(len(trips))):
+                trip, gradients = trips[c], still | back
+                above = direct.get(c)
+                if trip.cell.pool in gradients:
+                    found = gradients[trip.cell.pool]
+                    mine = self._of_rows(found, self.bases[c] + lane)
+                    above = mine if above is None else mine + above
+                if above is not None:
+                    pull = trip.pull(trip.leaves(values, rows), chunks[c])
+                    leaves, uniforms = pull(above)
+                    _add(trip, leaves, uniforms, back, weights, direct)
+            return back, weights
+
+        back, weights = lax.fori_loop(0, self.trips, step, (back, learned))
+        above.update(back)
+        return weights
+
+    def _residuals(self, kept: list[Array], lane: Array) -> list[list[Array]]:
+        """Of each cell, the results of contractions; zeros where nothing reads them."""
+        rest = iter(kept)
+        return [
+            [
+                cut(next(rest), lane, self.width)
+                if read
+                else zeros(self.width, step.shape)
+                for read, step in zip(needed(cell), contractions(cell), strict=True)
+            ]
+            for cell in self.component
+        ]
+
+    def _of_rows(self, gradients: Array, first: Array) -> Array:
+        """The gradients of some consecutive rows.
+
+        A gather, not a slice: XLA computes a gather once, but fuses a slice into each
+        reader, some of them not above what is written next, and then copies the array.
+        """
+        return take(gradients, first + jnp.arange(self.width))
+
+    def source_rows(self, above: dict[int, Array]) -> Array:
+        """The gradients of a source's rows, lane by lane."""
+        rows = self.bases[0] + jnp.arange(self.lanes)
+        return take_if_there(above[self.component[0].pool], rows)
+
+
+def _add(
+    trip: CellTrip,
+    leaves: Sequence[Array],
+    uniforms: Sequence[Array],
+    back: dict[int, Array],
+    weights: dict[int, Array],
+    direct: dict[int, Array],
+) -> None:
+    """Add a trip's gradients: to the rows that were read, and to those of uniforms.
+
+    Those of aligned reads go to `direct`, but where these lanes are empty: the others
+    may be real.
+    """
+    cell = trip.cell
+    by_pool: dict[int, list[tuple[Array, Array]]] = {}
+    reads = [read for read in cell.reads if read.differentiable]
+    for read, gradient in zip(reads, leaves, strict=True):
+        if read.cell is not None:
+            mine, known = trip.real(gradient), direct.get(read.cell)
+            direct[read.cell] = mine if known is None else known + mine
+            continue
+        rows = trip.columns[read.column]
+        by_pool.setdefault(read.pool, []).append((rows, gradient))
+    for pool, several in by_pool.items():
+        rows, gradients = zip(*several, strict=True)
+        if len(set(map(id, gradients))) < len(several):
+            for some, gradient in several:  # side by side, XLA would compute them anew
+                back[pool] = add_rows(back[pool], some, gradient)
+        else:
+            joined = jnp.concatenate(rows), jnp.concatenate(gradients)
+            back[pool] = add_rows(back[pool], *joined)
+    learned = [uniform.number for uniform in cell.uniforms if not uniform.constant]
+    for number, gradient in zip(learned, uniforms, strict=True):
+        weights[number] = weights[number] + gradient
+
+
+def add_rows(pool: Array, rows: Array, values: Array) -> Array:
+    """`pool` with values added to some rows, which are within it."""
+    return pool.at[rows].add(values, mode="promise_in_bounds")
+
+
+def kept_shapes(program: Program, number: int) -> list[tuple[int, ...]]:
+    """The shapes of the arrays for a component's residuals."""
+    lanes = program.lanes[number]
+    cells = program.code.components[number]
+    return [(lanes, *shape) for cell in cells for shape in residuals(cell)]

@@ -1,0 +1,262 @@
+"""Runs: a layout carried out, with its values."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dynetjax.dims import Shape
+from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.draws import Draws, keys_of
+from dynetjax.engine.macros import Macro
+from dynetjax.engine.plan.code import Column
+from dynetjax.engine.plan.layout import Layout
+from dynetjax.engine.stats import note_pools, note_work, phase
+from dynetjax.engine.uniforms import Uniforms
+from dynetjax.engine.xla.executable import (
+    Pools,
+    is_given,
+    prepare_backward,
+    run_forward,
+)
+from dynetjax.engine.xla.slices import cut
+from dynetjax.expression import Expression
+from dynetjax.graph import free_last_graph
+from dynetjax.lazy import at_first_call, jax
+from dynetjax.ops.registry import IMPORT, OWNERS
+
+Array = Any
+Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
+
+
+class Run:
+    """One layout, run forward once.
+
+    Attributes:
+        layout: of `nodes`, of which the first has the number `start`; those that
+            were computed before follow.
+        stop: one more than the number of the last node.
+        keeping: whether residuals were kept.
+        values: what was computed; None before it ran.
+        indices: the index buffer, with runtime data.
+    """
+
+    def __init__(
+        self,
+        nodes: list[Expression],
+        start: int,
+        layout: Layout,
+        uniforms: Uniforms,
+        draws: Draws,
+    ):
+        self.layout, self.uniforms, self._draws = layout, uniforms, draws
+        self.start, self.stop = start, start + layout.flat.count
+        self._nodes = nodes
+        self.keeping = False
+        self.values: Pools | None = None
+        self.indices: Array = None
+        self._of_op: dict[int, Nodes] = {}  # once found
+        self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
+
+    def __del__(self) -> None:
+        """Arrays that were lent can be lent again: nobody reads this run any more."""
+        if self.values is not None:
+            self.values.give_back()
+
+    def again(self) -> "Run":
+        """The same, not yet run."""
+        return Run(self._nodes, self.start, self.layout, self.uniforms, self._draws)
+
+    def forward(self, keeping: bool, older: Rows | None = None) -> None:
+        """Compute every node of the layout, and keep what backward needs if asked.
+
+        `older` gives the rows of nodes that were computed before, if it reads any.
+        """
+        self.keeping = keeping
+        made = self.layout.program
+        with phase("write"):
+            self._write_runtime_data()
+            given = self._given(older)
+        with phase("run"):
+            uniforms = self.uniforms.several(self.layout.binding.wiring.uniforms)
+            if not host_sees_device():  # once for both directions
+                free_last_graph()  # while a program on the host writes the buffer
+                self.indices = jax.device_put(self.indices)
+            args = uniforms, given, self.indices
+            self.values = run_forward(made, keeping, *args)
+        free_last_graph()  # while the device is at work
+        note_work(self.layout.work())
+        note_pools(made.pool_bytes)
+
+    def _write_runtime_data(self) -> None:
+        self.indices = self.layout.indices
+        for column, at in self.layout.binding.data:
+            nodes = self.nodes(column.op)
+            if len(nodes.numbers):
+                self.indices[at + nodes.lanes] = self._runtime(column, nodes)
+
+    @property
+    def differentiable(self) -> set[int]:
+        """The ops whose results depend on a parameter."""
+        return self.layout.differentiable
+
+    def node(self, number: int) -> Expression:
+        """A stored node that was computed here, by its number."""
+        return self._nodes[number - self.start]
+
+    def index(self, local: int) -> int:
+        """A node's place among the user's, by its local number."""
+        return self._nodes[local].index
+
+    def fused_up_to(self, root: Expression) -> list[int]:
+        """The fused ops of nodes that the user made up to one."""
+        nodes = [node for node in self._nodes if node.index <= root.index]
+        return list(dict.fromkeys([node.rule.macro for node in nodes]))
+
+    def nodes(self, op: int) -> "Nodes":
+        """The nodes of an op."""
+        found = self._of_op.get(op)
+        if found is None:
+            found = self._of_op[op] = Nodes(*self.layout.flat.nodes(op))
+        return found
+
+    def _runtime(self, column: Column, nodes: "Nodes") -> np.ndarray:
+        """A column of runtime data, by lanes."""
+        if column.what == "rows":
+            ids = self.row_ids(column.op)
+            table = OWNERS.get(self._fused(column.op).kinds[0].source)
+            if table is not None:
+                table.will_read(ids)
+            return ids
+        place = self._fused(column.op).fields[column.field]
+        found = [self._nodes[n].inner[place] for n in nodes.numbers.tolist()]
+        if column.what == "i":
+            return nodes.spread(found, np.int32)
+        if column.what == "f":
+            return nodes.spread(found, np.float32).view(np.int32)
+        keys = keys_of(self._draws, np.array(found, np.int64), nodes.counts)
+        return np.ascontiguousarray(keys[:, int(column.what == "k2")]).view(np.int32)
+
+    def _fused(self, op: int) -> Macro:
+        return self.layout.family.ops[op]
+
+    def row_ids(self, op: int) -> np.ndarray:
+        """The rows of a table that the nodes of a LOOKUP read, by lanes."""
+        nodes = self.nodes(op)
+        rows = [self._nodes[n].data for n in nodes.numbers.tolist()]
+        return nodes.spread(rows, np.int32)
+
+    def _given(self, older: Rows | None) -> list[Array]:
+        """The rows of components that get them from outside."""
+        made, family = self.layout.program, self.layout.family
+        found = []
+        for k, cells in enumerate(made.code.components):
+            if not is_given(cells):
+                continue
+            shape = made.lanes[k], *cells[0].shape
+            if not self.layout.trips[k]:
+                found.append(empty(shape))
+                continue
+            (op,) = family.components[k]
+            nodes = self.nodes(op)
+            rows = np.zeros(shape, np.float32)
+            if family.ops[op].form == IMPORT:
+                assert older is not None
+                numbers = nodes.numbers - self.layout.flat.count
+                parts = [older(self.layout.flat.older[n]) for n in numbers.tolist()]
+            else:
+                parts = [self._nodes[n].data for n in nodes.numbers.tolist()]
+            rows[nodes.lanes] = np.concatenate(parts)
+            found.append(rows)
+        return found
+
+    def indices_back(self, root: int) -> Array:
+        """The index buffer for a backward from a node, by its number.
+
+        Nodes that it is not made of have a gradient of 0, which an infinite slope would
+        turn into NaN: their lanes are empty.
+        """
+        flat = self.layout.flat
+        unused = flat.unused(root - self.start)
+        if not unused:
+            return self.indices
+        found = np.array(self.indices)
+        flat.clear(unused, self.layout.binding.addresses, found)
+        return found
+
+    def prepare_backward_from(self, node: Expression) -> None:
+        """Compile a backward from a node beside other work, if it is new."""
+        uniforms = self.uniforms.several(self.layout.binding.wiring.uniforms)
+        prepare_backward(self.layout.program, self.layout.pool(node), uniforms)
+
+    def place(self, node: Expression) -> tuple[int, int]:
+        """Pool and first row of a node that was computed here."""
+        row = self.layout.flat.row(node.args[0] - self.start)
+        return self.layout.pool(node), row
+
+    def rows(self, number: int, batch: int) -> np.ndarray:
+        """The values of a node that was computed here, ``[batch, *shape]``."""
+        pool, row = self.place(self.node(number))
+        seen = self._seen.get(pool)
+        if seen is not None:
+            return seen[row : row + batch]
+        assert self.values is not None
+        array = self.values.pools[pool]
+        if host_sees_device():
+            array = self._seen[pool] = np.asarray(array)
+        return read_rows(array, row, batch)
+
+    def at_hand(self, node: Expression) -> np.ndarray | None:
+        """The same, where another row of the pool was read before; else None."""
+        pool, row = self.place(node)
+        seen = self._seen.get(pool)
+        return None if seen is None else seen[row : row + node.lanes]
+
+
+class Nodes:
+    """The nodes of one op: local numbers, batch sizes, and the lane of each element."""
+
+    __slots__ = ("counts", "lanes", "numbers")
+
+    def __init__(self, numbers: Any, first: Any, counts: Any):
+        several = numbers, first, counts
+        self.numbers, first, counts = [np.frombuffer(a, np.int32) for a in several]
+        self.counts = counts
+        self.lanes = first
+        if (counts > 1).any():
+            ends = counts.cumsum()
+            element = np.arange(ends[-1]) - (ends - counts).repeat(counts)
+            self.lanes = first.repeat(counts) + element
+
+    def spread(self, found: Sequence[Any], dtype: Any) -> np.ndarray:
+        """Runtime data, one value a node or a list of them, for every lane."""
+        if list not in map(type, found):
+            return np.array(found, dtype).repeat(self.counts)
+        flat: list = []
+        for value, count in zip(found, self.counts.tolist(), strict=True):
+            flat += value if isinstance(value, list) else [value] * count
+        return np.array(flat, dtype)
+
+
+@lru_cache(maxsize=64)
+def empty(shape: Shape) -> Array:
+    """Rows of zeros, which nobody may donate."""
+    return jax.device_put(np.zeros(shape, np.float32))
+
+
+def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
+    """`count` rows of a pool on the host, not to be written to; waits for them.
+
+    Where the host sees the device's memory, they are a view of the pool.
+    """
+    if host_sees_device():
+        return np.asarray(pool)[row : row + count]
+    room = min(1 << (count - 1).bit_length(), pool.shape[0])  # few sizes are compiled
+    start = min(row, pool.shape[0] - room)
+    return np.asarray(_slice(pool, start, room))[row - start : row - start + count]
+
+
+@at_first_call(lambda f: jax.jit(f, static_argnums=2))
+def _slice(pool: Array, row: int, count: int) -> Array:
+    return cut(pool, row, count)
