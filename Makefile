@@ -11,7 +11,7 @@ export JAX_PLATFORMS ?=
 # through, where it can.
 NATIVE := build/native
 # Tests of the checkout, which runs as Python; all of them run with what is installed.
-SMOKE := $(addprefix tests/,test_build.py test_expression.py test_graph.py test_parity.py \
+SMOKE := $(addprefix tests/,test_build.py core/test_expression.py core/test_graph.py test_parity.py \
 	ops/test_activations.py ops/test_operators.py ops/test_steps.py engine/test_tree_lstm.py \
 	builders/test_vanilla_lstm.py trainers/test_adam.py programs/test_programs.py) \
 	-k 'not (parity or programs) or graph. or params. or recursive or crf'
@@ -30,7 +30,7 @@ test: check native
 # another JAX, the oldest and the newest that pyproject.toml allows:
 #   make test-jax JAX=0.10.0
 #   make test-jax JAX=0.11.0 PYTHON=python3.12
-INTERNALS := $(addprefix tests/engine/test_,internals.py compiling.py live.py) \
+INTERNALS := $(addprefix tests/engine/xla/test_,internals.py compiling.py live.py) \
 	tests/engine/native
 OTHER := $(VENV)-jax-$(JAX)
 .PHONY: test-jax
@@ -84,12 +84,12 @@ SANITIZE = rm -rf $(SANITIZED)/$@ && mkdir -p $(SANITIZED)/$@ && cp -r dynetjax 
 	$(CXX) $(1) -std=c++17 -O1 -g -fno-omit-frame-pointer -fno-math-errno -fno-trapping-math \
 	-fno-strict-aliasing -fvisibility=hidden -fPIC -shared \
 	-I$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("include"))') \
-	dynetjax/engine/native/*.cpp -o $(SANITIZED)/$@/dynetjax/engine/native/core.so
+	dynetjax/engine/native/cpp/*.cpp -o $(SANITIZED)/$@/dynetjax/engine/native/core.so
 SANELY = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(SANITIZED)/$@ \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/data/threads.supp \
 	LD_PRELOAD="$$($(CXX) -print-file-name=$(1)) $$($(CXX) -print-file-name=libstdc++.so)"
-OF_NATIVE := pytest tests/engine/native -p no:cacheprovider -q
+OF_NATIVE := pytest tests/engine/native tests/engine/plan/test_flat.py -p no:cacheprovider -q
 
 .PHONY: sanitize memory threads
 sanitize: memory threads

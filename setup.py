@@ -18,12 +18,12 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 MODULES = [
-    "dynetjax/ops/registry.py",
-    "dynetjax/ops/rules.py",
-    "dynetjax/expression.py",
-    "dynetjax/nodes.py",
+    "dynetjax/core/registry.py",
+    "dynetjax/core/rules.py",
+    "dynetjax/core/expression.py",
+    "dynetjax/core/nodes.py",
     "dynetjax/graph.py",
-    "dynetjax/ops/building.py",
+    "dynetjax/core/building.py",
     "dynetjax/ops/steps.py",
     "dynetjax/ops/operators.py",
     "dynetjax/engine/state.py",
@@ -31,7 +31,7 @@ MODULES = [
     "dynetjax/engine/parts.py",
     "dynetjax/engine/engine.py",
 ]
-NATIVE = Path("dynetjax/engine/native")
+NATIVE = Path("dynetjax/engine/native/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-fno-strict-aliasing", "-fvisibility=hidden"]
 if os.name == "nt":

@@ -31,14 +31,14 @@ def no_threads():
 
 def no_hoisting():
     """Products of a recurrence's inputs in the recurrence."""
-    from dynetjax.engine.native.bytecode import Code
+    from dynetjax.engine.native.lowering.bytecode import Code
 
     Code.hoist_forward = Code.hoist_back = lambda code, first: 0
 
 
 def nothing_put_aside():
     """Outer products of gradients of weights one by one."""
-    from dynetjax.engine.native import bytecode
+    from dynetjax.engine.native.lowering import bytecode
 
     def at_once(code, a, b, rows, columns, ai, bj, to):
         extra = code.pool.note(1, 0, ai, 0, 0, 0, bj)

@@ -15,10 +15,10 @@ import random
 import time
 
 import dynetjax as dy
-from dynetjax.engine.macros import MACROS
+from dynetjax.core.registry import KINDS, OPS
+from dynetjax.engine.ir.macros import MACROS
 from dynetjax.engine.plan.layout import _families
 from dynetjax.engine.xla.live import live, maps
-from dynetjax.ops.registry import KINDS, OPS
 
 FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
 

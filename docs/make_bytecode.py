@@ -15,14 +15,14 @@ from dynetjax.engine.native import core
 
 PAGE = pathlib.Path(__file__).with_name("bytecode.md")
 COMMAND = "python docs/make_bytecode.py"
-TABLE = pathlib.Path(__file__).parent.parent / "dynetjax/engine/native/opcodes.h"
+TABLE = pathlib.Path(__file__).parent.parent / "dynetjax/engine/native/cpp/opcodes.h"
 HEAD = f"""# Byte code
 
 <!-- Written by `{COMMAND}` from opcodes.h. Change that. -->
 
 Tier 0 computes graphs at once, on the host: each fused operation is a program of
-the instructions below, made from the JAX function (`engine/native/lower.py`) and run
-in C++ (`engine/native/machine.cpp`). Another program, made from what `jax.vjp` gives,
+the instructions below, made of the JAX function (`engine/native/lowering/`) and run in
+C++ (`engine/native/cpp/machine.cpp`). Another program, made from what `jax.vjp` gives,
 carries gradients back.
 """
 FIELDS = """\

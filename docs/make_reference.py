@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import dynetjax as dy
 from dynetjax import ops
+from dynetjax.core.registry import GATHER, OPS, REDUCE, Op
 from dynetjax.ops import arithmetic, linear
 from dynetjax.ops.ragged import FILL, MASK, MEAN, TREATMENT, ZERO
-from dynetjax.ops.registry import GATHER, OPS, REDUCE, Op
 
 PAGE = pathlib.Path(__file__).with_name("reference.md")
 COMMAND = "python docs/make_reference.py"

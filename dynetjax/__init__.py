@@ -6,7 +6,6 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 importing changes in the process stands in `dynetjax.process`.
 """
 
-from dynetjax import collector as _collector  # before all else
 from dynetjax import process as _process
 from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
 from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
@@ -27,31 +26,35 @@ from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.unidirectional_tree_lstm import UnidirectionalTreeLSTMBuilder
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
-from dynetjax.checkpoints import cg_checkpoint, cg_revert
+from dynetjax.compat.devices import DeviceInfo, available_devices, get_device_info
+from dynetjax.compat.startup import DynetParams
 from dynetjax.config import init
-from dynetjax.devices import DeviceInfo, available_devices, get_device_info
-from dynetjax.dims import Dim, DimError
-from dynetjax.drawing import dot, print_graphviz
+from dynetjax.core import collector as _collector  # before all else
+from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.errors import CompilationWarning
+from dynetjax.core.expression import Expression
+from dynetjax.core.expression import use_engine as _use_engine
+from dynetjax.core.functions import JaxFunction, to_jax
+from dynetjax.core.reading import forward, npvalues, values
+from dynetjax.core.revert import cg_checkpoint, cg_revert
 from dynetjax.engine.engine import Engine as _Engine
 from dynetjax.engine.explain import explain
 from dynetjax.engine.stats import reset_stats, stats
-from dynetjax.errors import CompilationWarning
-from dynetjax.expression import Expression
-from dynetjax.expression import use_engine as _use_engine
-from dynetjax.functions import JaxFunction, to_jax
 from dynetjax.graph import cg_version
+from dynetjax.inspect.drawing import dot, print_graphviz
+from dynetjax.inspect.listing import dump_cg, print_text_graphviz
+from dynetjax.inspect.nonfinite import NonFinite, find_nonfinite
+from dynetjax.inspect.nonfinite import last_nonfinite as _last_nonfinite
+from dynetjax.inspect.tensor import Tensor
 from dynetjax.io.checkpoint import load_checkpoint, save_checkpoint
 from dynetjax.io.pair import load, load_generator, save
 from dynetjax.io.safetensors import load_safetensors, save_safetensors
-from dynetjax.listing import dump_cg, print_text_graphviz
 from dynetjax.model.collection import Model, ParameterCollection
 from dynetjax.model.initializers import *
 from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
 from dynetjax.model.parameters import Parameters, const_parameter, parameter
 from dynetjax.model.random import mask_seed as _mask_seed
 from dynetjax.model.random import reset_random_seed
-from dynetjax.nonfinite import NonFinite, find_nonfinite
-from dynetjax.nonfinite import last_nonfinite as _last_nonfinite
 from dynetjax.ops import operators as _operators  # gives Expression its + and *
 from dynetjax.ops import ragged as _ragged  # tells graphs of axes that are lengths
 from dynetjax.ops.activations import *
@@ -79,9 +82,6 @@ from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
 from dynetjax.ops.sparse_softmaxes import *
 from dynetjax.ops.tensors import *
-from dynetjax.reading import forward, npvalues, values
-from dynetjax.startup import DynetParams
-from dynetjax.tensor import Tensor
 from dynetjax.trainers.adadelta import AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer
 from dynetjax.trainers.adam import AdamTrainer

@@ -11,8 +11,8 @@ import runpy
 import sys
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
-from dynetjax.errors import explain
-from dynetjax.python2 import NAMES, convert_imports, run_converted
+from dynetjax.compat.python2 import NAMES, convert_imports, run_converted
+from dynetjax.core.errors import explain
 
 
 def main(words: list[str]) -> None:

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from dynetjax import drawing, graph, listing
-from dynetjax.checkpoints import cg_checkpoint, cg_revert
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax import graph
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.revert import cg_checkpoint, cg_revert
+from dynetjax.inspect import drawing, listing
 from dynetjax.ops.inputs import inputTensor, sparse_inputTensor
 from dynetjax.ops.shaping import reshape
 

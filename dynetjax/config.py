@@ -5,12 +5,12 @@ import os
 import sys
 from typing import Any
 
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import is_jax_imported, jax
+from dynetjax.core.registry import OWNERS
 from dynetjax.engine import policy
 from dynetjax.engine.stats import stats, time_operations
-from dynetjax.errors import explain
 from dynetjax.graph import note_lines
-from dynetjax.lazy import is_jax_imported, jax
-from dynetjax.ops.registry import OWNERS
 from dynetjax.trainers.base import set_async_checks
 
 _GPU_FLAG = "--xla_gpu_deterministic_ops=true"

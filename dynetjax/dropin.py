@@ -29,9 +29,10 @@ from typing import Any
 import numpy as np
 
 import dynetjax
-from dynetjax import drawing, old_api
-from dynetjax.options import parse
-from dynetjax.startup import DynetParams, apply
+from dynetjax.compat import old_api
+from dynetjax.compat.options import parse
+from dynetjax.compat.startup import DynetParams, apply
+from dynetjax.inspect import drawing
 from dynetjax.trainers.base import check_at_once_by_default
 
 _CONFIG, _GPU = "__DYNET_CONFIG", "__DYNET_GPU"  # in builtins, as in DyNet

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
-from dynetjax.collector import wait_for
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression, Nodes, engine, place, stale
-from dynetjax.nodes import (
+from dynetjax.core.collector import wait_for
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression, Nodes, engine, place, stale
+from dynetjax.core.nodes import (
     ROWS,
     Decided,
     batch_mismatch,
@@ -27,14 +27,14 @@ from dynetjax.nodes import (
     rule_of_rows,
     zeros_rule,
 )
-from dynetjax.ops.registry import (
+from dynetjax.core.registry import (
     FAN_IN,
     MAP,
     Op,
     intern,
 )
-from dynetjax.ops.rules import CHANGED, Rule, View, are_many, is_even
-from dynetjax.tables import forget_all
+from dynetjax.core.rules import CHANGED, Rule, View, are_many, is_even
+from dynetjax.core.tables import forget_all
 
 NOTHING = -1  # among the cells that a node reads: zeros
 MOST_DECIDED = 4096  # of an operation

@@ -10,7 +10,8 @@ import jax
 import pytest
 
 import dynetjax as dy
-from dynetjax import collector, config, process
+from dynetjax import config, process
+from dynetjax.core import collector
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.uninterrupted import Uninterrupted
+from dynetjax.core.uninterrupted import Uninterrupted
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
-from dynetjax.dims import trim
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import trim
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters

@@ -6,8 +6,8 @@ from dynetjax.builders.state import Vectors
 from dynetjax.builders.tree import Children, TreeBuilder, TreeSession, present
 from dynetjax.builders.unidirectional_tree_lstm import require_one_size
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.shaping import concatenate
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
 from dynetjax.builders.state import Vectors
 from dynetjax.builders.tree import Children, TreeSession
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.shaping import concatenate
 

@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from dynetjax.builders.base import RNNBuilder, unsigned
 from dynetjax.builders.state import RNNState
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
 from dynetjax.ops.shaping import concatenate

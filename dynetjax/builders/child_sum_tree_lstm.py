@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from dynetjax.builders.tree_cells import for_rows, leaf, summed, together, with_forget
 from dynetjax.builders.tree_family import Drop, Rows, TreeLSTMFamily
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.linear import matmul
 from dynetjax.ops.rows import esum

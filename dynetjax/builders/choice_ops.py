@@ -5,10 +5,10 @@ last column if there is one. A matrix of one row is a choice of two: its score i
 of outcome 0, whose probability is the sigmoid of it.
 """
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.lazy import jax, jnp, lax
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.lazy import jax, jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.ops.linear import HIGHEST
-from dynetjax.ops.registry import Op
 
 
 def outcomes(rows: int) -> int:

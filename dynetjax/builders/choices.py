@@ -26,7 +26,7 @@ from dynetjax.builders.choice_ops import (
 )
 from dynetjax.builders.rows_storage import show_as_rows
 from dynetjax.builders.whole import whole
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.lookup import LookupParameters, lookup_batch

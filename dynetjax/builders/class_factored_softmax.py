@@ -8,8 +8,8 @@ import numpy as np
 from dynetjax.builders.choices import Choices, Item, full
 from dynetjax.builders.clusters import Clusters, read_classes
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.arguments import index_below
 from dynetjax.ops.arithmetic import add

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 
 
 class Clusters(NamedTuple):

@@ -4,7 +4,7 @@ from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.masks import MaskedBuilder
 from dynetjax.builders.state import Vectors
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.gates import (
     coupled_cell,

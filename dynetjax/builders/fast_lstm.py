@@ -6,8 +6,8 @@ from dynetjax.builders.base import Masks
 from dynetjax.builders.coupled_lstm import stacked_gates
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
 from dynetjax.ops.steps import COUPLED, Cell, lstm_step

@@ -3,7 +3,7 @@
 from dynetjax.builders.base import Masks
 from dynetjax.builders.output_family import OutputFamily
 from dynetjax.builders.state import Vectors
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.elementwise import tanh
 from dynetjax.ops.gates import gru_gates, reset, stacked, updated

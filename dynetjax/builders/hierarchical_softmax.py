@@ -9,8 +9,8 @@ import numpy as np
 from dynetjax.builders.choices import Choices, Item, full
 from dynetjax.builders.clusters import Paths, read_paths
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.rows import (

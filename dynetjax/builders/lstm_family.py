@@ -5,7 +5,7 @@ from itertools import chain
 
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.ops.steps import Cell, lstm_steps
 
 _ORDER = "one vector per layer; for set_s all cells, then all outputs"

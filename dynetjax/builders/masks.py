@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.builders.base import Masks, RNNBuilder, Session, unsigned
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.noise import dropout, rate

@@ -6,14 +6,14 @@ from typing import Any, Self
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
 from dynetjax.builders.whole import whole
-from dynetjax.dims import Dim, Shape
-from dynetjax.errors import explain
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp
+from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.lazy import jnp
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.initializers import GlorotInitializer
 from dynetjax.model.lookup import LookupParameters
-from dynetjax.ops.registry import Op
 from dynetjax.ops.shaping import concatenate
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 
 
 def children_of(node: Any) -> list[Any]:

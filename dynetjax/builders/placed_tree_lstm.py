@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from dynetjax.builders.tree_cells import beside, leaf, placed
 from dynetjax.builders.tree_family import Drop, Rows, TreeLSTMFamily
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.ops.linear import matmul
 from dynetjax.ops.rows import esum
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.state import require_operand
-from dynetjax.dims import Dim, DimError
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
 from dynetjax.model.unique import Whole

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynetjax.builders.state import Vectors
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arguments import number
 from dynetjax.ops.arithmetic import cmult

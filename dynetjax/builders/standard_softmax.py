@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.linear import affine_transform, matmul
 from dynetjax.ops.losses import pickneglogsoftmax, pickneglogsoftmax_batch

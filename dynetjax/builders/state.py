@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from dynetjax.errors import explain
-from dynetjax.expression import Expression, stale
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.unique import Unique
 

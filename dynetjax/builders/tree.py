@@ -15,9 +15,9 @@ from dynetjax.builders.base import unsigned
 from dynetjax.builders.nested import children_of, post_order
 from dynetjax.builders.state import Vectors, require_operand
 from dynetjax.builders.tree_state import Children, TreeSession, TreeState
-from dynetjax.dims import DimError
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import DimError
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole

@@ -6,11 +6,11 @@ stacked in the order i, f_1 .. f_n, o, u. Leaves have operations of their own, s
 they stay out of the loop.
 """
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.lazy import jax, jnp
-from dynetjax.ops.registry import Op
 
 
 def _row(name: str, z: Dim, *others) -> Shape:

@@ -17,7 +17,7 @@ from dynetjax.builders.tree import (
     draw_mask,
     present,
 )
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.arithmetic import cmult

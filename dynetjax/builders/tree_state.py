@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from dynetjax.builders.nested import post_order
 from dynetjax.builders.state import Vectors
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Unique
 

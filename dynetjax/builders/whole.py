@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from dynetjax.expression import Expression
+from dynetjax.core.expression import Expression
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.storage import DenseStorage

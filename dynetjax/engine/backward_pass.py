@@ -1,14 +1,14 @@
 """Backward through a graph: in tier 0, or by a run of all of it."""
 
+from dynetjax.core.expression import Expression
+from dynetjax.core.rules import CHANGED
 from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import backward_natively, new_run, settle
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
-from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.rules import CHANGED
 
 AnyBackward = Backward | NativeBackward
 

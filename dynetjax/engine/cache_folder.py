@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
 NOWHERE = "", "none", "off"

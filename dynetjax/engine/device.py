@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from dynetjax.lazy import is_jax_imported, jax
+from dynetjax.core.lazy import is_jax_imported, jax
 
 _PLUGINS = "jax_plugins"
 _CHOICES = (

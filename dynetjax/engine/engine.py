@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.engine.backward_pass import go_back
-from dynetjax.engine.draws import SeededDraws
 from dynetjax.engine.gradients import accumulate, parameters_of
+from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.native.part import NativeBackward, NativePart
 from dynetjax.engine.parts import compute_natively, new_run, older_rows, settle
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
-from dynetjax.engine.uniforms import add_up
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.live import live
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.engine.xla.uniforms import add_up
 from dynetjax.graph import ComputationGraph
 
 

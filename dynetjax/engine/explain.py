@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from dynetjax.dims import Dim
-from dynetjax.engine.macros import MACROS, Macro, macro_of_rule
+from dynetjax.core.dims import Dim
+from dynetjax.core.expression import Expression
+from dynetjax.engine.ir.macros import MACROS, Macro, macro_of_rule
 from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
 from dynetjax.engine.xla.run import Run
-from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS
-from dynetjax.engine.uniforms import add_up
-from dynetjax.expression import Expression
-from dynetjax.ops.registry import KINDS, LOOKUP, OWNERS, Kind
-from dynetjax.tables import remembers
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import KINDS, LOOKUP, OWNERS, Kind
+from dynetjax.core.tables import remembers
+from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.xla.uniforms import add_up
 
 
 def accumulate(

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from typing import Any
 
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import is_jax_imported, jax
 from dynetjax.engine.xla.scratch import forget
-from dynetjax.errors import explain
 from dynetjax.graph import ComputationGraph
-from dynetjax.lazy import is_jax_imported, jax
 
 _SHOWN = 3
 _FIX = (

@@ -1,17 +1,17 @@
 """Parts of a graph: what tier 0 computes of its stored nodes, and runs of tier 1."""
 
+from dynetjax.core.expression import Expression
+from dynetjax.core.rules import CHANGED
 from dynetjax.engine import policy
-from dynetjax.engine.draws import undrawn
-from dynetjax.engine.macros import MACROS
+from dynetjax.engine.ir.draws import undrawn
+from dynetjax.engine.ir.macros import MACROS
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart, Rows
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import note_no_byte_code, phase
 from dynetjax.engine.xla.run import Run
-from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph, free_last_graph
-from dynetjax.ops.rules import CHANGED
 
 
 def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:

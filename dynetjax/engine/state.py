@@ -4,12 +4,12 @@ from bisect import bisect_right
 
 import numpy as np
 
-from dynetjax.engine.draws import Draws
+from dynetjax.core.expression import Expression
+from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.uniforms import Uniforms
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
-from dynetjax.expression import Expression
+from dynetjax.engine.xla.uniforms import Uniforms
 
 
 class State:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dynetjax.core.lazy import jax
 from dynetjax.engine.xla.internals import COMPILED, COMPILING, HIT
 from dynetjax.engine.xla.live import live
-from dynetjax.lazy import jax
 from dynetjax.ops.ragged import exact_uses
 
 MOST_SPANS = 64  # that are remembered; what is compiled is over soon

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path
 from dynetjax.model import random
@@ -21,7 +22,6 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.collection import storages as storages_of
 from dynetjax.model.storage import to_device
 from dynetjax.trainers.base import Trainer
-from dynetjax.uninterrupted import Uninterrupted
 
 _VERSION = 1
 _ABOUT = "about"  # the array that is the description, as bytes

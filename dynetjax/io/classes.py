@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.io.meta import CONTAINERS, FACTORIES
 
 _DYNET = "_dynet"

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 
 FindClass = Callable[[str, str], type]
 NameOf = Callable[[type], tuple[str, str]]

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dynetjax.builders.base import RNNBuilder
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import Draft, sync_folder
 from dynetjax.io.classes import (
     can_be_saved,
@@ -34,7 +35,6 @@ from dynetjax.model.loading import fill, find, read
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.saving import Owner, warn_of, write_blocks
-from dynetjax.uninterrupted import Uninterrupted
 
 _KINDS: dict[type, str] = {
     Parameters: "Parameters",

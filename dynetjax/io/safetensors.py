@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path
 from dynetjax.model.collection import ParameterCollection, storages

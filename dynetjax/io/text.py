@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.io.numbers import PIECE, WIDTH, decode, encode, parse
 
 _HEADER_LIMIT = 8192

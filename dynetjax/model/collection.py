@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import to_shape
-from dynetjax.errors import explain
+from dynetjax.core.dims import to_shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax
 from dynetjax.graph import free_last_graph
-from dynetjax.lazy import jax
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters

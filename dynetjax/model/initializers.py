@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.errors import explain
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.errors import explain
 from dynetjax.model import random
 
 __all__ = [

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.text import Header, TextFile, as_path, show_dims
-from dynetjax.lazy import jnp
 from dynetjax.model.saving import Owner, file_dims
 from dynetjax.model.storage import (
     DenseStorage,
@@ -20,7 +21,6 @@ from dynetjax.model.storage import (
     copy_of,
     to_device,
 )
-from dynetjax.uninterrupted import Uninterrupted
 
 _SHOWN = 20  # lines of a list in a message
 

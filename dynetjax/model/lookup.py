@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp
+from dynetjax.core.registry import Op, intern
+from dynetjax.core.rules import Rule, rule_for
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.lazy import jnp
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
-from dynetjax.ops.registry import Op, intern
-from dynetjax.ops.rules import Rule, rule_for
 from dynetjax.ops.sources import lookup_rule, parameter_rule, row_id, row_ids
 
 

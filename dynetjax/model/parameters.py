@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.graph import current_graph
 
 _BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))

@@ -6,8 +6,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path, write_block
 from dynetjax.model.storage import DenseStorage, TableStorage

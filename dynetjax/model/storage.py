@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.lazy import at_first_call, jax, jnp
-from dynetjax.ops.registry import OWNERS, Scaled, Storage
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import at_first_call, jax, jnp
+from dynetjax.core.registry import OWNERS, Scaled, Storage
 
 LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
 
@@ -94,7 +94,7 @@ class DenseStorage:
         values: nobody may write to them any more.
 
     Attributes:
-        ident: see `dynetjax.ops.registry.Storage`.
+        ident: see `dynetjax.core.registry.Storage`.
         name: full name, ``/encoder/W``.
         shape: that of the parameter.
         gradient: accumulated gradient of the same shape, of JAX or NumPy; None stands

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 
 
 class Whole:

@@ -3,9 +3,9 @@
 At a kink the derivative is DyNet's, named in the docstring.
 """
 
-from dynetjax.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import one_number
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError
-from dynetjax.errors import explain
+from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.errors import explain
 
 MAX_UNSIGNED = 2**32 - 1
 REAL = (int, float, np.integer, np.floating)

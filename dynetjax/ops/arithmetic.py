@@ -4,10 +4,10 @@ Dimensions are aligned from the first on: ``{2}`` fits ``{2,3}`` as a column, an
 ``{3}`` does not. A number is runtime data: another one never recompiles.
 """
 
-from dynetjax.dims import Dim, DimError, Shape, pad, trim
-from dynetjax.errors import explain
+from dynetjax.core.dims import Dim, DimError, Shape, pad, trim
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
-from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import one_number
 from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.elementwise import same

@@ -5,11 +5,12 @@ They have no operands, and are computed inside whatever reads them.
 
 from typing import Any
 
-from dynetjax.dims import DimError, Shape, to_shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import DimError, Shape, to_shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import (
     check_device,
     index_below,
@@ -17,7 +18,6 @@ from dynetjax.ops.arguments import (
     number,
     unsigned,
 )
-from dynetjax.ops.registry import Op
 
 __all__ = ["constant", "one_hot", "ones", "zeroes", "zeros"]
 

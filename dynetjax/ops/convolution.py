@@ -8,9 +8,9 @@ sentences are, its backward is a hundred times faster.
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape, pad
-from dynetjax.errors import explain
-from dynetjax.lazy import jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape, pad
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below, misfit
 from dynetjax.ops.declare import op
 

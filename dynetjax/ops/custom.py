@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
-from dynetjax.lazy import jax, jnp
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import Op
 from dynetjax.ops.declare import graph_of
-from dynetjax.ops.registry import Op
 
 
 def jax_op(

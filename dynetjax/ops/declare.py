@@ -17,12 +17,12 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from dynetjax.errors import explain
-from dynetjax.expression import Expression, stale
+from dynetjax.core.building import append, append_decided, append_list, binary, unary
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression, stale
+from dynetjax.core.nodes import follows_from_views
+from dynetjax.core.registry import FAN_IN, Op
 from dynetjax.graph import ComputationGraph, current_graph
-from dynetjax.nodes import follows_from_views
-from dynetjax.ops.building import append, append_decided, append_list, binary, unary
-from dynetjax.ops.registry import FAN_IN, Op
 from dynetjax.ops.templates import with_arguments, without_arguments
 
 

@@ -4,13 +4,13 @@ They follow from `reset_random_seed`, and stay what they are until the graph is 
 again with ``recalculate=True``.
 """
 
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.lazy import jax, jnp
 from dynetjax.ops.arguments import check_device, number, number_from
 from dynetjax.ops.constants import given_shape, shape_and_batch
-from dynetjax.ops.registry import Op
 
 __all__ = [
     "random_bernoulli",

@@ -3,8 +3,8 @@
 Where a derivative is infinite or undefined, the docstring says what it is.
 """
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.lazy import jnp, lax
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.declare import op
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Gradient flow: values pass unchanged, gradients do not."""
 
-from dynetjax.lazy import at_first_call, jax, lax
+from dynetjax.core.lazy import at_first_call, jax, lax
 from dynetjax.ops.arguments import check_device, one_number
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same

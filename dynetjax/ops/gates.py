@@ -11,13 +11,13 @@ from functools import cache
 
 import numpy as np
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.lazy import jnp, lax
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
-from dynetjax.ops.registry import Op
 
 
 def _quarter(name: str, gates: Dim, *others: Dim) -> Shape:

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError, Shape
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp, lax
+from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import (
     axis_of,
     index_below,
@@ -22,7 +23,6 @@ from dynetjax.ops.losses import (
     picked,
     scores_to_loss,
 )
-from dynetjax.ops.registry import INPUT, Op
 
 __all__ = ["hinge", "hinge_batch", "hinge_dim"]
 

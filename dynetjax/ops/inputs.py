@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import INPUT, Op
 from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import check_device, number, unsigned
-from dynetjax.ops.registry import INPUT, Op
 
 __all__ = [
     "inputMatrix",

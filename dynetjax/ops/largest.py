@@ -4,7 +4,7 @@ The axis stays, with size 1. A derivative written out never has ``0 * inf`` or
 ``inf - inf``, as one would have that JAX derives from the formula.
 """
 
-from dynetjax.lazy import at_first_call, jax, jnp, lax
+from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 
 
 @at_first_call(lambda f: jax.custom_jvp(f, nondiff_argnums=(1,)))

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from dynetjax.dims import Dim, Shape, pad, trim
-from dynetjax.expression import Expression
+from dynetjax.core.building import Recipe, append_product, append_products
+from dynetjax.core.dims import Dim, Shape, pad, trim
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp
+from dynetjax.core.registry import Op
+from dynetjax.core.rules import CHANGED, Rule, View
+from dynetjax.core.tables import forgets
 from dynetjax.graph import ComputationGraph
-from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import misfit, one_batch
-from dynetjax.ops.building import Recipe, append_product, append_products
 from dynetjax.ops.declare import op, operands
-from dynetjax.ops.registry import Op
-from dynetjax.ops.rules import CHANGED, Rule, View
-from dynetjax.tables import forgets
 
 __all__ = [
     "affine_transform",

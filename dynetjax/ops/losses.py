@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.errors import explain
-from dynetjax.lazy import at_first_call, jax, jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.arguments import (
     index_below,
     indices_below,

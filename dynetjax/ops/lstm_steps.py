@@ -9,9 +9,9 @@ o, g, and 1 is always added to what the forget gate reads:
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
 from dynetjax.ops.arguments import number_from
 from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.declare import graph_of

@@ -1,9 +1,9 @@
 """Means, raw moments and standard deviations: over elements, dimensions, the batch."""
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.errors import explain, named
-from dynetjax.expression import Expression
-from dynetjax.lazy import jnp, lax
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.errors import explain, named
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import unsigned
 from dynetjax.ops.arithmetic import scale, subtract
 from dynetjax.ops.declare import op

@@ -5,13 +5,13 @@ always active, in DyNet as here: leave the call out to predict, or say 0: what d
 nothing, or adds none, is its operand itself, and takes no draw from the generator.
 """
 
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import axis_of, number, number_from
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
-from dynetjax.ops.registry import Op
 
 __all__ = ["block_dropout", "dropout", "dropout_batch", "dropout_dim", "noise"]
 

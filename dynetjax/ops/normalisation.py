@@ -1,8 +1,8 @@
 """Normalisation of activations and of weights."""
 
-from dynetjax.dims import Dim, DimError, Shape
-from dynetjax.errors import explain
-from dynetjax.lazy import jnp
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp
 from dynetjax.ops.arguments import order_at_most
 from dynetjax.ops.arithmetic import add, cmult
 from dynetjax.ops.declare import op

@@ -6,8 +6,8 @@
 import math
 from typing import Final
 
-from dynetjax.errors import explain
-from dynetjax.expression import Expression, operators
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression, operators
 from dynetjax.ops.arithmetic import (
     add,
     negate,

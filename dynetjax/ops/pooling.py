@@ -6,9 +6,9 @@ Of equal numbers, the first is the largest: it alone gets the gradient.
 from collections.abc import Callable
 from functools import partial
 
-from dynetjax.dims import Dim, DimError, Shape, pad
-from dynetjax.errors import explain
-from dynetjax.lazy import jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape, pad
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.convolution import Pair, margins, two_sizes, window_counts
 from dynetjax.ops.declare import op

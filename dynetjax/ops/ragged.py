@@ -16,14 +16,14 @@ from functools import cache
 from math import inf
 from typing import Any, NamedTuple
 
-from dynetjax.dims import Dim, DimError, Shape, pad
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError, Shape, pad
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.nodes import given_data
+from dynetjax.core.registry import FAN_IN, JOIN, Op, intern, lane_kind
+from dynetjax.core.rules import CHANGED, Rule
+from dynetjax.core.tables import forgets, remembers
 from dynetjax.graph import ComputationGraph, use_lengths
-from dynetjax.lazy import jnp, lax
-from dynetjax.nodes import given_data
-from dynetjax.ops.registry import FAN_IN, JOIN, Op, intern, lane_kind
-from dynetjax.ops.rules import CHANGED, Rule
-from dynetjax.tables import forgets, remembers
 
 APART = 1_009  # sizes that stand for lengths
 EXACT_LENGTHS = 2  # that a list has shown, before its axis is ragged; long ones need

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape, trim
-from dynetjax.errors import explain
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError, Shape, trim
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
-from dynetjax.lazy import jnp
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.declare import graph_of, in_pairs, op
 from dynetjax.ops.largest import largest, log_of_sum

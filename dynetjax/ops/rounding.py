@@ -4,9 +4,9 @@
 gradient goes to `x` as it is (arxiv.org/abs/1308.3432).
 """
 
-from dynetjax.dims import Dim, DimError, Shape
-from dynetjax.errors import explain
-from dynetjax.lazy import at_first_call, jax, jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
 

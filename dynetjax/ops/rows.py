@@ -4,14 +4,14 @@ A sum of any number of operands is a tree of sums of at most eight, which all sh
 program. Nothing here depends on how many operands or elements there are.
 """
 
-from dynetjax.dims import Dim, DimError, Shape, trim
-from dynetjax.errors import explain, named
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError, Shape, trim
+from dynetjax.core.errors import explain, named
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
 from dynetjax.ops.declare import graph_of, operands
-from dynetjax.ops.registry import FAN_IN, GATHER, REDUCE, Op
 
 __all__ = [
     "average",

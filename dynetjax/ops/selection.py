@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape
-from dynetjax.errors import explain
-from dynetjax.lazy import jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import indices_below
 from dynetjax.ops.declare import graph_of
-from dynetjax.ops.registry import Op
 from dynetjax.ops.rows import pick_batch_elems
 from dynetjax.ops.shaping import concatenate_cols, pick
 

@@ -5,11 +5,12 @@ Bounds of ranges are part of the program; indices are runtime data.
 
 from typing import Any
 
-from dynetjax.dims import Dim, DimError, Shape, pad, to_shape, trim
-from dynetjax.errors import explain, named
-from dynetjax.expression import Expression
+from dynetjax.core.dims import Dim, DimError, Shape, pad, to_shape, trim
+from dynetjax.core.errors import explain, named
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.graph import ComputationGraph
-from dynetjax.lazy import jnp, lax
 from dynetjax.ops.arguments import (
     axis_of,
     index_below,
@@ -18,7 +19,6 @@ from dynetjax.ops.arguments import (
     unsigned,
 )
 from dynetjax.ops.declare import graph_of, op
-from dynetjax.ops.registry import Op
 from dynetjax.ops.rows import element
 
 __all__ = [

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp
+from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
 from dynetjax.ops.declare import graph_of, op
-from dynetjax.ops.registry import INPUT, Op
 
 __all__ = ["log_softmax", "softmax"]
 

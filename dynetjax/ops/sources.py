@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Dim, Shape
-from dynetjax.errors import explain
-from dynetjax.ops.arguments import MAX_UNSIGNED
-from dynetjax.ops.registry import (
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.registry import (
     LOOKUP,
     PARAMETER,
     Kind,
@@ -18,7 +17,8 @@ from dynetjax.ops.registry import (
     lane_kind,
     parameter_kind,
 )
-from dynetjax.ops.rules import Rule
+from dynetjax.core.rules import Rule
+from dynetjax.ops.arguments import MAX_UNSIGNED
 
 
 def _other_rows(dim: Dim, data: Any, value: Any, table: Dim) -> Any:

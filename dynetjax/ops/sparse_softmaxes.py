@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynetjax.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp, lax
+from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp, lax
+from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import indices_below
 from dynetjax.ops.declare import graph_of, op
-from dynetjax.ops.registry import Op
 from dynetjax.ops.softmaxes import MASK_OP
 
 __all__ = ["constrained_softmax", "sparsemax", "sparsemax_loss"]

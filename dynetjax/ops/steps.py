@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from dynetjax.expression import Expression, Nodes, place
-from dynetjax.ops.building import stored_part
+from dynetjax.core.building import stored_part
+from dynetjax.core.expression import Expression, Nodes, place
+from dynetjax.core.rules import CHANGED, Rule
+from dynetjax.core.tables import forgets
 from dynetjax.ops.gates import (
     activation,
     coupled_cell,
@@ -20,8 +22,6 @@ from dynetjax.ops.gates import (
     lstm_cell,
 )
 from dynetjax.ops.linear import affine_transform, products_of
-from dynetjax.ops.rules import CHANGED, Rule
-from dynetjax.tables import forgets
 
 Two = Callable[[Expression, Expression], Expression]
 

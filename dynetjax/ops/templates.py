@@ -6,7 +6,7 @@ stands before a compiled function. Whatever is not as usual ends in `slowly`.
 
 import inspect
 
-from dynetjax.ops.registry import Op
+from dynetjax.core.registry import Op
 
 # What a compiled function is not told: names of parameters, and a docstring.
 _CALL = """

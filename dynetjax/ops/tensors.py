@@ -1,7 +1,7 @@
 """Contractions of a tensor with vectors, and circular convolution of two vectors."""
 
-from dynetjax.dims import Dim, Shape, is_vector_like
-from dynetjax.lazy import jnp
+from dynetjax.core.dims import Dim, Shape, is_vector_like
+from dynetjax.core.lazy import jnp
 from dynetjax.ops.arguments import misfit
 from dynetjax.ops.declare import op
 from dynetjax.ops.linear import HIGHEST

@@ -1,6 +1,6 @@
 """Adagrad."""
 
-from dynetjax.lazy import optax
+from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.loops import runs_as

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynetjax.lazy import jax, jnp, optax
+from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer

@@ -18,10 +18,10 @@ tests/trainers/test_update.py, which looks at the memory a compiled update needs
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from dynetjax.core.lazy import jax, jnp, lax, optax
+from dynetjax.core.registry import Scaled
 from dynetjax.engine.device import platform
 from dynetjax.engine.xla.slices import cut, take_if_there
-from dynetjax.lazy import jax, jnp, lax, optax
-from dynetjax.ops.registry import Scaled
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Rows, densify

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
-from dynetjax.lazy import at_first_call, jax, jnp
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import at_first_call, jax, jnp
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.model.storage import on_host, to_device
 from dynetjax.trainers.settings import Settings
-from dynetjax.uninterrupted import Uninterrupted
 
 
 class Averages:

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynetjax.core.errors import explain
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.engine import policy
 from dynetjax.engine.device import copy_soon
-from dynetjax.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
@@ -35,7 +36,6 @@ from dynetjax.trainers.native_update import (
 )
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.update import Targets, knobs
-from dynetjax.uninterrupted import Uninterrupted
 
 LEAST = 2**18
 """Numbers in rows without a gradient, for which dense updates wait until they are read.

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.lazy import at_first_call, jax, jnp
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import (
     DenseStorage,
     TableStorage,

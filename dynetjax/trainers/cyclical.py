@@ -2,7 +2,7 @@
 
 import math
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.sgd import sgd

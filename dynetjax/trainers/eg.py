@@ -2,7 +2,7 @@
 
 import functools
 
-from dynetjax.lazy import jax, jnp, optax
+from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.blocks import by_tensor

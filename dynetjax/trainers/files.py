@@ -18,8 +18,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.errors import explain
+from dynetjax.core.dims import Shape
+from dynetjax.core.errors import explain
 from dynetjax.io.atomic import replacing
 from dynetjax.io.numbers import encode, parse
 from dynetjax.io.text import as_path

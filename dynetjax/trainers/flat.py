@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dynetjax.dims import Shape
-from dynetjax.lazy import jax, jnp
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jax, jnp
 
 
 def join(arrays: Sequence[Any]) -> "jax.Array":

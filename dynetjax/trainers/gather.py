@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.lazy import jnp
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jnp
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sparse import Gradient

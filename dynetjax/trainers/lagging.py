@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from dynetjax.core.lazy import at_first_call, jax, jnp
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.engine.xla.slices import take_if_there
-from dynetjax.lazy import at_first_call, jax, jnp
 from dynetjax.model.storage import TableStorage, capacity_for
 from dynetjax.trainers.apply import like_table, split_table
-from dynetjax.uninterrupted import Uninterrupted
 
 MOST_ROWS = 4096  # that catch up in one call
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dynetjax.lazy import optax
+from dynetjax.core.lazy import optax
 
 Make: TypeAlias = "Callable[..., optax.GradientTransformationExtraArgs]"
 

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.core.lazy import jax, jnp
 from dynetjax.engine.native import core
-from dynetjax.engine.native.arrays import (
+from dynetjax.engine.native.lowering.arrays import (
     DYNAMIC,
     FIRST,
     SAVED,
@@ -17,12 +18,11 @@ from dynetjax.engine.native.arrays import (
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.bytecode import (
+from dynetjax.engine.native.lowering.bytecode import (
     Code,
     Pool,
 )
-from dynetjax.engine.native.lower import inline
-from dynetjax.lazy import jax, jnp
+from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.trainers.loops import LoopedRule, Rule
 
 SIZE = 1024

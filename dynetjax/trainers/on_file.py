@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers import files
 from dynetjax.trainers.averages import Averages
 from dynetjax.trainers.resumable import Resumable
-from dynetjax.uninterrupted import Uninterrupted
 
 
 class OnFile(Resumable):

@@ -1,7 +1,7 @@
 """Any optax transformation as a trainer."""
 
-from dynetjax.errors import explain
-from dynetjax.lazy import optax
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.tree import as_tree

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.errors import explain
+from dynetjax.core.errors import explain
+from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers.averages import Averages, Averaging
 from dynetjax.trainers.lagging import Lagging
 from dynetjax.trainers.members import Census
 from dynetjax.trainers.way import Take, require_shape
-from dynetjax.uninterrupted import Uninterrupted
 
 
 class Resumable(Averaging):

@@ -2,7 +2,7 @@
 
 import functools
 
-from dynetjax.lazy import jnp, optax
+from dynetjax.core.lazy import jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.lagging import Missed

@@ -1,6 +1,6 @@
 """Stochastic gradient descent."""
 
-from dynetjax.lazy import jax, optax
+from dynetjax.core.lazy import jax, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.loops import runs_as

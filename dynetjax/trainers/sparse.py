@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from dynetjax.lazy import jax, jnp
+from dynetjax.core.lazy import jax, jnp
 
 
 class Gradient(NamedTuple):

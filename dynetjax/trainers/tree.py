@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dynetjax.core.errors import explain
+from dynetjax.core.lazy import jax, jnp, optax, with_jax
 from dynetjax.engine.xla.slices import take_if_there
-from dynetjax.errors import explain
-from dynetjax.lazy import jax, jnp, optax, with_jax
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynetjax.core.lazy import jax, jnp
 from dynetjax.engine.xla.compiling import Compiled
-from dynetjax.lazy import jax, jnp
 from dynetjax.trainers.apply import (
     Step,
     apply_block,

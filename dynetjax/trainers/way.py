@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dynetjax.dims import Shape
+from dynetjax.core.dims import Shape
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_update import NativeUpdate

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.rules import CHANGED
 from dynetjax.graph import current_graph
-from dynetjax.ops.rules import CHANGED
 
 from ..backends import on_cpu
 

@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax import tables
-from dynetjax.engine import causes, stats
-from dynetjax.engine.macros import MACROS
-from dynetjax.engine.plan import layout
+from dynetjax.core import registry, rules, tables
+from dynetjax.core.registry import KINDS
+from dynetjax.engine import stats
+from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.plan import causes, layout
 from dynetjax.engine.xla import executable
-from dynetjax.ops import registry, rules
-from dynetjax.ops.registry import KINDS
 
 FEW = 60  # rules
 SHAPES = 200
@@ -114,7 +113,7 @@ class TestManyShapes:
         assert counts[-1] <= counts[3], counts
 
 
-OURS = ("dynetjax.ops", "dynetjax.engine", "dynetjax.expression")
+OURS = ("dynetjax.ops", "dynetjax.engine", "dynetjax.core.expression")
 
 
 def test_in_proportion_to_parameters_that_live(monkeypatch):

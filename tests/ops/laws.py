@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.registry import INPUT, MAP
 from dynetjax.engine import policy
 from dynetjax.engine.native.part import NativePart
 from dynetjax.graph import current_graph
-from dynetjax.ops.registry import INPUT, MAP
 
 COVERED = set()
 ALL = {}  # every case, by what it is called

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.registry import OPS
 from dynetjax.ops import ragged
-from dynetjax.ops.registry import OPS
 
 SIZE, ROWS = 3, 40
 RNG = np.random.default_rng(5)

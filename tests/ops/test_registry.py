@@ -10,8 +10,8 @@ from laws import ALL, COVERED, central_differences, close, loss_of, weights
 
 import dynetjax as dy
 from dynetjax import ops
+from dynetjax.core.registry import OPS
 from dynetjax.graph import current_graph
-from dynetjax.ops.registry import OPS
 
 HERE = pathlib.Path(__file__).parent
 SECTIONS = ("Args:", "Returns:", "Source: clab/dynet, ``")

@@ -14,10 +14,10 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import graph as graph_module
-from dynetjax import nodes
+from dynetjax.core import building, nodes
+from dynetjax.core.registry import MAP
 from dynetjax.graph import NOTHING
-from dynetjax.ops import building, linear, steps
-from dynetjax.ops.registry import MAP
+from dynetjax.ops import linear, steps
 
 MODULES = building, steps, linear, graph_module, nodes
 FILES = {module.__file__ for module in MODULES}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.ops.registry import KINDS
+from dynetjax.core.registry import KINDS
 
 
 @pytest.fixture

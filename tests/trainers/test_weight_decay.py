@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.registry import Scaled
 from dynetjax.model import storage
-from dynetjax.ops.registry import Scaled
 
 from .test_base import settled_update
 

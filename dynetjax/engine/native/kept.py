@@ -23,7 +23,7 @@ from dynetjax.engine.cache_folder import (
     is_made,
     is_wanted,
 )
-from dynetjax.engine.descriptions import NotDescribedError, described
+from dynetjax.engine.ir.descriptions import NotDescribedError, described
 from dynetjax.engine.native import core
 
 PREFIX = "bytecode-"

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.draws import Draws, keys_of
+from dynetjax.core.dims import Shape
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import KINDS, OWNERS
+from dynetjax.core.rules import Rule
+from dynetjax.core.tables import forgets
 from dynetjax.engine.gradients import reached_by
-from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.engine.ir.draws import Draws, keys_of
+from dynetjax.engine.ir.macros import MACROS, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
-from dynetjax.expression import Expression
-from dynetjax.ops.registry import KINDS, OWNERS
-from dynetjax.ops.rules import Rule
-from dynetjax.tables import forgets
 
 DONE = -1  # what `extend` returns
 

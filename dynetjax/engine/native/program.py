@@ -8,10 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.macros import Macro
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jax
+from dynetjax.core.registry import (
+    FAN_IN,
+    GATHER,
+    INPUT,
+    JOIN,
+    LOOKUP,
+    MAP,
+    OWNERS,
+    REDUCE,
+    Op,
+)
+from dynetjax.engine.ir.macros import Macro
 from dynetjax.engine.native import core, kept
-from dynetjax.engine.native.arrays import (
+from dynetjax.engine.native.lowering.arrays import (
     COTANGENT,
     DYNAMIC,
     FIRST,
@@ -23,21 +35,9 @@ from dynetjax.engine.native.arrays import (
     kind_of,
     side_by_side,
 )
-from dynetjax.engine.native.bytecode import Code, Pool
-from dynetjax.engine.native.fourier import parts_of, whole
-from dynetjax.engine.native.lower import inline
-from dynetjax.lazy import jax
-from dynetjax.ops.registry import (
-    FAN_IN,
-    GATHER,
-    INPUT,
-    JOIN,
-    LOOKUP,
-    MAP,
-    OWNERS,
-    REDUCE,
-    Op,
-)
+from dynetjax.engine.native.lowering.bytecode import Code, Pool
+from dynetjax.engine.native.lowering.fourier import parts_of, whole
+from dynetjax.engine.native.lowering.lower import inline
 
 MOST = 1 << 12  # structures that are known, of all models that there have been
 FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}

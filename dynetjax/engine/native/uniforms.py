@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import Step
+from dynetjax.core.registry import KINDS, MAP, OWNERS, Kind
+from dynetjax.core.tables import remembers
+from dynetjax.engine.ir.macros import Step
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
-from dynetjax.engine.uniforms import Uniforms, signature_of
-from dynetjax.ops.registry import KINDS, MAP, OWNERS, Kind
-from dynetjax.tables import remembers
+from dynetjax.engine.xla.uniforms import Uniforms, signature_of
 
 
 @remembers

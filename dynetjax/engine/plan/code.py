@@ -7,11 +7,9 @@ Families with equal code share compiled programs, whatever model they belong to.
 from dataclasses import dataclass
 from functools import cached_property
 
-from dynetjax.dims import Shape, pad
-from dynetjax.engine.macros import label_of
-from dynetjax.engine.plan.family import Family
-from dynetjax.lazy import jnp
-from dynetjax.ops.registry import (
+from dynetjax.core.dims import Shape, pad
+from dynetjax.core.lazy import jnp
+from dynetjax.core.registry import (
     FAN_IN,
     GATHER,
     IMPORT,
@@ -23,7 +21,9 @@ from dynetjax.ops.registry import (
     REDUCE,
     Op,
 )
-from dynetjax.tables import Life, Shared
+from dynetjax.core.tables import Life, Shared
+from dynetjax.engine.ir.macros import label_of
+from dynetjax.engine.plan.family import Family
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.macros import MACROS, Macro
+from dynetjax.core.dims import Shape
+from dynetjax.core.registry import MAP, REDUCE
+from dynetjax.core.rules import Rule
+from dynetjax.engine.ir.macros import MACROS, Macro
 from dynetjax.engine.plan.components import strongly_connected
 from dynetjax.engine.plan.facts import Facts, ints, offsets
 from dynetjax.engine.plan.rooms import Rooms, Row
-from dynetjax.ops.registry import MAP, REDUCE
-from dynetjax.ops.rules import Rule
 
 
 class Family:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.macros import MACROS, import_of, macro_of_rule
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import GATHER, REDUCE
+from dynetjax.core.rules import Rule
+from dynetjax.core.tables import Found
+from dynetjax.engine.ir.macros import MACROS, import_of, macro_of_rule
 from dynetjax.engine.native import core
 from dynetjax.engine.plan.facts import Addresses, Facts, ints
-from dynetjax.expression import Expression
 from dynetjax.graph import NOTHING
-from dynetjax.ops.registry import GATHER, REDUCE
-from dynetjax.ops.rules import Rule
-from dynetjax.tables import Found
 
 ONE_BY_ONE, SUMS, COPIES = range(3)
 _FORMS = {REDUCE: SUMS, GATHER: COPIES}

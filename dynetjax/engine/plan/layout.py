@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.causes import variants_of
-from dynetjax.engine.macros import MACROS, macro_of_rule
+from dynetjax.core.dims import Shape
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import IMPORT, INPUT, LOOKUP
+from dynetjax.core.rules import CHANGED
+from dynetjax.core.tables import forgets
+from dynetjax.engine.ir.macros import MACROS, macro_of_rule
+from dynetjax.engine.plan.causes import variants_of
 from dynetjax.engine.plan.code import Column, Wiring, wire
 from dynetjax.engine.plan.facts import Addresses, ints, offsets
 from dynetjax.engine.plan.family import Family
@@ -18,11 +22,7 @@ from dynetjax.engine.plan.program import Program, program, written
 from dynetjax.engine.plan.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.widths import LARGE, places_of
 from dynetjax.engine.stats import Done
-from dynetjax.expression import Expression
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.registry import IMPORT, INPUT, LOOKUP
-from dynetjax.ops.rules import CHANGED
-from dynetjax.tables import forgets
 
 CHEAPER = 8  # residuals than rows of pools
 

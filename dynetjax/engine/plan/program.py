@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from dynetjax.core.tables import remembers
 from dynetjax.engine.plan.code import Code, Component
 from dynetjax.engine.plan.rooms import room_in_buffer
-from dynetjax.tables import remembers
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ that are filling up grow with it; and what is small beside the others has room t
 from functools import lru_cache
 from typing import NamedTuple
 
-from dynetjax.dims import Shape
-from dynetjax.tables import forgets
+from dynetjax.core.dims import Shape
+from dynetjax.core.tables import forgets
 
 LEAST, MOST_AT_FIRST = 256, 2048  # rows
 LEAST_OF_LOOP = 512  # one sentence fills every other lane

@@ -7,10 +7,10 @@ is kept as long as it is near to what costs least.
 import math
 from collections import Counter
 
+from dynetjax.core.tables import Found
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.macros import Macro
+from dynetjax.engine.ir.macros import Macro
 from dynetjax.engine.plan.family import Family
-from dynetjax.tables import Found
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once

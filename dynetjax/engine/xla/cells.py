@@ -9,12 +9,12 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
-from dynetjax.dims import Shape
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jax, jax_core, jnp, lax
+from dynetjax.core.registry import LOOKUP, MAP, Scaled
+from dynetjax.core.tables import remembers
 from dynetjax.engine.plan.code import Cell, CellStep
 from dynetjax.engine.xla.slices import take
-from dynetjax.lazy import jax, jax_core, jnp, lax
-from dynetjax.ops.registry import LOOKUP, MAP, Scaled
-from dynetjax.tables import remembers
 
 Array = Any
 

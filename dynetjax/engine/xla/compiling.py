@@ -1,6 +1,6 @@
 """Compiling: a function for one set of shapes, when it is first called or before.
 
-What an earlier process has compiled, JAX reads (`dynetjax.compilation_cache`).
+What an earlier process has compiled, JAX reads (`compilation_cache`).
 """
 
 import sys
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
 
+from dynetjax.core.lazy import jax
 from dynetjax.engine.device import platform
-from dynetjax.engine.heap import give_back
 from dynetjax.engine.stats import falling_back, uncounted
 from dynetjax.engine.xla import internals
+from dynetjax.engine.xla.heap import give_back
 from dynetjax.engine.xla.live import live
-from dynetjax.lazy import jax
 
 PATIENCE = 2.0  # seconds until somebody who watches is told
 LONG = 0.1  # seconds that compiling takes, at least, and loading does not

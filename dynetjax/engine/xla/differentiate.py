@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import KINDS
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.xla.executable import Gradients, run_backward
 from dynetjax.engine.xla.run import Run, read_rows
-from dynetjax.expression import Expression
-from dynetjax.ops.registry import KINDS
 
 Array = Any
 

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.dims import Shape
-from dynetjax.engine.causes import note_made
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.registry import INPUT
+from dynetjax.core.tables import remembers
+from dynetjax.engine.plan.causes import note_made
 from dynetjax.engine.plan.code import Cell
 from dynetjax.engine.plan.program import Program, written
 from dynetjax.engine.xla.cells import needed
 from dynetjax.engine.xla.compiling import Compiled, shape_of
 from dynetjax.engine.xla.loops import Loop, is_source, kept_shapes
 from dynetjax.engine.xla.scratch import Scratch, scratch_for
-from dynetjax.lazy import jax, jnp
-from dynetjax.ops.registry import INPUT
-from dynetjax.tables import remembers
 
 Array = Any
 

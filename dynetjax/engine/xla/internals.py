@@ -2,13 +2,13 @@
 
 Each function here is a guess that a later version may make wrong. So each knows when
 it cannot tell, and says so; whoever asks then does without, slower and as right.
-tests/engine/test_internals.py holds each of them against this version.
+tests/engine/xla/test_internals.py holds each of them against this version.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from dynetjax.lazy import jax
+from dynetjax.core.lazy import jax
 
 OPTIONS: dict[
     str, dict[str, Any]

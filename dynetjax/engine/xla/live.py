@@ -11,8 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from dynetjax.engine.heap import give_back
-from dynetjax.lazy import jax
+from dynetjax.core.lazy import jax
+from dynetjax.engine.xla.heap import give_back
 
 MOST = 256  # programs, about a gigabyte
 EVERY = 32  # programs made anywhere in the process, between two looks at its maps

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
+from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.registry import INPUT, LOOKUP
 from dynetjax.engine.plan.code import Cell, Component
 from dynetjax.engine.plan.program import Program, written
 from dynetjax.engine.xla.cells import CellTrip, contractions, needed, residuals
 from dynetjax.engine.xla.slices import cut, entry, put, take, take_if_there
-from dynetjax.lazy import jnp, lax
-from dynetjax.ops.registry import INPUT, LOOKUP
 
 Array = Any
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
+from dynetjax.core.dims import Shape
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import at_first_call, jax
+from dynetjax.core.registry import IMPORT, OWNERS
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.draws import Draws, keys_of
-from dynetjax.engine.macros import Macro
+from dynetjax.engine.ir.draws import Draws, keys_of
+from dynetjax.engine.ir.macros import Macro
 from dynetjax.engine.plan.code import Column
 from dynetjax.engine.plan.layout import Layout
 from dynetjax.engine.stats import note_pools, note_work, phase
-from dynetjax.engine.uniforms import Uniforms
 from dynetjax.engine.xla.executable import (
     Pools,
     is_given,
@@ -21,10 +23,8 @@ from dynetjax.engine.xla.executable import (
     run_forward,
 )
 from dynetjax.engine.xla.slices import cut
-from dynetjax.expression import Expression
+from dynetjax.engine.xla.uniforms import Uniforms
 from dynetjax.graph import free_last_graph
-from dynetjax.lazy import at_first_call, jax
-from dynetjax.ops.registry import IMPORT, OWNERS
 
 Array = Any
 Rows = Callable[[int], np.ndarray]  # of a stored node, by its number

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.dims import Shape
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import jax
+from dynetjax.core.tables import forgets
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.heap import give_back
-from dynetjax.lazy import jax
-from dynetjax.tables import forgets
+from dynetjax.engine.xla.heap import give_back
 
 Array = Any
 

@@ -6,7 +6,7 @@ and each gather, to be traced, compiled and run in every trip.
 
 from typing import Any
 
-from dynetjax.lazy import lax
+from dynetjax.core.lazy import lax
 
 Array = Any
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dynetjax.engine.macros import Step
+from dynetjax.core.registry import INPUT, MAP, Op
+from dynetjax.engine.ir.macros import Step
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
-from dynetjax.ops.registry import INPUT, MAP, Op
 
 
 def program(function, shape, uniforms=(), operands=(), types="", constant=()):

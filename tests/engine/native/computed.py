@@ -4,7 +4,7 @@ import numpy as np
 
 import dynetjax as dy
 from dynetjax.engine.native import core
-from dynetjax.engine.native.bytecode import OP
+from dynetjax.engine.native.lowering.bytecode import OP
 from dynetjax.engine.native.part import NativePart
 
 STEP = 1e-6

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from bench import Tables, cell, plain
 
+from dynetjax.core.registry import INPUT
 from dynetjax.engine.native import core
-from dynetjax.engine.native.arrays import (
+from dynetjax.engine.native.lowering.arrays import (
     CONSTANT,
     COTANGENT,
     DYNAMIC,
@@ -15,8 +16,7 @@ from dynetjax.engine.native.arrays import (
     TEMPORARY,
     VALUE,
 )
-from dynetjax.engine.native.bytecode import ACCUMULATE, HOIST, OP
-from dynetjax.ops.registry import INPUT
+from dynetjax.engine.native.lowering.bytecode import ACCUMULATE, HOIST, OP
 
 SIZE = 4
 UNIFORM, OPERAND, DATUM, GRADIENT = FIRST, FIRST + 1, FIRST + 2, FIRST + 3

@@ -15,7 +15,7 @@ import threading
 import numpy as np
 
 import dynetjax as dy
-from dynetjax import expression
+from dynetjax.core import expression
 
 RNG = np.random.default_rng(0)
 LANES, INSIDE, HIDDEN = 61, 130, 523

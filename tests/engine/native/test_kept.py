@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.tables import forget_all
 from dynetjax.engine import cache_folder
 from dynetjax.engine.native import kept, part, program
-from dynetjax.tables import forget_all
 
 X, W = np.array([0.3, -0.7, 1.1]), np.array([[0.5, -0.2, 0.1], [0.4, 0.3, -0.6]])
 

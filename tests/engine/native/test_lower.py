@@ -11,8 +11,8 @@ from bench import Run, program
 from cases import check, number, still
 from jax import lax
 
-from dynetjax.engine.native import blocks, further, loops, matrices, windows
-from dynetjax.engine.native.lower import PRIMITIVES, inline
+from dynetjax.engine.native.lowering import blocks, further, loops, matrices, windows
+from dynetjax.engine.native.lowering.lower import PRIMITIVES, inline
 
 ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_places.CASES]
 SEVERAL = [case for case in ALL if len(case.shapes) > 1]

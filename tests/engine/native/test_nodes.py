@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from bench import Tables, cell, plain, program
 
+from dynetjax.core.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
 from dynetjax.engine.native import core
-from dynetjax.ops.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
 
 TWO, SUM, GATHERED, JOINED, ROWS, PLUS, SCALED, DRAWN = range(8)
 TABLE = np.arange(10.0, dtype=np.float32).reshape(5, 2)

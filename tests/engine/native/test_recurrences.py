@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.macros import MACROS
-from dynetjax.engine.native.bytecode import HOIST
+from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.native.lowering.bytecode import HOIST
 from dynetjax.engine.native.program import _compiled, structure_of
 from dynetjax.graph import current_graph
 

@@ -1,0 +1,264 @@
+"""Expressions as functions for JAX: the graph, node by node, without the engine."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.lazy import jax, jnp, lax
+from dynetjax.core.nodes import ZEROS
+from dynetjax.core.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
+
+Array = Any
+
+
+def to_jax(expr: Expression) -> "JaxFunction":
+    """A built expression as a pure function of parameters and inputs.
+
+        f = dynetjax.to_jax(loss)
+        gradients = jax.jit(jax.grad(f))(f.parameters, f.inputs)
+
+    It can be used with `jax.jit`, `jax.grad`, `jax.vmap` and all else. Rows of tables,
+    classes, indices and other runtime data stay what they are in the expression.
+
+    Args:
+        expr: any expression of the current graph.
+    Returns:
+        See `JaxFunction`.
+    Raises:
+        RuntimeError: `expr` is stale.
+    Examples:
+        >>> import jax
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(3, init=2, name="p")
+        >>> f = dy.to_jax(dy.squared_norm(p))
+        >>> loss, gradients = jax.value_and_grad(f)(f.parameters, f.inputs)
+        >>> print(loss, gradients["/p"])
+        12.0 [4. 4. 4.]
+    """
+    return JaxFunction(expr.locate()[1])
+
+
+class _Value(NamedTuple):
+    """What a step computes: ``[lanes, *shape]``, or ``[*shape]`` if `lanes` is 0."""
+
+    array: Array
+    lanes: int
+
+
+class _Step(NamedTuple):
+    """A node, as it was when the function was made.
+
+    Attributes:
+        data: runtime data; of an input, its numbers.
+        number: of the node in its graph.
+        operands: positions of other steps.
+        source: full name of the parameter or table that it reads.
+        constant: no gradient reaches that.
+    """
+
+    op: Op
+    static: tuple
+    data: Any
+    number: int
+    operands: tuple[int, ...]
+    lanes: int
+    source: str | None
+    constant: bool
+
+    @property
+    def is_input(self) -> bool:
+        """Whether its numbers are the user's, and not derived from an argument."""
+        return self.op.form == INPUT and not self.op.internal
+
+
+class JaxFunction:
+    """``f(parameters, inputs, key=None)``, which computes an expression; see `to_jax`.
+
+    It returns an array like `npvalue()`, with the batch as last axis if there is one;
+    but where the expression is one number, that without dimensions. `key`, one of
+    `jax.random`, is needed if dropout or other random operations are in it, which are
+    drawn from it.
+
+    Attributes:
+        parameters: values of the parameters and tables in the expression, by full name.
+            A table has its rows first.
+        inputs: values of the inputs in it, in the order they were made, like
+            `npvalue()`.
+    Examples:
+        >>> m = dy.ParameterCollection()
+        >>> p = m.add_parameters(2, init=1, name="p")
+        >>> f = dy.to_jax(dy.dot_product(p, dy.inputVector([3, 4])))
+        >>> print(list(f.parameters), f(f.parameters, f.inputs))
+        ['/p'] 7.0
+        >>> print(f({"/p": np.array([1.0, 0])}, [np.array([5.0, 6])]))
+        5.0
+    """
+
+    def __init__(self, root: Expression):
+        nodes = _needed(root)
+        places = {id(node): k for k, node in enumerate(nodes)}
+        self._steps = [_step(node, places) for node in nodes]
+        self._scalar = root.full_dim.shape == (1,) and root.lanes <= 1
+        self.parameters: dict[str, Array] = {}
+        for node in nodes:
+            storage = _storage(node)
+            if storage is not None:
+                self.parameters[storage.name] = storage.values
+        self.inputs: list[Array] = [
+            _batch_last(_Value(jnp.asarray(step.data), step.lanes))
+            for step in self._steps
+            if step.is_input
+        ]
+
+    def __call__(
+        self, parameters: dict[str, Array], inputs: list[Array], key: Array = None
+    ) -> Array:
+        given = iter(inputs)
+        values: list[_Value] = []
+        for step in self._steps:
+            if step.is_input:
+                array = _batch_first(next(given), step.lanes)
+            elif step.source is not None:
+                array = _read(step, parameters[step.source])
+            else:
+                array = _computed(step, [values[k] for k in step.operands], key)
+            values.append(_Value(array, step.lanes))
+        result = _batch_last(values[-1])
+        return result.reshape(()) if self._scalar else result
+
+
+def _needed(root: Expression) -> list[Expression]:
+    """What `root` is made of, operands first, and itself last."""
+    found: dict[int, Expression] = {}
+    left = [root]
+    while left:
+        node = left.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            left += node.operands
+    return sorted(found.values(), key=lambda x: -1 if x.graph is None else x.index)
+
+
+def _storage(node: Expression) -> Any:
+    """The parameter or table that a node reads itself, or None."""
+    kinds = () if node.operands else node.rule.signature.operands
+    return OWNERS[kinds[0].source] if kinds else None
+
+
+def _step(node: Expression, places: dict[int, int]) -> _Step:
+    signature = node.rule.signature
+    op, static = signature.op, signature.static
+    data: Any
+    if op is ZEROS:
+        data = np.zeros((node.lanes, *node.full_dim.shape), np.float32)
+    else:
+        data = node.data if op.given or op.form not in (MAP, PARAMETER) else None
+    if op.origin is not None:  # lengths come after what the user gave
+        op = op.origin
+        static = static[: len(op.static)]
+        data = data[: len(op.given)] if data else None
+    storage = _storage(node)
+    return _Step(
+        op,
+        static,
+        data,
+        node.index if node.graph else -1,
+        tuple(places[id(x)] for x in node.operands),
+        node.lanes,
+        storage.name if storage else None,
+        bool(storage) and signature.operands[0].constant,
+    )
+
+
+def _read(step: _Step, values: Array) -> Array:
+    """A parameter, rows of a table, or a table as a whole."""
+    if step.constant:
+        values = lax.stop_gradient(values)
+    if step.op.form == PARAMETER:
+        return values
+    if step.op.form == LOOKUP:
+        rows = step.data if isinstance(step.data, list) else [step.data]
+        return values[jnp.asarray(rows)]
+    return step.op.bind(step.static)(values)
+
+
+def _computed(step: _Step, operands: list[_Value], key: Array) -> Array:
+    op, data = step.op, step.data
+    if op.form == INPUT:
+        return jnp.asarray(data)
+    if op.form != MAP:
+        return _of_rows(op.form, data, operands)
+    if op.compose is not None:
+        operands = op.compose(_Parts, operands)
+    own = data if isinstance(data, tuple) else () if data is None else (data,)
+    columns = [jnp.asarray(x) for x in own]
+    if "k" in op.runtime:
+        columns.append(_keys(op, key, step))
+    return _mapped(op, step.static, operands, columns, step.lanes)
+
+
+def _of_rows(form: str, rows: list[int] | None, operands: list[_Value]) -> Array:
+    """The sum of all operands, or of some rows of one; or those rows side by side."""
+    arrays = [x.array if x.lanes else x.array[None] for x in operands]
+    if rows is not None:
+        picked = arrays[0][jnp.asarray(rows)]
+        return picked if form == GATHER else picked.sum(0, keepdims=True)
+    return jnp.concatenate(arrays) if form == GATHER else sum(arrays)
+
+
+def _keys(op: Op, key: Array, step: _Step) -> Array:
+    """A random key for each batch element."""
+    if key is None:
+        raise TypeError(
+            explain(
+                f"to_jax: {op.name} needs a random key",
+                got="key = None",
+                expected="a key of jax.random",
+                fix="f(parameters, inputs, jax.random.key(0))",
+            )
+        )
+    keys = jax.random.split(jax.random.fold_in(key, step.number), step.lanes)
+    return jax.random.key_data(keys)
+
+
+class _Parts:
+    """Stands for the graph where an operation makes parts of its operands."""
+
+    @staticmethod
+    def part(op: Op, operands: tuple[_Value, ...], static: tuple = ()) -> _Value:
+        lanes = max(x.lanes for x in operands)
+        return _Value(_mapped(op, static, operands, [], lanes), lanes)
+
+    @staticmethod
+    def with_rows(operands: tuple[_Value, ...]) -> tuple[_Value, ...]:
+        return operands
+
+
+def _mapped(op: Op, static: tuple, operands, columns: list[Array], lanes: int) -> Array:
+    """An operation on each batch element; operands that have one element are shared."""
+    fn = op.bind(static)
+    arrays, axes = [], []
+    for x in operands:
+        shared = x.lanes == 1 and lanes > 1
+        arrays.append(x.array[0] if shared else x.array)
+        axes.append(None if shared or not x.lanes else 0)
+    arrays += columns
+    axes += [0 if x.ndim else None for x in columns]
+    if not lanes:
+        return fn(*arrays)
+    if set(axes) <= {None}:
+        one = fn(*arrays)
+        return jnp.broadcast_to(one, (lanes, *one.shape))
+    return jax.vmap(fn, axes)(*arrays)
+
+
+def _batch_first(array: Array, lanes: int) -> Array:
+    return jnp.asarray(array)[None] if lanes == 1 else jnp.moveaxis(array, -1, 0)
+
+
+def _batch_last(value: _Value) -> Array:
+    if not value.lanes:
+        return value.array
+    return value.array[0] if value.lanes == 1 else jnp.moveaxis(value.array, 0, -1)

@@ -1,0 +1,161 @@
+"""What a node follows from: the rule for its operands, and its runtime data."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from dynetjax.core.dims import Dim, DimError, Shape
+from dynetjax.core.errors import explain
+from dynetjax.core.expression import Expression
+from dynetjax.core.registry import INPUT, MAP, Op, Signature, intern, lane_kind
+from dynetjax.core.rules import Rule, rule_for
+
+
+def same(x: Any) -> Any:
+    """What is given: a function with a name, by which programs are described."""
+    return x
+
+
+def same_dim(name: str, x: Dim) -> Shape:
+    return x.shape
+
+
+ZEROS = Op("zeros", form=INPUT, internal=True)
+ROWS = Op("rows", same, same_dim, form=MAP, lane=True, internal=True)
+
+
+def zeros_rule(shape: Shape) -> Rule:
+    """The rule of what `ComputationGraph.zeros` returns."""
+    return rule_of_rows(ZEROS, shape)
+
+
+def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
+    """The rule of nodes of `op` with rows of `shape`, whatever they are made of.
+
+    Where the operation `sums`, more may be added to its nodes.
+    """
+    rule = op.rules.get(shape)
+    if rule is None:
+        signature = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        rule = op.rules[shape] = Rule(signature, (), sums)
+    return rule
+
+
+def checked_rule(
+    op: Op, operands: tuple[Expression, ...], static: tuple, stretched: int
+) -> Rule:
+    """The rule for operands whose dims fit.
+
+    Raises:
+        DimError: they do not.
+    """
+    key = (static, stretched, *[x.rule.kind.id for x in operands])
+    signature: Signature | None = op.signatures.get(key)
+    if op.padded is not None:
+        dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
+        shape, axes = op.padded(op.name, *dims, *static)
+        signature = intern(op, key, shape, kind=lane_kind(shape, axes))
+    else:
+        assert op.dim is not None
+        shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
+        if signature is None:
+            signature = intern(op, key, shape)
+    views: Any = tuple([x.view for x in operands])
+    return rule_for(op, signature, views)
+
+
+def is_for(rule: Rule, operands) -> bool:
+    """Whether a rule is for these operands themselves, and not for parts of them."""
+    return len(rule.operands) == len(operands) and all(
+        view.kind is x.rule.kind
+        for view, x in zip(rule.operands, operands, strict=True)
+    )
+
+
+def follows_from_views(rule: Rule, op: Op, operands) -> bool:
+    """Whether another node of `op` over operands of the same views has this rule, too.
+
+    That is not so where lengths, batch sizes or what was added up before matter, or
+    where the node is made of parts.
+    """
+    return (
+        rule.signature.op is op
+        and not (rule.signature.stretched or rule.sums or op.batch_matters)
+        and is_for(rule, operands)
+    )
+
+
+class Decided:
+    """How a node is made of operands some of which are ragged.
+
+    Attributes:
+        rule: of the variant of its operation.
+        more: lengths that the variant takes as runtime data, behind what it is given.
+        lengths: those of the node.
+    """
+
+    def __init__(self, rule: Rule, more: tuple[int, ...], lengths: tuple[int, ...]):
+        self.rule, self.more, self.lengths = rule, more, lengths
+
+
+def circumstances(
+    operands: tuple[Expression, ...], static: tuple[Any, ...], batch: int
+) -> tuple[Any, ...] | None:
+    """What decides how a node of an operation is made; None where that is not all."""
+    about: list[Any] = [static]
+    for x in operands:
+        if x.view is None or (x.lanes and x.lanes != batch):
+            return None
+        about.append(x.view)
+        if x.rule.kind.ragged:
+            about.append(x.lengths)
+    return tuple(about)
+
+
+def given_data(op: Op, data: Any) -> tuple:
+    """Runtime data given for an operation, but for keys."""
+    if not op.given:
+        return ()
+    return data if isinstance(data, tuple) else (data,)
+
+
+def repeated(rule: Rule, operands: Sequence[Expression]) -> tuple[int, ...]:
+    """Operands that would become part of the node twice."""
+    seen: set[int] = set()
+    found = []
+    for k in rule.eats:
+        if id(operands[k]) in seen:
+            found.append(k)
+        seen.add(id(operands[k]))
+    return tuple(found)
+
+
+def own_data(node: Expression, runtime: str) -> tuple:
+    """The runtime data of a node, field by field; its number for a random key."""
+    given = node.data if isinstance(node.data, tuple) else (node.data,)
+    if "k" not in runtime:
+        return given
+    return (*given, node.index) if runtime != "k" else (node.index,)
+
+
+def batch_mismatch(op: Op, operands, batch: int) -> DimError:
+    """The error for operands, or runtime data, of different batch sizes."""
+    dims = ", ".join(str(x.full_dim) for x in operands)
+    return DimError(
+        explain(
+            f"{op.name}: the operands have different batch sizes",
+            got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
+            expected="one batch size, or 1",
+            fix="bring the batches to one size",
+        )
+    )
+
+
+def line_of_user() -> str:
+    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
+    frame = sys._getframe()  # compiled, this function has none of its own
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("dynetjax"):
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"

@@ -1,0 +1,381 @@
+"""What an operation is, and what nodes may be computed together.
+
+An `Op` says how one batch element is computed and which of its arguments are
+*static* (part of the program) and which are *runtime data* (fed per run). A
+`Signature` is an operation with its static arguments and the kinds of its
+operands; nodes of one signature run the same code.
+
+A `Kind` is what a consumer must know of an operand: the shape of a value with
+one row per batch element (a *lane* operand), or which *uniform* it is: a
+parameter, or a matrix computed from parameters alone, that has no rows.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.tables import Life, Numbered, Shared, forgets
+
+MAP = "map"  # one row per batch element, each from the same element of the operands
+INPUT = "input"  # rows given by the user
+LOOKUP = "lookup"  # rows of a table
+PARAMETER = "parameter"  # a whole parameter: always uniform
+REDUCE = "reduce"  # the sum of at most FAN_IN rows, whichever they are
+GATHER = "gather"  # rows picked from others, whichever they are
+JOIN = "join"  # at most FAN_IN rows side by side, whichever they are
+IMPORT = "import"  # rows computed earlier
+
+FAN_IN = 8
+UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
+
+
+class Scaled(NamedTuple):
+    """A table stored with a factor: a row is the product of both."""
+
+    array: Any
+    factor: Any
+
+
+class Storage(Protocol):
+    """What holds the numbers of a parameter or a table, in the layer above.
+
+    Attributes:
+        ident: identifies it in signatures; free again once it is gone.
+        is_table: rows of it are looked up, and updated in place.
+        values: the JAX array; a table has its rows first.
+        stored: what rows of a table are read from: the array, or `Scaled`.
+        gradient: JAX array of the accumulated dense gradient, or None.
+        has_gradient: a backward reached it since the gradient was last cleared.
+    """
+
+    ident: int
+    is_table: bool
+    values: Any
+    gradient: Any
+    has_gradient: bool
+
+    @property
+    def stored(self) -> Any: ...
+
+    def will_read(self, rows: np.ndarray | None) -> None:
+        """Have these rows of a table ready to be read; None stands for all."""
+
+    def host_values(self) -> np.ndarray:
+        """All values on the host, not to be written to."""
+
+    def host_rows(self, rows: Any) -> np.ndarray:
+        """The values of a row of a table, or of several, on the host."""
+
+    def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
+        """Note gradients for rows of a table; row ids past the end are padding."""
+
+
+class Op:
+    """One operation.
+
+    Attributes:
+        name: what DyNet calls it.
+        fn: JAX function of one batch element: operands, runtime values, then
+            static arguments by keyword.
+        dim: ``(name, *dims, *static) -> shape``; raises DimError.
+        signatures: by (static arguments, stretched operands, *kind ids).
+        rules: rules by (static arguments, stretched operands, *views).
+        quick: rules by the views of operands, for quick building; with static arguments
+            before, where there are any.
+        decided: how nodes over ragged operands are made (`core.nodes.Decided`).
+        batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
+            it is asked for every node.
+        lengthens: ``(operands, *static) -> bool``: whether the size of the result is
+            the number of operands, and may become ragged.
+        padded: of an operation on ragged operands, ``(name, *dims, *static) -> (shape,
+            ragged axes)``, dims and shape being padded.
+        origin: of such a one, the operation that it stands for; its static arguments
+            and runtime data come first.
+        static: names of the static arguments.
+        runtime: a letter per runtime column: ``i`` an int, ``f`` a float, ``k`` a
+            random key drawn per batch element.
+        form: MAP and the others above.
+        contraction: its operands are always stored, and its result is kept for
+            backward (matrix products, convolutions).
+        lane: its result has rows even where every operand is uniform.
+        internal: it stands for a part of an operation and has no number of its
+            own among the user's nodes.
+        compose: ``(graph, operands) -> parts``: its function takes parts that are
+            nodes made of the operands.
+        mixtures: of an operation whose operands may take turns, the `Mixture`s of what
+            they have been (`dynetjax.core.rules`), by static arguments and dims.
+        is_listed: its operands are a list.
+        reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
+            runtime data `Expression.set` may change.
+        masks: it writes -inf where the user leaves something out.
+        pieces: its operands are pieces of a list; those past its end are missing.
+        with_care: a node of it may have parts, or ragged axes.
+        tells: consumers of its rows differ by the weights of what is inlined in it, so
+            that the gates of two LSTMs have different consumers.
+    """
+
+    __slots__ = (
+        "batch_matters",
+        "compose",
+        "contraction",
+        "decided",
+        "dim",
+        "fn",
+        "form",
+        "internal",
+        "is_listed",
+        "lane",
+        "lengthens",
+        "life",
+        "masks",
+        "mixtures",
+        "name",
+        "origin",
+        "padded",
+        "pieces",
+        "quick",
+        "reset",
+        "rules",
+        "runtime",
+        "signatures",
+        "static",
+        "tells",
+        "with_care",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any] | None = None,
+        dim: Callable[..., Shape] | None = None,
+        *,
+        static: tuple[str, ...] = (),
+        runtime: str = "",
+        form: str = MAP,
+        contraction: bool = False,
+        internal: bool = False,
+        lane: bool = False,
+        reset: Callable[..., Any] | None = None,
+        batch_matters: bool = False,
+        compose: Callable[..., Any] | None = None,
+        tells: bool = False,
+        masks: bool = False,
+        lengthens: Callable[..., bool] | None = None,
+        padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
+        origin: "Op | None" = None,
+        mixtures: dict[tuple, list] | None = None,
+        is_listed: bool = False,
+        pieces: bool = False,
+    ):
+        self.lengthens, self.padded, self.origin = lengthens, padded, origin
+        self.with_care = any(x is not None for x in (lengthens, compose, mixtures))
+        self.name, self.fn, self.dim = name, fn, dim
+        self.static, self.runtime, self.form = static, runtime, form
+        self.contraction, self.internal = contraction, internal
+        self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
+        self.compose, self.tells = compose, tells
+        self.masks, self.pieces = masks, pieces
+        self.signatures: dict[tuple, Signature] = {}
+        self.rules: dict[Any, Any] = {}
+        self.quick: dict[Any, Any] = {}
+        self.decided: dict[Any, Any] = {}
+        self.mixtures, self.is_listed = mixtures, is_listed
+        self.life = Life(self)
+        _lives.add(self.life)
+        OPS.setdefault(name, self)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name})"
+
+    def forget(self) -> None:
+        """Forget what nodes it has had."""
+        for table in self.signatures, self.rules, self.quick, self.decided:
+            table.clear()
+        if self.mixtures is not None:
+            self.mixtures.clear()
+
+    @property
+    def given(self) -> str:
+        """The letters of the runtime data that a node is given, as keys are not."""
+        return self.runtime.replace("k", "")
+
+    def is_bad(self, result: np.ndarray) -> bool:
+        """Whether there is a number in it that is neither finite nor meant."""
+        bad = ~np.isfinite(result)
+        return bool((bad & ~np.isneginf(result) if self.masks else bad).any())
+
+    def bind(self, static: tuple) -> Callable[..., Any]:
+        """The JAX function with its static arguments given."""
+        assert self.fn is not None, f"{self.name} has no function"
+        return partial(self.fn, **dict(zip(self.static, static, strict=True)))
+
+
+class Kind:
+    """What a consumer knows of an operand; see the module.
+
+    Attributes:
+        shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
+        ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
+        source: None for lanes; the parameter's id, or the id of the signature that
+            computes the uniform, its `maker`.
+        level: operations between the uniform and its parameters.
+        constant: no gradient flows to it.
+        views: that consumers may have of it, in `dynetjax.core.rules`.
+    """
+
+    __slots__ = (
+        "constant",
+        "dim",
+        "id",
+        "is_parameter",
+        "level",
+        "life",
+        "maker",
+        "ragged",
+        "shape",
+        "source",
+        "views",
+    )
+
+    def __init__(
+        self,
+        shape,
+        source=None,
+        is_parameter=False,
+        level=0,
+        constant=True,
+        ragged=(),
+        maker=None,
+    ):
+        self.shape: Shape = shape
+        self.ragged: tuple[int, ...] = ragged
+        self.dim = Dim(shape, 1)
+        self.source: int | None = source
+        self.is_parameter: bool = is_parameter
+        self.level: int = level
+        self.constant: bool = constant
+        self.maker: Signature | None = maker
+        self.views: dict[Any, Any] = {}
+        self.life = Life(self)
+        self.id = KINDS.add(self)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is more than a column or a row."""
+        return sum(n > 1 for n in self.shape) > 1
+
+    @property
+    def uniform(self) -> bool:
+        return self.source is not None
+
+
+class Signature:
+    """An operation with all that is static about it.
+
+    Attributes:
+        operands: kinds of the operands, in order (empty for REDUCE and GATHER,
+            whose operands are rows of the result's own shape).
+        stretched: bit k is set where operand k has one row for all batch elements.
+        kind: the kind of the result.
+        views: that consumers may have of rows which it tells from others of a kind.
+    """
+
+    __slots__ = ("id", "kind", "op", "operands", "static", "stretched", "views")
+
+    def __init__(self, op: Op, static: tuple, operands: tuple, stretched: int):
+        self.op, self.static = op, static
+        self.operands: tuple[Kind, ...] = operands
+        self.stretched = stretched
+        self.kind: Kind
+        self.views: dict[Any, Any] = {}
+        self.id = next(_signature_ids)
+
+    @property
+    def shape(self) -> Shape:
+        return self.kind.shape
+
+
+OPS: dict[str, Op] = {}
+KINDS: Numbered[Kind] = Numbered()
+# The storages that are alive, by their ids.
+OWNERS: weakref.WeakValueDictionary[Any, Storage] = weakref.WeakValueDictionary()
+_lives: weakref.WeakSet[Life] = weakref.WeakSet()  # of the operations
+_signature_ids = count()
+_lock = threading.RLock()
+
+
+@forgets
+def forget_nodes() -> None:
+    """Forget what nodes every operation has had."""
+    with _lock:
+        for life in list(_lives):
+            life.of.forget()
+
+
+def lane_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
+    """The kind of every value that has rows of `shape`, of which axes are `ragged`."""
+    kind: Kind = _lane_kinds[shape, ragged]
+    return kind
+
+
+def _lane_kind(key: tuple) -> Kind:
+    shape, ragged = key
+    return Kind(shape, ragged=ragged)
+
+
+def parameter_kind(ident: int, shape: Shape, constant: bool) -> Kind:
+    """The kind of the parameter with this id; without gradient if `constant`."""
+    kind: Kind = _parameter_kinds[ident, shape, constant]
+    return kind
+
+
+def _parameter_kind(key: tuple) -> Kind:
+    ident, shape, constant = key
+    return Kind(shape, ident, is_parameter=True, constant=constant)
+
+
+_lane_kinds: Shared[tuple, Kind] = Shared(_lane_kind)
+_parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
+
+
+def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
+    """The signature for `key` = (static, stretched, *kind ids).
+
+    `shape` is that of the result. The result is uniform if every operand is and
+    nothing about it is runtime data, up to a few operations from the parameters.
+    """
+    static, stretched, *kinds = key
+    operands = tuple(KINDS[k] for k in kinds)
+    with _lock:
+        known = op.signatures.get(key)
+        if known is not None:
+            return known
+        signature = Signature(op, static, operands, stretched)
+        signature.kind = kind or _result_kind(signature, shape)
+        op.signatures[key] = signature
+        return signature
+
+
+def _result_kind(signature: Signature, shape: Shape) -> Kind:
+    """Uniform for a matrix of parameters alone, or what a builder makes of them."""
+    op, operands = signature.op, signature.operands
+    level = 1 + max((k.level for k in operands), default=0)
+    made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
+    if (
+        op.form == MAP
+        and not (op.runtime or op.lane)
+        and made_of_uniforms
+        and (op.internal or sum(n > 1 for n in shape) > 1)
+        and level <= UNIFORM_LEVELS
+    ):
+        constant = all(k.constant for k in operands)
+        return Kind(
+            shape, signature.id, level=level, constant=constant, maker=signature
+        )
+    return lane_kind(shape)

@@ -1,0 +1,175 @@
+"""Macro nodes: a stored node with all that is inlined into it, down to stored rows.
+
+What is stored, and what is part of what, was settled while the graph was built (see
+`dynetjax.core.rules`). A `Macro` spells it out: the operations, operands first, and
+what is read from rows.
+"""
+
+import threading
+from dataclasses import dataclass
+
+from dynetjax.core.dims import Shape
+from dynetjax.core.registry import (
+    GATHER,
+    IMPORT,
+    JOIN,
+    MAP,
+    REDUCE,
+    Kind,
+    Op,
+    Signature,
+    intern,
+    lane_kind,
+)
+from dynetjax.core.rules import Rule
+from dynetjax.core.tables import Life, Numbered, Shared
+
+IMPORT_OP = Op("import", form=IMPORT, internal=True)
+SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation of a macro node.
+
+    `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
+    uniforms ``("uniform", kind)``. `rule` is that of the node, if there is one.
+    """
+
+    signature: Signature
+    operands: tuple[tuple[str, int], ...]
+    rule: Rule | None
+
+
+@dataclass(slots=True)
+class Leaf:
+    """A boundary operand: its shape, and whether one row serves all lanes."""
+
+    shape: Shape
+    stretched: bool
+
+
+def label_of(names: list[str], shape: Shape) -> str:
+    """The last of some operations, how many others there are, and the dims of all."""
+    others = f"+{len(names) - 1}" if len(names) > 1 else ""
+    return f"{names[-1]}{others} {{{','.join(map(str, shape))}}}"
+
+
+class Macro:
+    """What macro nodes of one structure have in common.
+
+    Attributes:
+        id: order of first appearance in the process.
+        form: MAP, or that of its only operation.
+        steps: operations, operands first; the last gives the result.
+        leaves: the boundaries it reads; REDUCE, GATHER and JOIN have one, which
+            stands for all the rows they take.
+        places: where a node's args name what each leaf reads.
+        fields: where they have runtime data, by (step, field).
+        weighted: it reads a parameter, or rows of a table.
+        imported: the macro that stands for its rows in a later part of a graph.
+    """
+
+    __slots__ = (
+        "fields",
+        "form",
+        "id",
+        "imported",
+        "leaves",
+        "life",
+        "places",
+        "shape",
+        "steps",
+        "weighted",
+    )
+
+    def __init__(self, signature: Signature, rule: Rule | None = None):
+        self.steps: list[Step] = []
+        self.leaves: list[Leaf] = []
+        self.places: list[int] = []
+        self.fields: dict[tuple[int, int], int] = {}
+        self.form, self.shape = signature.op.form, signature.shape
+        if self.form == MAP:
+            assert rule is not None
+            self._walk(rule, 0)
+        else:
+            self.steps.append(Step(signature, (), rule))
+            if self.form in (REDUCE, GATHER):
+                self.leaves.append(Leaf(self.shape, True))
+            elif self.form == JOIN:
+                self.leaves.append(Leaf(signature.static[0], True))
+        self.weighted = bool(self.kinds)
+        self.imported: Macro | None = None
+        self.life = Life(self)
+        self.id = MACROS.add(self)
+
+    @property
+    def label(self) -> str:
+        """Its last operation, how many others it has, and the dims of its result."""
+        return label_of([step.signature.op.name for step in self.steps], self.shape)
+
+    def _walk(self, rule: Rule, at: int) -> int:
+        """Take in the steps of `rule`, whose args begin at `at`; where they end."""
+        found: list[tuple[str, int]] = []
+        stretched = rule.signature.stretched
+        for k, view in enumerate(rule.operands):
+            if view.kind.uniform:
+                found.append(("uniform", view.kind.id))
+            elif view.rule is not None:
+                at = self._walk(view.rule, at)
+                found.append(("step", len(self.steps) - 1))
+            else:
+                found.append(("leaf", len(self.leaves)))
+                self.leaves.append(Leaf(view.kind.shape, bool(stretched >> k & 1)))
+                self.places.append(at)
+                at += 1
+        for field in range(len(rule.signature.op.runtime)):
+            self.fields[len(self.steps), field] = at
+            at += 1
+        self.steps.append(Step(rule.signature, tuple(found), rule))
+        return at
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The uniforms among its operands, in order of use."""
+        return [k for s in self.steps for k in s.signature.operands if k.uniform]
+
+    def follows(self, rule: Rule) -> bool:
+        """Whether its nodes, or what is part of them, follow this rule."""
+        return any(step.rule is rule for step in self.steps)
+
+
+MACROS: Numbered[Macro] = Numbered()
+_lock = threading.RLock()
+
+
+def macro_of_rule(rule: Rule) -> int:
+    """The number of the macro whose nodes follow this rule."""
+    with _lock:
+        if rule.macro < 0:
+            if rule.sums or rule.signature.op.form == REDUCE:
+                rule.whole = _sums[rule.kind]
+            else:
+                rule.whole = Macro(rule.signature, rule)
+            rule.macro = rule.whole.id
+    return rule.macro
+
+
+def _sum_of(kind: Kind) -> Macro:
+    """All sums of rows of one shape are one macro."""
+    return Macro(intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind))
+
+
+_sums: Shared[Kind, Macro] = Shared(_sum_of)
+
+
+def import_of(origin: int) -> int:
+    """The number of the macro that stands for rows which `origin` computed earlier."""
+    with _lock:
+        macro = MACROS[origin]
+        if macro.imported is None:
+            shape = macro.shape
+            key = ((origin, *shape), 0)
+            signature = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
+            macro.imported = Macro(signature)
+        return macro.imported.id

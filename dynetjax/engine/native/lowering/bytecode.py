@@ -1,0 +1,465 @@
+"""Byte code in the making: instructions over arrays, and the numbers beside them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import prod
+from operator import attrgetter
+
+import numpy as np
+
+from dynetjax.core.dims import Shape
+from dynetjax.engine.native import core
+from dynetjax.engine.native.lowering.arrays import (
+    CONSTANT,
+    FIRST,
+    HOISTED,
+    SAVED,
+    TEMPORARY,
+    VALUE,
+    Array,
+    Buffer,
+    NotCoveredError,
+    Pieces,
+    Value,
+    side_by_side,
+)
+
+OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
+ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
+CLIPPED, LOWER, UNIT, HOIST = 16, 32, 64, 128
+HOISTABLE = 32  # operands
+MOST_AXES = 8
+WORDS = 26  # of an instruction
+
+ELEMENTWISE = range(OP["COPY"], OP["SELECT"] + 1)
+
+
+@dataclass(eq=False, slots=True)
+class Instruction:
+    """See `core.MEANINGS`; operands that it has not are its result.
+
+    Attributes:
+        blocks: instructions that it runs; they follow it.
+    """
+
+    op: int
+    n: int
+    m: int
+    k: int
+    d: Array
+    operands: tuple[Array, ...]
+    flags: int = 0
+    extra: int = 0
+    blocks: tuple[list["Instruction"], ...] = ()
+
+
+@dataclass(eq=False)
+class Pool:
+    """What the instructions of one fused operation share: numbers beside them.
+
+    Attributes:
+        asides: sizes of the outer products that are put aside.
+    """
+
+    constants: list[np.ndarray] = field(default_factory=list)
+    count: int = 0
+    extra: list[int] = field(default_factory=list)
+    asides: list[int] = field(default_factory=list)
+    _known: dict[bytes, Array] = field(default_factory=dict)
+
+    def constant(self, value: np.ndarray) -> Array:
+        """An array that is the same in every run."""
+        value = np.asarray(value)
+        kind = {"f": "f", "i": "i", "u": "u", "b": "b"}.get(value.dtype.kind)
+        if kind is None or value.dtype.itemsize > 4:
+            raise NotCoveredError(f"numbers of type {value.dtype}")
+        stored = value.astype({"f": "f4", "i": "i4", "u": "u4", "b": "i4"}[kind])
+        words = np.ascontiguousarray(stored).reshape(-1).view(np.int32)
+        if not len(words):
+            raise NotCoveredError("an array without numbers")
+        one = bool((words == words[0]).all())
+        words = words[:1] if one else words
+        key = words.tobytes()
+        buffer = Buffer(CONSTANT, len(words), 0)
+        at = self._known.get(key)
+        if at is None:
+            at = self._known[key] = Array(buffer, self.count, (), (), kind)
+            self.constants.append(words)
+            self.count += len(words)
+        strides = (0,) * value.ndim if one else side_by_side(value.shape)
+        return Array(buffer, at.offset, value.shape, strides, kind)
+
+    def number(self, array: Array) -> float | int | None:
+        """What a constant of one number is; None if it is no such."""
+        if array.buffer.slot != CONSTANT or not array.is_one:
+            return None
+        word = np.concatenate(self.constants)[array.offset : array.offset + 1]
+        return word.view(np.float32 if array.kind == "f" else np.int32)[0]
+
+    def value(self, array: Array) -> np.ndarray:
+        """A constant's numbers."""
+        words = np.concatenate(self.constants)
+        dtype = {"f": np.float32, "u": np.uint32}.get(array.kind, np.int32)
+        strides = [4 * s for s in array.strides]
+        found = np.lib.stride_tricks.as_strided(
+            words[array.offset :].view(dtype), array.shape, strides
+        )
+        return found.astype(bool) if array.kind == "b" else found
+
+    def note(self, *numbers: int) -> int:
+        """Put integers beside the byte code; where they are."""
+        at = len(self.extra)
+        self.extra += map(int, numbers)
+        return at
+
+
+class Code:
+    """Instructions in the making."""
+
+    def __init__(self, pool: Pool):
+        self.pool = pool
+        self.code: list[Instruction] = []
+        self.made: dict[Buffer, Instruction] = {}  # by results of one instruction
+        self.results: Counter[Buffer] = Counter()  # how often each is a result
+
+    def temporary(self, shape: Shape, kind: str) -> Array:
+        """A new array."""
+        size = prod(shape)
+        if not size:
+            raise NotCoveredError("an array without numbers")
+        buffer = Buffer(TEMPORARY, size, size)
+        return Array(buffer, 0, tuple(shape), side_by_side(shape), kind)
+
+    def emit(
+        self,
+        op: str,
+        d: Array,
+        *operands: Array,
+        n: int,
+        m: int = 0,
+        k: int = 0,
+        flags: int = 0,
+        extra: int = 0,
+    ) -> Array:
+        """One more instruction, and its result."""
+        ins = Instruction(OP[op], n, m, k, d, operands, flags, extra)
+        self.code.append(ins)
+        self.made[d.buffer] = ins
+        return d
+
+    @contextmanager
+    def block(self) -> Iterator[list[Instruction]]:
+        """What is emitted meanwhile is not for here, but for `control`."""
+        outer, self.code = self.code, []
+        yield self.code
+        self.code = outer
+
+    def control(
+        self, op: str, *blocks: list[Instruction], n: int = 1, on: Array | None = None
+    ) -> None:
+        """An instruction that runs blocks of others, by what the number `on` is."""
+        any_place = on or self.pool.constant(np.zeros((), np.int32))
+        operands = () if on is None else (on,)
+        about = OP[op], n, 0, 0, any_place, operands
+        self.code.append(Instruction(*about, blocks=blocks))
+
+    def map(self, op: str, kind: str, shape: Shape, *operands: Array) -> Array:
+        """An operation on each number of arrays of `shape`."""
+        if all(x.is_one for x in operands) and prod(shape) > 1:
+            d = self.temporary((), kind)
+            self.emit(op, d, *operands, n=1)
+            return replace(d, shape=shape, strides=(0,) * len(shape))
+        ready = [x if x.is_one else self.contiguous(x) for x in operands]
+        return self.emit(op, self.temporary(shape, kind), *ready, n=prod(shape))
+
+    def contiguous(self, x: Value) -> Array:
+        """The same numbers side by side."""
+        if isinstance(x, Pieces):
+            return self._filled(x)
+        if x.is_contiguous:
+            return x
+        return self.copy(self.temporary(x.shape, x.kind), x)
+
+    def array(self, x: Value) -> Array:
+        """The same as one array, wherever its numbers are."""
+        return self._filled(x) if isinstance(x, Pieces) else x
+
+    def copy(self, d: Array, a: Array) -> Array:
+        """Write numbers into an array, or a block of one."""
+        if d.is_contiguous and (a.is_contiguous or a.is_one):
+            return self.emit("COPY", d, a, n=d.size)
+        axes = [x for x in zip(d.shape, d.strides, a.strides, strict=True) if x[0] > 1]
+        merged: list[tuple[int, int, int]] = []
+        for n, to, at in axes:
+            if merged and merged[-1][1:] == (to * n, at * n):
+                merged[-1] = merged[-1][0] * n, to, at
+            else:
+                merged.append((n, to, at))
+        if len(merged) > MOST_AXES:
+            raise NotCoveredError("more than eight axes")
+        extra = self.pool.note(len(merged), *[x for axis in merged for x in axis])
+        return self.emit("MOVE", d, a, n=d.size, extra=extra)
+
+    def _filled(self, x: Pieces) -> Array:
+        return self._fill(self.temporary(x.shape, x.kind), x)
+
+    def _fill(self, d: Array, x: Pieces) -> Array:
+        if sum(block.size for _, block in x.blocks) < x.size:
+            self.copy(d, self.pool.constant(np.zeros(x.shape, np.int32)))
+        for start, block in x.blocks:
+            self.copy(d.part(start, block.shape), block)
+        self.made.pop(d.buffer, None)  # several instructions make it
+        return d
+
+    # What the results are
+
+    def put(self, x: Value, buffer: Buffer) -> None:
+        """Have a result in a buffer: it is made there if that can be."""
+        to = Array(buffer, 0, x.shape, side_by_side(x.shape), x.kind)
+        if isinstance(x, Pieces):
+            self._fill(to, x)
+            return
+        made = self.made.get(x.buffer)
+        if made and x.buffer.slot == TEMPORARY and x.is_whole:
+            mine = x.buffer
+            mine.slot, mine.stride = buffer.slot, buffer.stride
+            mine.start = buffer.start
+            return
+        self.copy(to, x)
+
+    def add_to_operand(self, x: Value, number: int, shape: Shape) -> None:
+        """Add to the gradient of an operand's row, block by block."""
+        blocks = x.blocks if isinstance(x, Pieces) else [((0,) * len(shape), x)]
+        strides = side_by_side(shape)
+        for start, block in blocks:
+            if self.pool.number(block) == 0:
+                continue
+            to = Array(Buffer(VALUE, 0, 0), 0, shape, strides, "f").part(
+                start, block.shape
+            )
+            if not to.is_contiguous:
+                whole = Pieces(shape, block.kind, [(start, block)])
+                block, to = self._filled(whole), replace(to, offset=0, shape=shape)
+            ready = block if block.is_one else self.contiguous(block)
+            about = ready.size, number, to.offset, to, (ready,)
+            self.code.append(Instruction(OP["ADD_TO_OPERAND"], *about))
+
+    def add_to_uniform(self, x: Value, gradient: Buffer, shape: Shape) -> None:
+        """Add to the gradient of a uniform; outer products are put aside."""
+        array = self.array(x)
+        if self.pool.number(array) == 0:
+            return
+        made = self.made.get(array.buffer)
+        to = Array(gradient, 0, shape, side_by_side(shape), "f")
+        if made and made.op == OP["MATMUL"] and array.buffer.slot == TEMPORARY:
+            turned = len(shape) == 2 and array.strides == (1, shape[0])
+            straight = array.is_contiguous
+            alone = array.offset == 0 and array.size == array.buffer.size
+            batch, _, ai, ak, _, bk, bj = self.pool.extra[made.extra :][:7]
+            single = batch == 1 and self._is_read_once(array.buffer)
+            if alone and single and (straight or turned):
+                a, b = made.operands
+                self.code.remove(made)
+                rows, count, columns = made.n, made.m, made.k
+                if turned and not straight:
+                    a, b, rows, columns = b, a, columns, rows
+                    ai, ak, bk, bj = bj, bk, ak, ai
+                if count == 1:
+                    self._put_aside(a, b, rows, columns, ai, bj, to)
+                    return
+                extra = self.pool.note(1, 0, ai, ak, 0, bk, bj)
+                about = {"n": rows, "m": count, "k": columns, "extra": extra}
+                self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **about)
+                return
+        ready = array if array.is_one else self.contiguous(array)
+        self.emit("ADD_TO_UNIFORM", to, ready, n=prod(shape))
+
+    def _put_aside(
+        self, a: Array, b: Array, rows: int, columns: int, ai: int, bj: int, to: Array
+    ) -> None:
+        def vector(x: Array, size: int, stride: int) -> Array:
+            return self.contiguous(replace(x, shape=(size,), strides=(stride,)))
+
+        number = len(self.pool.asides) // 2
+        self.pool.asides += [rows, columns]
+        a, b = vector(a, rows, ai), vector(b, columns, bj)
+        self.emit("PUT_ASIDE", to, a, b, n=rows, m=columns, extra=number)
+
+    def _is_read_once(self, buffer: Buffer) -> bool:
+        """Whether it is one result, and no instruction reads it."""
+        every = _with_blocks(self.code)
+        read = any(x.buffer is buffer for i in every for x in i.operands)
+        return not read and self.results[buffer] == 1
+
+    # What a recurrence does not need step by step
+
+    def hoist_forward(self, kinds: int) -> int:
+        """Mark products of a uniform and an operand; words a lane of what they make."""
+        found = []
+        for i in self.code:
+            slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])
+            if (
+                i.op == OP["MATMUL"]
+                and -kinds <= slots[0] < 0 <= slots[1] < HOISTABLE
+                and i.d.buffer.slot == TEMPORARY
+                and self.made.get(i.d.buffer) is i
+            ):
+                found.append((slots[1], [i], i.d.buffer))
+        return _hoisted(found)
+
+    def hoist_back(self, kinds: int) -> int:
+        """The same for products that are added to the gradient of an operand."""
+        found = []
+        reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
+        for i in self.code:
+            if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE:
+                continue
+            product = self.made.get(i.operands[0].buffer)
+            if not product or product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
+                continue
+            matrix, other = sorted(
+                [x.buffer for x in product.operands], key=attrgetter("stride")
+            )
+            has_matrix = FIRST <= matrix.slot < FIRST + kinds
+            if has_matrix and other.slot == TEMPORARY and product in self.code:
+                found.append((i.m, [i, product], other))
+        return _hoisted(found)
+
+    # From instructions to words
+
+    def prune(self, kept: Sequence[Buffer] = ()) -> None:
+        """Leave out what nobody reads."""
+        self.code = _needed(self.code, set(kept))
+
+    def save(self, residuals: Sequence[Array], room: int) -> int:
+        """Have temporaries that backward reads where they stay; words of these."""
+        for x in residuals:
+            if x.buffer.slot == TEMPORARY:
+                x.buffer.slot, x.buffer.start = SAVED, room
+                room += x.buffer.size
+        return room
+
+    def encode(self) -> tuple[np.ndarray, int]:
+        """The words, and how many words of temporaries a lane needs.
+
+        Temporaries take the places of those that nobody reads any more; a result that
+        is made number by number that of an operand, too.
+        """
+        code = self._in_a_row(self.code)
+        begin, end = _lives(code)
+        free: dict[int, list[int]] = {}
+        top, rows = 0, []
+        for number, i in enumerate(code):
+            dying = end.get(number, [])
+            for mine in begin.get(number, ()):
+                for x in i.operands:
+                    fits = x.buffer.size == mine.size and x.is_whole and i.d.is_whole
+                    if i.op in ELEMENTWISE and x.buffer in dying and fits:
+                        mine.start = x.buffer.start
+                        dying.remove(x.buffer)
+                        break
+                else:
+                    places = free.get(mine.size)
+                    mine.start = places.pop() if places else top
+                    if mine.start == top:
+                        top += mine.size
+            for buffer in dying:
+                free.setdefault(buffer.size, []).append(buffer.start)
+            row = [i.op, i.flags, i.n, i.m, i.k, i.extra]
+            several = (i.d, *i.operands, i.d, i.d, i.d)[:4]
+            for x in several:
+                one = int(x.is_one and x is not i.d)
+                buffer = x.buffer
+                row += [buffer.slot, buffer.start, x.offset, buffer.stride, one]
+            rows.append(row)
+        return np.array(rows, np.int32).reshape(-1, WORDS), top
+
+    def _in_a_row(self, code: list[Instruction]) -> list[Instruction]:
+        """Blocks after what runs them, which is told how long they are."""
+        found: list[Instruction] = []
+        for i in code:
+            found.append(i)
+            blocks = [self._in_a_row(block) for block in i.blocks]
+            lengths = [len(block) for block in blocks]
+            if i.op == OP["BRANCH"]:
+                i.extra = self.pool.note(*lengths)
+            elif blocks:
+                i.m, i.k = (*lengths, 0)[:2]
+            for block in blocks:
+                found += block
+        return found
+
+
+def _hoisted(found: list[tuple[int, list[Instruction], Buffer]]) -> int:
+    """Mark steps by the operand that they are about; words a lane of their buffers.
+
+    Not where all are about one operand: that is what a recurrence goes on with.
+    """
+    if len({number for number, *_ in found}) < 2:
+        return 0
+    room = 0
+    for number, steps, buffer in found:
+        if buffer.slot == TEMPORARY:
+            buffer.slot, buffer.start = HOISTED, room
+            room += buffer.size
+        for step in steps:
+            step.flags |= HOIST | number << 8
+    return room
+
+
+def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:
+    for i in code:
+        yield i
+        for block in i.blocks:
+            yield from _with_blocks(block)
+
+
+def _needed(code: list[Instruction], needed: set[Buffer]) -> list[Instruction]:
+    """What makes any of the buffers `needed`, to which it adds what that reads."""
+    found = []
+    for i in reversed(code):
+        made = [j.d.buffer for j in _with_blocks([i]) if not j.blocks]
+        if not any(b.slot != TEMPORARY or b in needed for b in made):
+            continue
+        needed.update(x.buffer for x in i.operands)
+        blocks, count = i.blocks, -1
+        while blocks and count != len(needed):  # a trip reads what another has left
+            count = len(needed)
+            kept = [_needed(block, needed) for block in reversed(blocks)]
+            i = replace(i, blocks=tuple(kept[::-1]))
+        found.append(i)
+    return found[::-1]
+
+
+def _lives(
+    code: list[Instruction],
+) -> tuple[dict[int, list[Buffer]], dict[int, list[Buffer]]]:
+    """By instruction, the temporaries that are there from then on, and until then.
+
+    What a loop shares with anything outside is there as long as the loop.
+    """
+    touched: dict[Buffer, list[int]] = {}
+    loops: list[tuple[int, int]] = []
+    for number, i in enumerate(code):
+        if i.blocks:
+            loops.append((number, number + sum(map(_length, i.blocks))))
+        for x in (*i.operands, i.d):
+            if x.buffer.slot == TEMPORARY:
+                touched.setdefault(x.buffer, []).append(number)
+    first: dict[int, list[Buffer]] = {}
+    last: dict[int, list[Buffer]] = {}
+    for buffer, numbers in touched.items():
+        begin, end = numbers[0], numbers[-1]
+        for start, stop in loops:
+            inside = any(start < number <= stop for number in numbers)
+            if inside and (numbers[0] <= start or numbers[-1] > stop):
+                begin, end = min(begin, start), max(end, stop)
+        first.setdefault(begin, []).append(buffer)
+        last.setdefault(end, []).append(buffer)
+    return first, last
+
+
+def _length(code: list[Instruction]) -> int:
+    return sum(1 for _ in _with_blocks(code))

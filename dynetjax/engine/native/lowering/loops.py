@@ -1,0 +1,169 @@
+"""Loops and branches of jaxprs as byte code.
+
+What one trip hands to the next has a place, into which the results of a trip are
+copied. The lanes of `scan` run together; in `while` and `cond` each lane goes its own
+way, so that they run one by one. A loop that never ends cannot be interrupted.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.native.lowering.arrays import Array, NotCoveredError, Value
+from dynetjax.engine.native.lowering.bytecode import Code
+
+Values = list[Value]
+Inline = Callable[[Code, Any, Sequence[Any], Values], Values]
+
+
+def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]]:
+    """By primitive; `inline` emits the instructions of a jaxpr."""
+
+    def run(code: Code, closed: Any, given: Values) -> Values:
+        return inline(code, closed.jaxpr, closed.consts, given)
+
+    def while_(code: Code, equation: Any, operands: Values) -> Values:
+        about = equation.params
+        first = about["cond_nconsts"]
+        second = first + about["body_nconsts"]
+        carries = [_place(code, x) for x in operands[second:]]
+        with code.block() as condition:
+            [goes_on] = run(code, about["cond_jaxpr"], [*operands[:first], *carries])
+            on = code.array(goes_on)
+        with code.block() as body:
+            given = [*operands[first:second], *carries]
+            _hand_on(code, carries, run(code, about["body_jaxpr"], given))
+        code.control("WHILE", condition, body, on=on)
+        return [*carries]
+
+    def scan(code: Code, equation: Any, operands: Values) -> Values:
+        about = equation.params
+        length, back = about["length"], about["reverse"]
+        first, second = _parts_of_scan(equation)
+        if not length:
+            raise NotCoveredError("scan of nothing")
+        carries = [_place(code, x) for x in operands[first:second]]
+        lists = [_rows_of(code, x) for x in operands[second:]]
+        begin = [length - 1 if back else 0, 0]
+        at = _place(code, code.pool.constant(np.array(begin, np.int32)))
+        with code.block() as body:
+            rows = [_row(code, x, at) for x in lists]
+            results = run(code, about["jaxpr"], [*operands[:first], *carries, *rows])
+            some = results[len(carries) :]  # which may be of what is handed on
+            made = [_put_row(code, x, length, at) for x in some]
+            _hand_on(code, carries, results[: len(carries)])
+            trip = at.part((0,), (1,))
+            step = code.pool.constant(np.array([-1 if back else 1], np.int32))
+            code.emit("ADD_I", trip, trip, step, n=1)
+        code.control("LOOP", body, n=length)
+        return [*carries, *made]
+
+    def cond(code: Code, equation: Any, operands: Values) -> Values:
+        which, branches = code.array(operands[0]), equation.params["branches"]
+        known = code.pool.number(which)
+        if known is not None:
+            chosen = branches[min(max(int(known), 0), len(branches) - 1)]
+            return run(code, chosen, operands[1:])
+        places: list[Array] = []
+        blocks = []
+        for branch in branches:
+            with code.block() as block:
+                results = [code.array(x) for x in run(code, branch, operands[1:])]
+                places = places or [code.temporary(x.shape, x.kind) for x in results]
+                for place, x in zip(places, results, strict=True):
+                    _write(code, place, x)
+            blocks.append(block)
+        code.control("BRANCH", *blocks, n=len(blocks), on=which)
+        return [*places]
+
+    return {
+        **{"cond": cond, "scan": scan, "while": while_},
+        **dict.fromkeys(("empty", "empty2"), _nothing),
+        "platform_index": _platform,
+    }
+
+
+def _platform(code: Code, equation: Any, operands: Values) -> Values:
+    """Which branch is for a CPU: the first that says so, or that is for all."""
+    for number, names in enumerate(equation.params["platforms"]):
+        if names is None or "cpu" in names:
+            return [code.pool.constant(np.array(number, np.int32))]
+    raise NotCoveredError("a function that is for other devices")
+
+
+def _parts_of_scan(equation: Any) -> tuple[int, int]:
+    """Where what it hands on begins among its operands, and what it goes over."""
+    inner = equation.params["jaxpr"]
+    inner = getattr(inner, "jaxpr", inner)
+    pairs = zip(equation.outvars, inner.outvars, strict=True)
+    carries = sum(x.aval.shape == y.aval.shape for x, y in pairs)
+    pairs = zip(equation.invars, inner.invars, strict=True)
+    held = sum(x.aval.shape == y.aval.shape for x, y in pairs)
+    return held - carries, held
+
+
+def _nothing(code: Code, equation: Any, operands: Values) -> Values:
+    """What a branch that is not taken would have left: numbers that nobody reads."""
+    result = equation.outvars[0].aval
+    return [code.pool.constant(np.zeros(result.shape, result.dtype))]
+
+
+def _write(code: Code, place: Array, x: Array) -> None:
+    """Copy to where others write, too."""
+    code.copy(place, x)
+    code.made.pop(place.buffer, None)
+
+
+def _place(code: Code, x: Value) -> Array:
+    """A new place that begins as `x`."""
+    array = code.array(x)
+    if array.kind == "k":
+        raise NotCoveredError("a loop that hands on random keys")
+    place = code.temporary(array.shape, array.kind)
+    _write(code, place, array)
+    return place
+
+
+def _hand_on(code: Code, carries: list[Array], results: Values) -> None:
+    """Copy the results of a trip to their places, of which some may be parts."""
+    own = {place.buffer for place in carries}
+    pairs = []
+    for place, x in zip(carries, results, strict=True):
+        array = code.array(x)
+        if array.buffer is place.buffer and array.is_whole:
+            continue
+        pairs.append((place, _place(code, array) if array.buffer in own else array))
+    for place, array in pairs:
+        _write(code, place, array)
+
+
+def _rows_of(code: Code, x: Value) -> Array:
+    """A list over which a loop goes, row by row: one for all, or side by side."""
+    array = code.array(x)
+    return array if not array.strides[0] else code.contiguous(array)
+
+
+def _row(code: Code, x: Array, at: Array) -> Array:
+    shape = x.shape[1:]
+    if not x.strides[0]:
+        return replace(x, shape=shape, strides=x.strides[1:])
+    d = code.temporary(shape, x.kind)
+    extra = _note_row(code, x.shape[0], d.size)
+    return code.emit("SLICE_AT", d, x, at, n=d.size, extra=extra)
+
+
+def _put_row(code: Code, x: Value, length: int, at: Array) -> Array:
+    """Note a row of a new list; the list."""
+    row = code.contiguous(x)
+    d = code.temporary((length, *row.shape), row.kind)
+    extra = _note_row(code, length, row.size)
+    code.emit("PUT_AT", d, row, at, n=row.size, extra=extra)
+    code.made.pop(d.buffer, None)
+    return d
+
+
+def _note_row(code: Code, length: int, size: int) -> int:
+    """What tells SLICE_AT and PUT_AT of a row of a list."""
+    return code.pool.note(2, 1, length, size, size, size, 1)

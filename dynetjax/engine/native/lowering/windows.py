@@ -1,0 +1,122 @@
+"""Convolutions and pools as byte code."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dynetjax.core.dims import Shape
+from dynetjax.engine.native.lowering.arrays import Array, NotCoveredError, Pieces, Value
+from dynetjax.engine.native.lowering.bytecode import Code
+
+Values = list[Value]
+Lowering = Callable[[Code, Any, Values], Values]
+_POOLS = {"sum": 0, "max": 1, "min": 2}  # as in windows.h
+MOST_AXES = 6
+
+
+def convolve(code: Code, equation: Any, operands: Values) -> Values:
+    """A convolution of any number of axes."""
+    about, result = equation.params, equation.outvars[0].aval
+    numbers, groups = about["dimension_numbers"], about["feature_group_count"]
+    a, b = [code.array(x) for x in operands]
+    if a.kind != "f" or b.kind != "f":
+        raise NotCoveredError("a convolution of ints")
+    a, b = a.transposed(numbers.lhs_spec), b.transposed(numbers.rhs_spec)
+    batch, channels, *whole = a.shape
+    made, reads, *window = b.shape
+    several = about["batch_group_count"]
+    if several > 1:  # the batch has groups instead of the channels
+        a = code.contiguous(a)
+        a = _split(code, a, (several, batch // several, channels, *whole))
+        a = a.transposed([1, 0, *range(2, len(a.shape))])
+        batch, groups = batch // several, several
+    out = [result.shape[k] for k in numbers.out_spec]
+    sizes = batch, groups, reads, made // groups
+    axes = _axes(
+        whole,
+        window,
+        out[2:],
+        about["window_strides"],
+        about["padding"],
+        about["lhs_dilation"],
+        about["rhs_dilation"],
+    )
+    extra = code.pool.note(*sizes, len(window), *axes)
+    d = code.temporary(tuple(out), "f")
+    a, b = code.contiguous(a), code.contiguous(b)
+    size = {"n": batch * prod(out[2:]), "m": reads * prod(window), "k": made}
+    code.emit("CONVOLVE", d, a, b, **size, extra=extra)
+    return [d.transposed(np.argsort(numbers.out_spec).tolist())]
+
+
+def _split(code: Code, x: Array, shape: Shape) -> Array:
+    found = x.reshaped(shape)
+    assert found is not None
+    return found
+
+
+def _axes(
+    whole: Sequence[int],
+    window: Sequence[int],
+    made: Sequence[int],
+    steps: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    apart: Sequence[int],
+    spread: Sequence[int],
+) -> list[int]:
+    """See windows.h."""
+    if len(whole) > MOST_AXES:
+        raise NotCoveredError("windows of more than six axes")
+    before = [low for low, _ in padding]
+    columns = whole, window, made, steps, before, apart, spread
+    return [int(x) for axis in zip(*columns, strict=True) for x in axis]
+
+
+def _pool(kind: str) -> Lowering:
+    def lower(code: Code, equation: Any, operands: Values) -> Values:
+        about, x = equation.params, code.contiguous(operands[0])
+        if x.kind != "f":
+            raise NotCoveredError("a pool of ints")
+        d = code.temporary(equation.outvars[0].aval.shape, "f")
+        window = about["window_dimensions"]
+        axes = _axes(
+            x.shape,
+            window,
+            d.shape,
+            about["window_strides"],
+            about["padding"],
+            about["base_dilation"],
+            about["window_dilation"],
+        )
+        extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)
+        return [code.emit("POOL", d, x, n=d.size, m=prod(window), extra=extra)]
+
+    return lower
+
+
+def back_to_the_chosen(code: Code, equation: Any, operands: Values) -> Values:
+    """Where the first of the largest numbers of each window is, what it gets."""
+    about = equation.params
+    source, x = [code.contiguous(v) for v in operands]
+    ones = [1] * len(x.shape)
+    window = about["window_dimensions"]
+    steps, padding = about["window_strides"], about["padding"]
+    axes = _axes(x.shape, window, source.shape, steps, padding, ones, ones)
+    kind = {"ge": "max", "le": "min"}.get(about["select_prim"].name)
+    if kind is None:
+        raise NotCoveredError("a choice in a window by something else")
+    extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)
+    d = code.array(Pieces(x.shape, "f", []))
+    size = {"n": source.size, "m": prod(window), "extra": extra}
+    code.emit("POOL_BACK", d, x, source, **size)
+    code.made.pop(d.buffer, None)
+    return [d]
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "conv_general_dilated": convolve,
+    "select_and_scatter_add": back_to_the_chosen,
+    **{f"reduce_window_{kind}": _pool(kind) for kind in _POOLS},
+}

@@ -1,0 +1,109 @@
+"""Why programs are made, and a warning where that does not end."""
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+
+from dynetjax.core.errors import CompilationWarning, explain
+from dynetjax.core.registry import Op
+from dynetjax.core.tables import forgets
+from dynetjax.engine.plan.code import Cell, CellStep, Code, Component
+from dynetjax.engine.plan.program import Program
+from dynetjax.engine.stats import note_program
+
+MOST_VARIANTS = 32  # of one operation in one program, before that is called endless
+
+_made: dict[Code, list[tuple]] = {}
+_components: set[Component] = set()
+forgets(_made.clear)
+forgets(_components.clear)
+
+
+def note_made(direction: str, program: Program) -> None:
+    """Note that a program is made in one direction, and what is new about it."""
+    code = program.code
+    known = _made.setdefault(code, [])
+    several = zip(code.components, code.labels, strict=True)
+    fresh = [label for cells, label in several if cells not in _components]
+    sizes = program.lanes, program.rows
+    same_size = [d for d, w, s in known if (w, s) == (program.widths, sizes)]
+    if fresh:
+        why = f"new operations or dims: {'; '.join(fresh)}"
+    elif not known:
+        why = "components that were not together before"
+    elif program.widths not in [w for _, w, _ in known]:
+        why = f"trips of {', '.join(map(str, sorted({*program.widths})))} lanes"
+    elif not same_size:
+        why = f"room for {max(program.rows)} rows"
+    elif direction not in same_size:
+        why = f"the first {direction} of this size"
+    else:
+        why = "backward is to follow, or begins elsewhere"
+    _components.update(code.components)
+    known.append((direction, program.widths, sizes))
+    note_program(f"{direction} of {len(code.components)} components: {why}")
+
+
+class Variants:
+    """The variants of each operation that were met in one of the user's programs."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Op, int], list[tuple]] = defaultdict(list)
+        self._warned = False
+
+    def watch(self, code: Code) -> None:
+        """Take in a program; warn, once, if there is no end of them."""
+        for cells in () if self._warned else code.components:
+            for cell in cells:
+                for step in cell.steps:
+                    self._watch(cell, step)
+
+    def _watch(self, cell: Cell, step: CellStep) -> None:
+        found = self._found[step.op, len(step.operands)]
+        variant = _variant(cell, step)
+        if variant in found or self._warned:
+            return
+        found.append(variant)
+        if len(found) >= MOST_VARIANTS:
+            self._warned = True
+            _warn(step.op, found)
+            self._found.clear()
+
+
+def variants_of(roots: Iterable[Op]) -> Variants:
+    """Those of programs that ask for results of these operations."""
+    return _variants.setdefault(frozenset(roots), Variants())
+
+
+_variants: dict[frozenset[Op], Variants] = {}
+
+
+def _variant(cell: Cell, step: CellStep) -> tuple:
+    """Static arguments, then the shapes of the operands."""
+    shapes = {
+        "uniform": lambda n: cell.uniforms[n].shape,
+        "step": lambda n: cell.steps[n].shape,
+        "leaf": lambda n: cell.reads[n].shape,
+    }
+    return (*step.static, *[shapes[what](n) for what, n in step.operands])
+
+
+def _warn(op: Op, found: list[tuple]) -> None:
+    """Say which attribute of an operation varies most."""
+    names = [*op.static]
+    names += [f"the dims of operand {k + 1}" for k in range(len(found[0]) - len(names))]
+    values = [
+        list(dict.fromkeys(variant[k] for variant in found)) for k in range(len(names))
+    ]
+    most = max(range(len(names)), key=lambda k: len(values[k]))
+    some = ", ".join(map(str, values[most][:4]))
+    warnings.warn(
+        explain(
+            f"{op.name}: a program keeps compiling",
+            got=f"{len(values[most])} values of {names[most]}: {some}, ...",
+            expected="few: each is compiled anew",
+            fix="pad to a few sizes, or compute row by row: how many is no matter",
+        ),
+        CompilationWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,161 @@
+"""Uniforms: parameters, and matrices made of parameters, once per graph."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dynetjax.core.dims import Shape
+from dynetjax.core.lazy import at_first_call, jax
+from dynetjax.core.registry import KINDS, OWNERS, Kind, Op, Signature
+
+Array = Any
+KEPT = 1 << 10  # functions
+
+
+@lru_cache(maxsize=KEPT)
+def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]:
+    """Computes several uniforms in one call."""
+    bound = [op.bind(static) for op, static in made]
+
+    @jax.jit
+    def run(operands):
+        return [fn(*xs) for fn, xs in zip(bound, operands, strict=True)]
+
+    return run
+
+
+@lru_cache(maxsize=KEPT)
+def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]:
+    """Carries the cotangents of several uniforms, each a list, to their operands."""
+    bound = [op.bind(static) for op, static in made]
+
+    @jax.jit
+    def pull(operands, cotangents):
+        return [
+            jax.vjp(fn, *xs)[1](sum(cs[1:], cs[0]))
+            for fn, xs, cs in zip(bound, operands, cotangents, strict=True)
+        ]
+
+    return pull
+
+
+@lru_cache(maxsize=KEPT)
+def _nothing(shape: Shape) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+class Uniforms:
+    """The values of a graph's uniforms, as they were when first read."""
+
+    def __init__(self) -> None:
+        self._values: dict[Kind, Array] = {}
+        self._several: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
+
+    def several(self, kinds: tuple[int, ...]) -> list[Array]:
+        """The arrays of uniforms that are known by their ids."""
+        known = self._several.get(kinds)
+        if known is None:
+            self._compute([KINDS[k] for k in kinds])
+            found = [self.value(KINDS[k]) for k in kinds]
+            tables = [n for n, k in enumerate(kinds) if KINDS[k] not in self._values]
+            self._several[kinds] = found, tables
+            return found
+        found, tables = known
+        for n in tables:  # which may have changed
+            found[n] = self.value(KINDS[kinds[n]])
+        return found
+
+    def value(self, kind: Kind) -> Array:
+        """The array of a uniform.
+
+        One whose parameters are gone stands in a program that the graph does not run,
+        and is zero.
+        """
+        found = self._values.get(kind)
+        if found is None:
+            if kind.is_parameter:
+                return self._parameter(kind)
+            self._compute([kind])
+            found = self._values[kind]
+        return found
+
+    def on_host(self, kind: Kind) -> np.ndarray:
+        """The array of a parameter on the host, as it was when first read."""
+        found = self._values.get(kind)
+        if found is None:
+            storage = OWNERS.get(kind.source)
+            if storage is None:
+                return _nothing(kind.shape)
+            found = self._values[kind] = storage.host_values()
+        return np.ascontiguousarray(found)
+
+    def _parameter(self, kind: Kind) -> Array:
+        """As it was when first read; a table as it is, for updates donate the old."""
+        assert kind.source is not None
+        storage = OWNERS.get(kind.source)
+        if storage is None:
+            return _nothing(kind.shape)
+        if storage.is_table:
+            return storage.stored
+        self._values[kind] = storage.values
+        return storage.values
+
+    def _operands(self, signature: Signature) -> tuple[Array, ...]:
+        """What a uniform is made of."""
+        return tuple([self._operand(kind) for kind in signature.operands])
+
+    def _operand(self, kind: Kind) -> Array:
+        """Its array; of a table all rows as users see them."""
+        owner = OWNERS.get(kind.source) if kind.is_parameter else None
+        if owner is not None and owner.is_table:
+            return owner.values
+        return self.value(kind)
+
+    def _compute(self, kinds: list[Kind]) -> None:
+        """Compute what is missing, all of a level in one call."""
+        by_level: dict[int, dict[Kind, None]] = {}
+        while kinds:
+            missing = [k for k in kinds if not (k.is_parameter or k in self._values)]
+            for kind in missing:
+                by_level.setdefault(kind.level, {})[kind] = None
+            kinds = [k for kind in missing for k in signature_of(kind).operands]
+        for level in sorted(by_level):
+            here = list(by_level[level])
+            operands = [self._operands(signature_of(kind)) for kind in here]
+            values = _functions(_made(here))(operands)
+            self._values.update(zip(here, values, strict=True))
+
+    def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
+        """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        found = {k: list(g) for k, g in gradients.items()}
+        level = max((KINDS[k].level for k in found), default=0)
+        for at in range(level, 0, -1):
+            here = [KINDS[k] for k in found if KINDS[k].level == at]
+            operands = [self._operands(signature_of(kind)) for kind in here]
+            cotangents = [found[kind.id] for kind in here]
+            pulled = _pullbacks(_made(here))(operands, cotangents)
+            for kind, arrays in zip(here, pulled, strict=True):
+                for operand, array in zip(
+                    signature_of(kind).operands, arrays, strict=True
+                ):
+                    if not operand.constant:
+                        found.setdefault(operand.id, []).append(array)
+        return found
+
+
+def signature_of(kind: Kind) -> Signature:
+    """What computes a uniform that is no parameter."""
+    assert kind.maker is not None
+    return kind.maker
+
+
+def _made(kinds: list[Kind]) -> tuple[tuple[Op, tuple], ...]:
+    return tuple([(s.op, s.static) for s in map(signature_of, kinds)])
+
+
+@at_first_call(lambda f: jax.jit(f))
+def add_up(groups: list[list[Array]]) -> list[Array]:
+    """The sum of each group of arrays."""
+    return [sum(group[1:], group[0]) for group in groups]

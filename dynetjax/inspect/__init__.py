@@ -1,0 +1,1 @@
+"""Looking at graphs: drawings, listings, and where a number stopped being finite."""

@@ -1,0 +1,192 @@
+"""Programs that one process compiled are read by the next."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from dynetjax.engine.cache_folder import VARIABLE, cache_folder, is_private
+from dynetjax.engine.xla import compilation_cache
+from dynetjax.engine.xla.compilation_cache import DAY, LOOKED, keep_compilations
+
+from ...backends import on_cpu
+
+PROGRAM = """\
+import dynetjax as dy
+dy.init(tier="xla")
+dy.tanh(dy.inputVector([0.5, 1.5])).value()
+"""
+TRAINING = """\
+import dynetjax as dy
+
+dy.init(tier="xla", deterministic=True)
+dy.reset_random_seed(3)
+model = dy.ParameterCollection()
+table = model.add_lookup_parameters((20, 8))
+read = dy.VanillaLSTMBuilder(1, 8, 8, model)
+out = model.add_parameters((3, 8))
+trainer = dy.AdamTrainer(model)
+for k in range(30):
+    dy.renew_cg()
+    words = [(7 * k + 3 * j) % 20 for j in range(2 + k % 5)]
+    states = read.initial_state().transduce([table[w] for w in words])
+    loss = dy.esum([dy.pickneglogsoftmax(out * s, k % 3) for s in states])
+    print(loss.value())
+    loss.backward()
+    trainer.update()
+"""
+REPORT = """\
+import jax
+stats = dy.stats()
+print(stats.compilations, stats.loads, jax.config.jax_compilation_cache_dir)
+"""
+
+
+def run(home, **variables):
+    """How many programs a process compiled, and read; and the folder that it has."""
+    return run_program(PROGRAM, home, **variables)[1:]
+
+
+def run_program(program, home, **variables):
+    """The same, after what the program printed."""
+    kept = {k: v for k, v in os.environ.items() if "CACHE_DIR" not in k}
+    environment = {**kept, "HOME": str(home), "XDG_CACHE_HOME": "", **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", program + REPORT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    *printed, report = done.stdout.rstrip("\n").split("\n")
+    compiled, loaded, folder = report.split(" ", 2)
+    return printed, int(compiled), int(loaded), folder
+
+
+def test_the_next_process_reads_them(tmp_path):
+    compiled, loaded, folder = run(tmp_path)
+    assert compiled > 0 == loaded
+    assert pathlib.Path(folder).parent == tmp_path / ".cache" / "dynetjax"
+    assert run(tmp_path) == (0, compiled, folder)
+
+
+@on_cpu
+def test_a_training_in_two_processes(tmp_path):
+    """The second one compiles nothing, and computes the same."""
+    losses = run_program(TRAINING, tmp_path)[0]
+    again, compiled, loaded, _ = run_program(TRAINING, tmp_path)
+    assert len(losses) == 30
+    assert again == losses
+    assert compiled == 0 < loaded
+
+
+def test_not_if_the_user_wants_none(tmp_path):
+    for name, value in (
+        (VARIABLE, ""),
+        (VARIABLE, "none"),
+        (VARIABLE, "Off"),
+        ("JAX_COMPILATION_CACHE_DIR", ""),
+    ):
+        assert run(tmp_path, **{name: value})[2] in ("", "None")
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_the_user_wants_them(tmp_path):
+    there = str(tmp_path / "there")
+    assert run(tmp_path, **{VARIABLE: there})[2].startswith(f"{there}/")
+    assert run(tmp_path, JAX_COMPILATION_CACHE_DIR=there)[2] == there
+    assert run(tmp_path, XDG_CACHE_HOME=there)[2].startswith(f"{there}/dynetjax/")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """That which `keep_compilations` chooses, in this process."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield cache_folder()
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def numbers(folder):
+    """The names of the files that a test made."""
+    return {int(file.name) for file in folder.iterdir() if file.name != LOOKED}
+
+
+def test_the_oldest_half_goes(folder, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MOST_BYTES", 1000)
+    folder.mkdir(mode=0o700)
+    for k in range(12):
+        (folder / f"{k}").write_bytes(bytes(100))
+        os.utime(folder / f"{k}", (k, k))
+    keep_compilations()
+    assert numbers(folder) == {7, 8, 9, 10, 11}
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="Windows has other means")
+
+
+@posix
+def test_the_folder_is_the_users_own(folder):
+    keep_compilations()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_not_where_others_may_write(folder, mode):
+    """They could put there what this process would run; which is said once."""
+    folder.mkdir()
+    folder.chmod(mode)
+    is_private.cache_clear()
+    with pytest.warns(RuntimeWarning, match=r"others could put(.|\n)*chmod 700"):
+        keep_compilations()
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir is None
+    folder.chmod(0o700)
+    is_private.cache_clear()
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+@posix
+def test_not_where_it_is_somebody_elses(folder, monkeypatch):
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    is_private.cache_clear()
+    with pytest.warns(RuntimeWarning, match="a folder of user"):
+        keep_compilations()
+    is_private.cache_clear()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_a_look_a_day(folder, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MOST_BYTES", 100)
+    keep_compilations()
+    for k in range(2):
+        (folder / f"{k}").write_bytes(bytes(100))
+        os.utime(folder / f"{k}", (k, k))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compilations()
+    assert numbers(folder) == {0, 1}
+    yesterday = (folder / LOOKED).stat().st_mtime - DAY
+    os.utime(folder / LOOKED, (yesterday, yesterday))
+    jax.config.update("jax_compilation_cache_dir", None)
+    keep_compilations()
+    assert not numbers(folder)
+
+
+def test_a_folder_that_cannot_be_made(folder):
+    folder.write_text("a file in its place")
+    keep_compilations()
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_another_processor_has_another_folder(folder, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "z80")
+    assert cache_folder() != folder
