@@ -78,9 +78,9 @@ def tier_1():
 
 def nothing_lent():
     """Arrays of tier 1 made anew in every run."""
-    from dynetjax.engine.xla.scratch import Scratch
+    from dynetjax.engine.xla.buffers import BufferPool
 
-    Scratch.take_back = lambda scratch, arrays: None
+    BufferPool.release = lambda pool, arrays: None
 
 
 def none_aligned():

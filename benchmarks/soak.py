@@ -16,7 +16,7 @@ import time
 
 import dynetjax as dy
 from dynetjax.core.registry import KINDS, OPS
-from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.plan.layout import _families
 from dynetjax.engine.xla.live import live, maps
 
@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--values", action="store_true", help="read, do not train")
     args = parser.parse_args()
     draw, start = random.Random(1), time.monotonic()
-    print("models  seconds    MB   maps  programs  objects  macros  kinds", end=" ")
+    print("models  seconds    MB   maps  programs  objects  fused   kinds", end=" ")
     print(" rules families causes")
     for number in range(args.models):
         one(draw, number, not args.values)
@@ -76,7 +76,7 @@ def main():
             spent = time.monotonic() - start
             print(
                 f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
-                f"{len(gc.get_objects()):9}{len(MACROS):8}{len(KINDS):7}"
+                f"{len(gc.get_objects()):9}{len(FUSED_OPS):8}{len(KINDS):7}"
                 f"{sum(len(op.rules) for op in OPS.values()):7}{len(_families):7}"
                 f"{len(dy.stats().causes):7}",
                 flush=True,

@@ -6,6 +6,9 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 importing changes in the process stands in `dynetjax.process`.
 """
 
+from dynetjax.core import collector as _collector  # before all else
+
+# isort: split
 from dynetjax import process as _process
 from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
 from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
@@ -29,7 +32,6 @@ from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.compat.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.compat.startup import DynetParams
 from dynetjax.config import init
-from dynetjax.core import collector as _collector  # before all else
 from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import CompilationWarning
 from dynetjax.core.expression import Expression

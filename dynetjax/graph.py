@@ -117,7 +117,7 @@ class ComputationGraph(Nodes):
         """Append a node of `op`.
 
         `batch` is that of the runtime data; operands of one batch element are
-        stretched to the largest batch.
+        broadcast to the largest batch.
 
         Raises:
             DimError: the operands do not fit the operation or one another.
@@ -143,7 +143,7 @@ class ComputationGraph(Nodes):
         known = op.decided.get(circumstances(operands, static, batch))
         if known is not None:
             rule: Rule = known.rule
-            if len(rule.eats) < 2 or not repeated(rule, operands):
+            if len(rule.fuses) < 2 or not repeated(rule, operands):
                 node = self._node(rule, operands, batch)
                 node.data = (*given_data(op, data), *known.more)
                 node.lengths = known.lengths
@@ -211,20 +211,22 @@ class ComputationGraph(Nodes):
         self, op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
     ) -> Rule:
         """The rule for operands that are stored as far as it asks for that."""
-        stretched = 0
+        broadcast = 0
         if batch != 1:
             for bit, x in enumerate(operands):
                 if x.lanes == 1:
-                    stretched |= 1 << bit
+                    broadcast |= 1 << bit
         while True:
             views = self._views(operands)
-            rule = op.rules.get((static, stretched, *views))
+            rule = op.rules.get((static, broadcast, *views))
             if rule is None or op.batch_matters:
-                rule = checked_rule(op, operands, static, stretched)
-            pins = rule.pins or (len(rule.eats) > 1 and repeated(rule, operands))
-            if not pins:
+                rule = checked_rule(op, operands, static, broadcast)
+            must_store = rule.must_store or (
+                len(rule.fuses) > 1 and repeated(rule, operands)
+            )
+            if not must_store:
                 return rule
-            for k in pins:
+            for k in must_store:
                 self.store(operands[k])
 
     def _views(self, operands: tuple[Expression, ...]) -> tuple[View, ...]:
@@ -400,7 +402,7 @@ class ComputationGraph(Nodes):
             args = self._terms(node, operands)
         else:
             args = tuple(chain.from_iterable([x.args for x in operands]))
-            for k in rule.eats:
+            for k in rule.fuses:
                 operands[k].view = None
         op = rule.signature.op
         if op.runtime and op.form == MAP:

@@ -45,7 +45,7 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             nodes.append(node)
         except (AttributeError, TypeError):
             return slowly(x)
-        if rule.eats:
+        if rule.fuses:
             x.view = None
         return node
 
@@ -90,7 +90,7 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             nodes.append(node)
         except (AttributeError, TypeError):
             return slowly(x, y)
-        for k in rule.eats:
+        for k in rule.fuses:
             if k:
                 y.view = None
             else:
@@ -137,7 +137,7 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     """
     node = _enter(x.graph, rule, x.lanes, x, None, x.args + own)
     node.data = data
-    if rule.eats:
+    if rule.fuses:
         x.view = None
     return node
 
@@ -182,13 +182,13 @@ def _append_over(
                         return None
                     found, lanes = x.graph, x.lanes
                 args += x.args
-        eats = rule.eats
-        if len(eats) > 1 and repeated(rule, operands):
+        fuses = rule.fuses
+        if len(fuses) > 1 and repeated(rule, operands):
             return None
         node = _enter(found, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None
-    for k in eats:
+    for k in fuses:
         operands[k].view = None
     return node
 
@@ -201,7 +201,7 @@ def _append_pair(
         x, y = xs
         rule = known[args, x.view, y.view]
         lanes = x.lanes
-        if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.eats:
+        if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.fuses:
             return _append_several(known, xs, args)
         return _enter(x.graph, rule, lanes, x, y, x.args + y.args)
     except (KeyError, AttributeError, TypeError):

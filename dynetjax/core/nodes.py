@@ -43,14 +43,14 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
 
 
 def checked_rule(
-    op: Op, operands: tuple[Expression, ...], static: tuple, stretched: int
+    op: Op, operands: tuple[Expression, ...], static: tuple, broadcast: int
 ) -> Rule:
     """The rule for operands whose dims fit.
 
     Raises:
         DimError: they do not.
     """
-    key = (static, stretched, *[x.rule.kind.id for x in operands])
+    key = (static, broadcast, *[x.rule.kind.id for x in operands])
     signature: Signature | None = op.signatures.get(key)
     if op.padded is not None:
         dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
@@ -81,7 +81,7 @@ def follows_from_views(rule: Rule, op: Op, operands) -> bool:
     """
     return (
         rule.signature.op is op
-        and not (rule.signature.stretched or rule.sums or op.batch_matters)
+        and not (rule.signature.broadcast or rule.sums or op.batch_matters)
         and is_for(rule, operands)
     )
 
@@ -124,7 +124,7 @@ def repeated(rule: Rule, operands: Sequence[Expression]) -> tuple[int, ...]:
     """Operands that would become part of the node twice."""
     seen: set[int] = set()
     found = []
-    for k in rule.eats:
+    for k in rule.fuses:
         if id(operands[k]) in seen:
             found.append(k)
         seen.add(id(operands[k]))

@@ -84,8 +84,8 @@ class Op:
         fn: JAX function of one batch element: operands, runtime values, then
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
-        signatures: by (static arguments, stretched operands, *kind ids).
-        rules: rules by (static arguments, stretched operands, *views).
+        signatures: by (static arguments, broadcast operands, *kind ids).
+        rules: rules by (static arguments, broadcast operands, *views).
         quick: rules by the views of operands, for quick building; with static arguments
             before, where there are any.
         decided: how nodes over ragged operands are made (`core.nodes.Decided`).
@@ -281,17 +281,17 @@ class Signature:
     Attributes:
         operands: kinds of the operands, in order (empty for REDUCE and GATHER,
             whose operands are rows of the result's own shape).
-        stretched: bit k is set where operand k has one row for all batch elements.
+        broadcast: bit k is set where operand k has one row for all batch elements.
         kind: the kind of the result.
         views: that consumers may have of rows which it tells from others of a kind.
     """
 
-    __slots__ = ("id", "kind", "op", "operands", "static", "stretched", "views")
+    __slots__ = ("broadcast", "id", "kind", "op", "operands", "static", "views")
 
-    def __init__(self, op: Op, static: tuple, operands: tuple, stretched: int):
+    def __init__(self, op: Op, static: tuple, operands: tuple, broadcast: int):
         self.op, self.static = op, static
         self.operands: tuple[Kind, ...] = operands
-        self.stretched = stretched
+        self.broadcast = broadcast
         self.kind: Kind
         self.views: dict[Any, Any] = {}
         self.id = next(_signature_ids)
@@ -345,18 +345,18 @@ _parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
 
 
 def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
-    """The signature for `key` = (static, stretched, *kind ids).
+    """The signature for `key` = (static, broadcast, *kind ids).
 
     `shape` is that of the result. The result is uniform if every operand is and
     nothing about it is runtime data, up to a few operations from the parameters.
     """
-    static, stretched, *kinds = key
+    static, broadcast, *kinds = key
     operands = tuple(KINDS[k] for k in kinds)
     with _lock:
         known = op.signatures.get(key)
         if known is not None:
             return known
-        signature = Signature(op, static, operands, stretched)
+        signature = Signature(op, static, operands, broadcast)
         signature.kind = kind or _result_kind(signature, shape)
         op.signatures[key] = signature
         return signature

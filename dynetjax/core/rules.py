@@ -34,21 +34,21 @@ class View:
         kind: its kind.
         rule: of an inlined node, else None.
         sums: a sum that goes on: whatever is added to it becomes part of it.
-        telling: of a stored node, what computed it, if that matters.
+        provenance: of a stored node, what computed it, if that matters.
         inlined: the node has no rows, for it is to be part of another.
         stored: the node has rows; a uniform is neither.
     """
 
-    __slots__ = ("inlined", "kind", "rule", "stored", "sums", "telling")
+    __slots__ = ("inlined", "kind", "provenance", "rule", "stored", "sums")
 
     def __init__(
         self,
         kind: Kind,
         rule: "Rule | None" = None,
         sums: bool = False,
-        telling: Signature | None = None,
+        provenance: Signature | None = None,
     ):
-        self.kind, self.rule, self.sums, self.telling = kind, rule, sums, telling
+        self.kind, self.rule, self.sums, self.provenance = kind, rule, sums, provenance
         self.inlined = rule is not None or sums
         self.stored = not (self.inlined or kind.uniform)
 
@@ -62,27 +62,27 @@ class Rule:
         kind: of the result.
         view: what consumers see, and so whether the nodes are stored. Another thread
             may replace it: whoever makes a node reads it once.
-        pins: positions of operands that must be stored before; no node follows this
-            rule then.
-        eats: positions of operands that become part of the node.
+        must_store: positions of operands that must be stored before; no node follows
+            this rule then.
+        fuses: positions of operands that become part of the node.
         sums: the node is a sum that goes on.
         steps, levels, path: operations inlined, itself included; how deep; and the
             ids of their signatures.
         additions: how many additions are nested in one another.
-        macro, whole: number of the macro node made of it, -1 before there is one; and
+        fused, whole: number of the fused op made of it, -1 before there is one; and
             the engine's notes on it.
     """
 
     __slots__ = (
         "_outer",
         "additions",
-        "eats",
+        "fused",
+        "fuses",
         "kind",
         "levels",
-        "macro",
+        "must_store",
         "operands",
         "path",
-        "pins",
         "signature",
         "steps",
         "sums",
@@ -107,9 +107,9 @@ class Rule:
         self.levels = 1 + max((rule.levels for rule in inner), default=0)
         self.path = frozenset([signature.id]).union(*[rule.path for rule in inner])
         self.additions = _additions(signature, inner)
-        self.pins = self._find_pins()
-        self.eats = tuple(k for k, v in enumerate(operands) if v.inlined)
-        self.macro = -1
+        self.must_store = self._find_must_store()
+        self.fuses = tuple(k for k, v in enumerate(operands) if v.inlined)
+        self.fused = -1
         self.whole: Any = None
         CHANGED.made += 1
         self._outer: View | None = None
@@ -121,8 +121,8 @@ class Rule:
             stored = signature.op.form != MAP
             self.view = self.outer() if stored else View(self.kind, self)
 
-    def _find_pins(self) -> tuple[int, ...]:
-        op, stretched = self.signature.op, self.signature.stretched
+    def _find_must_store(self) -> tuple[int, ...]:
+        op, broadcast = self.signature.op, self.signature.broadcast
         inlined = [k for k, v in enumerate(self.operands) if v.inlined]
         if not inlined:
             return ()
@@ -133,7 +133,7 @@ class Rule:
         return tuple(
             k
             for k in inlined
-            if stretched >> k & 1 or self._too_much(self.operands[k].rule)
+            if broadcast >> k & 1 or self._too_much(self.operands[k].rule)
         )
 
     def _too_much(self, inner: "Rule | None") -> bool:
@@ -148,10 +148,10 @@ class Rule:
     def outer(self) -> View:
         """The view of a node that is stored."""
         if self._outer is None:
-            self._outer = stored_view(self.kind, self._telling())
+            self._outer = stored_view(self.kind, self._provenance())
         return self._outer
 
-    def _telling(self) -> Signature | None:
+    def _provenance(self) -> Signature | None:
         """What tells its rows from others of their kind, if anything does."""
         op = self.signature.op
         weighted = any(k.uniform for k in self.signature.operands)
@@ -159,7 +159,7 @@ class Rule:
             return self.signature
         if op.tells:
             first = self.operands[0]
-            return first.telling if first.rule is None else first.rule._telling()
+            return first.provenance if first.rule is None else first.rule._provenance()
         return None
 
     def store(self) -> None:
@@ -225,12 +225,12 @@ def forget_rules() -> None:
         _long_sums.clear()
 
 
-def stored_view(kind: Kind, telling: Signature | None = None) -> View:
-    """The view of rows of `kind`, computed by `telling` if that matters."""
-    views: dict[Any, View] = kind.views if telling is None else telling.views
-    key: Any = "stored" if telling is None else kind
+def stored_view(kind: Kind, provenance: Signature | None = None) -> View:
+    """The view of rows of `kind`, computed by `provenance` if that matters."""
+    views: dict[Any, View] = kind.views if provenance is None else provenance.views
+    key: Any = "stored" if provenance is None else kind
     with _lock:
-        return views.setdefault(key, View(kind, telling=telling))
+        return views.setdefault(key, View(kind, provenance=provenance))
 
 
 def uniform_view(kind: Kind) -> View:
@@ -249,7 +249,7 @@ def sum_view(kind: Kind) -> View:
 
 def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
     """The rule for these operands, made when it is new."""
-    key = (signature.static, signature.stretched, *operands)
+    key = (signature.static, signature.broadcast, *operands)
     with _lock:
         known = op.rules.get(key)
         if known is None and op.contraction:
@@ -271,7 +271,7 @@ def _told_by_weights(operands: tuple[View, ...]) -> tuple[View, ...]:
     """Of a product with weights, which tell what it is, whoever computed the rest."""
     if not any(v.kind.uniform for v in operands):
         return operands
-    return tuple([v if v.telling is None else stored_view(v.kind) for v in operands])
+    return tuple([v if v.provenance is None else stored_view(v.kind) for v in operands])
 
 
 class Mixture:
@@ -285,7 +285,7 @@ class Mixture:
     Attributes:
         names: the views that tell what the operands are.
         rules: the rules met so far; none where lists are even.
-        even: the rules that took their place, by what is stretched, and uniforms.
+        even: the rules that took their place, by what is broadcast, and uniforms.
     """
 
     MOST_RULES = 4
@@ -312,7 +312,7 @@ class Mixture:
             self.even = {}
         if any(v.inlined for v in rule.operands):
             return rule  # of the last node that is made so
-        key = rule.signature.stretched, *_uniforms(rule)
+        key = rule.signature.broadcast, *_uniforms(rule)
         if key not in self.even:
             views = [v if v.kind.uniform else View(v.kind) for v in rule.operands]
             self.even[key] = Rule(rule.signature, tuple(views))
@@ -366,9 +366,9 @@ def _names(operands: tuple[View, ...]) -> set[View]:
     """What tells of each operand which it is; rows of many origins have no name."""
     found = set()
     for view in operands:
-        if view.kind.uniform or view.inlined or view.telling is not None:
+        if view.kind.uniform or view.inlined or view.provenance is not None:
             found.add(view)
-        if view.rule is not None and view.rule.outer().telling is not None:
+        if view.rule is not None and view.rule.outer().provenance is not None:
             found.add(view.rule.outer())
     return found
 
@@ -403,7 +403,7 @@ def _is_summing(signature: Signature) -> bool:
     """An addition of two rows of one shape."""
     return (
         signature.op.name == "add"
-        and not signature.stretched
+        and not signature.broadcast
         and all(
             not k.uniform and k.shape == signature.shape for k in signature.operands
         )

@@ -1,10 +1,10 @@
-"""A graph's program in words: its components, loops and macro nodes."""
+"""A graph's program in words: its components, loops and fused ops."""
 
 from typing import NamedTuple
 
 from dynetjax.core.dims import Dim
 from dynetjax.core.expression import Expression
-from dynetjax.engine.ir.macros import MACROS, Macro, macro_of_rule
+from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp, fused_op_of
 from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
 from dynetjax.engine.xla.run import Run
@@ -29,7 +29,7 @@ def explain() -> None:
 
 
 def describe(graph: ComputationGraph) -> str:
-    """The components in the order in which they run, with their macro nodes.
+    """The components in the order in which they run, with their fused ops.
 
     Where the graph was built under ``init(debug=True)``, the user's line that made the
     first node of each is named.
@@ -42,7 +42,7 @@ def describe(graph: ComputationGraph) -> str:
         lines.append(head)
         for number, component in enumerate(several, 1):
             lines.append(f"{number:3}. {component.about}")
-            lines += _macros(graph, component.cells)
+            lines += _fused_ops(graph, component.cells)
     return "\n".join(lines)
 
 
@@ -103,39 +103,39 @@ def _several(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
 
 
-def _macros(graph: ComputationGraph, cells: list[Expression]) -> list[str]:
-    """The macros of some nodes, in a line each."""
-    by_macro: dict[int, list[Expression]] = {}
+def _fused_ops(graph: ComputationGraph, cells: list[Expression]) -> list[str]:
+    """The fused ops of some nodes, in a line each."""
+    by_fused: dict[int, list[Expression]] = {}
     for cell in cells:
-        by_macro.setdefault(macro_of_rule(cell.rule), []).append(cell)
+        by_fused.setdefault(fused_op_of(cell.rule), []).append(cell)
     return [
-        _line(graph, macro, sum([cell.lanes for cell in several]), several[0])
-        for macro, several in by_macro.items()
+        _line(graph, fused, sum([cell.lanes for cell in several]), several[0])
+        for fused, several in by_fused.items()
     ]
 
 
-def _line(graph: ComputationGraph, macro: int, count: int, first: Expression) -> str:
-    """So many nodes of a macro, and where the user made the first."""
-    line = f"     {count:6} x {_formula(MACROS[macro])}"
+def _line(graph: ComputationGraph, fused: int, count: int, first: Expression) -> str:
+    """So many nodes of a fused op, and where the user made the first."""
+    line = f"     {count:6} x {_formula(FUSED_OPS[fused])}"
     if not graph.lines:
         return line
     return f"{line}   {graph.lines.get(first.index, '')}"
 
 
-def _formula(macro: Macro) -> str:
+def _formula(fused: FusedOp) -> str:
     """``tanh(add(matmul(W, {3}), {3}))``: rows that are read stand as dims."""
     written: list[str] = []
-    for step in macro.steps:
+    for step in fused.steps:
         operands = {
-            "uniform": lambda n: f"W{Dim(_shape_of_uniform(macro, n))}",
+            "uniform": lambda n: f"W{Dim(_shape_of_uniform(fused, n))}",
             "step": lambda n: written[n],
-            "leaf": lambda n: str(Dim(macro.leaves[n].shape)),
+            "leaf": lambda n: str(Dim(fused.leaves[n].shape)),
         }
         inside = ", ".join(operands[what](n) for what, n in step.operands)
         name = step.signature.op.name
-        written.append(f"{name}({inside})" if inside else f"{name} {Dim(macro.shape)}")
+        written.append(f"{name}({inside})" if inside else f"{name} {Dim(fused.shape)}")
     return written[-1]
 
 
-def _shape_of_uniform(macro: Macro, number: int) -> tuple[int, ...]:
-    return next(kind.shape for kind in macro.kinds if kind.id == number)
+def _shape_of_uniform(fused: FusedOp, number: int) -> tuple[int, ...]:
+    return next(kind.shape for kind in fused.kinds if kind.id == number)

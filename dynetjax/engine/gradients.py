@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, LOOKUP, OWNERS, Kind
 from dynetjax.core.tables import remembers
-from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.xla.uniforms import add_up
 
 
@@ -42,28 +42,28 @@ def accumulate(
         OWNERS[kind.source].has_gradient = True
 
 
-def reached_by(root: Expression, macros: Iterable[int]) -> frozenset[Kind]:
+def reached_by(root: Expression, fused_ops: Iterable[int]) -> frozenset[Kind]:
     """The parameters that nodes up to this one read, but for constant ones.
 
-    `macros` are those of these nodes.
+    `fused_ops` are those of these nodes.
     """
     uniforms = root.graph.uniforms
     rules = {node.rule for node in uniforms if node.index <= root.index}
     kinds = frozenset([view.kind for rule in rules for view in rule.operands])
-    return _read_by(kinds, tuple(macros))
+    return _read_by(kinds, tuple(fused_ops))
 
 
 @remembers
-def _read_by(uniforms: frozenset[Kind], macros: tuple[int, ...]) -> frozenset[Kind]:
-    """The parameters that uniforms are made of, and those of macros."""
-    every = uniforms.union(*map(_uniforms_of, macros))
+def _read_by(uniforms: frozenset[Kind], fused_ops: tuple[int, ...]) -> frozenset[Kind]:
+    """The parameters that uniforms are made of, and those of fused ops."""
+    every = uniforms.union(*map(_uniforms_of, fused_ops))
     return frozenset(kind for uniform in every for kind in parameters_of(uniform))
 
 
 @remembers
-def _uniforms_of(macro: int) -> tuple[Kind, ...]:
-    """The uniforms that a macro reads; a table of which rows are read is none."""
-    found = MACROS[macro]
+def _uniforms_of(fused: int) -> tuple[Kind, ...]:
+    """The uniforms that a fused op reads; a table of which rows are read is none."""
+    found = FUSED_OPS[fused]
     return () if found.form == LOOKUP else tuple(found.kinds)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynetjax.core.errors import explain
 from dynetjax.core.lazy import is_jax_imported, jax
-from dynetjax.engine.xla.scratch import forget
+from dynetjax.engine.xla.buffers import forget
 from dynetjax.graph import ComputationGraph
 
 _SHOWN = 3

@@ -4,7 +4,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.rules import CHANGED
 from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import undrawn
-from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart, Rows
 from dynetjax.engine.native.uniforms import HostUniforms
 from dynetjax.engine.plan.layout import make_layout
@@ -36,7 +36,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
         older = older_rows(graph, state)
     if not native.compute(graph.cells, start, older):
-        steps = MACROS[native.lacks].steps
+        steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
     state.native = native

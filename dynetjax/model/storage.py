@@ -228,8 +228,8 @@ class TableGradient(NamedTuple):
     parts: tuple[RowGradient, ...]
 
 
-class Lagging(Protocol):
-    """A trainer that lets rows miss updates; see `dynetjax.trainers.lagging`."""
+class Deferring(Protocol):
+    """A trainer that lets rows miss updates; see `dynetjax.trainers.deferred`."""
 
     def catch_up(self, table: "TableStorage", rows: np.ndarray | None) -> None:
         """Have these rows catch up; None stands for all."""
@@ -245,7 +245,7 @@ class TableStorage:
         ident, name, has_gradient, updated: as in `DenseStorage`.
         shape: ``[N, *row]``.
         gradient: dense gradient ``[N, *row]`` of uses of the whole table, or None.
-        lagging: has rows catch up, before somebody looks at them, with updates that
+        deferred: has rows catch up, before somebody looks at them, with updates that
             they missed; None if they missed none.
         shown: it stands in files under its own name. Otherwise parameters of its
             collection show its numbers.
@@ -264,10 +264,10 @@ class TableStorage:
         "_left",
         "_parts",
         "_touched",
+        "deferred",
         "gradient",
         "has_gradient",
         "ident",
-        "lagging",
         "name",
         "shape",
         "shown",
@@ -281,7 +281,7 @@ class TableStorage:
         self.shape: Shape = values.shape
         self._array: Any = np.require(values, np.float32, ["C", "W", "O"])
         self._factor: Any = None  # on it, if it decays
-        self.lagging: Lagging | None = None
+        self.deferred: Deferring | None = None
         self._left = 1.0  # about what the factor is
         self.shown = True
         self._parts: list[RowGradient] = []
@@ -308,13 +308,13 @@ class TableStorage:
 
     def will_read(self, rows: np.ndarray | None) -> None:
         """Have these rows ready to be read; None stands for all."""
-        if self.lagging is not None:
-            self.lagging.catch_up(self, rows)
+        if self.deferred is not None:
+            self.deferred.catch_up(self, rows)
 
     def catch_up_for_good(self) -> None:
         """Have all rows catch up, and wait for nothing more."""
-        if self.lagging is not None:
-            self.lagging.let_go(self)
+        if self.deferred is not None:
+            self.deferred.let_go(self)
 
     def _set(self, values: Any) -> None:
         self._array, self._left = values, 1.0
@@ -402,7 +402,7 @@ class TableStorage:
 
     def host_rows(self, rows: Any) -> np.ndarray:
         """The values of a row, or of several."""
-        if self.lagging is not None:
+        if self.deferred is not None:
             self.will_read(np.atleast_1d(rows))
         found = np.asarray(self._array)[rows]
         if self._factor is None:

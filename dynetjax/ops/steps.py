@@ -185,7 +185,7 @@ def _carefully(
     output = kind.output(gates, cell)
     products = products_of([b, W_x, x, W_h, h], total.rule)
     usual = None not in key and key[-3:] == (x.view, h.view, c.view)
-    usual = usual and x.lanes == h.lanes == c.lanes  # none of them is stretched
+    usual = usual and x.lanes == h.lanes == c.lanes  # none of them is broadcast
     usual = usual and total.view is None  # it is a part of the gates
     if usual and products and all(_has_rows(node) for node in (gates, cell, output)):
         (product, stored), (_, recurrent_is_stored) = products

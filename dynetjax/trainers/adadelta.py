@@ -5,7 +5,7 @@ import functools
 from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.deferred import Missed
 from dynetjax.trainers.loops import runs_as
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.deferred import Missed
 from dynetjax.trainers.loops import runs_as
 
 MOST_TERMS = 8  # of a polynomial
@@ -152,7 +152,7 @@ class AdamTrainer(Trainer):
         eps: added to the root, not corrected for t.
         lazy_correct: have sparse updates come to the same as dense ones. A row that
             was not looked up for a while makes up for it when it is next read; see
-            `dynetjax.trainers.lagging`. Exact but for rounding.
+            `dynetjax.trainers.deferred`. Exact but for rounding.
     Source: clab/dynet, ``dynet/training.cc``.
     Examples:
         >>> m = dy.ParameterCollection()

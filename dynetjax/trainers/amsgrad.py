@@ -9,7 +9,7 @@ from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.deferred import Missed
 from dynetjax.trainers.loops import runs_as
 
 

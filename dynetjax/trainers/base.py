@@ -25,8 +25,8 @@ from dynetjax.engine.device import copy_soon
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
+from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
-from dynetjax.trainers.lagging import Lagging, Missed
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Census, Members
 from dynetjax.trainers.native_update import (
@@ -35,7 +35,7 @@ from dynetjax.trainers.native_update import (
     is_refused,
 )
 from dynetjax.trainers.on_file import OnFile
-from dynetjax.trainers.update import Targets, knobs
+from dynetjax.trainers.update import Targets, scalars
 
 LEAST = 2**18
 """Numbers in rows without a gradient, for which dense updates wait until they are read.
@@ -111,7 +111,7 @@ class Trainer(OnFile):
         self._gatherer = Gatherer()
         self._sent: _Sent | None = None
         self._refusal: RuntimeError | None = None  # which was not raised yet
-        self._lagging = missed and Lagging(missed, self._states, self.check)
+        self._deferred = missed and DeferredRows(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
         self._still = still or self._states.is_empty
         self._on_host: bool | None = None  # where updates are made; None: not known
@@ -155,8 +155,8 @@ class Trainer(OnFile):
         self.swap_params_to_weights()
         decay = self._start_to_decay(members.tables)
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
-        if self._lagging is not None:
-            self._lagging.before_update(members.tables, dense)
+        if self._deferred is not None:
+            self._deferred.before_update(members.tables, dense)
         if self._is_native(members):
             self._update_at_once(members, dense, decay)
         else:
@@ -201,9 +201,9 @@ class Trainer(OnFile):
         with Uninterrupted():
             norm = self._native(members, dense, numbers)
             refused = is_refused(norm, self._threshold)
-            if self._lagging is not None and not refused:
+            if self._deferred is not None and not refused:
                 rate = self._learning_rate
-                self._lagging.after_update(members.tables, dense, step, rate)
+                self._deferred.after_update(members.tables, dense, step, rate)
             gradients = _take_gradients(members)
             if not refused:
                 self._note_update()
@@ -219,7 +219,7 @@ class Trainer(OnFile):
         step = min(self._updates + 1, _LAST_COUNT)
         update = self._compiled()
         targets, values, norm = update(
-            knobs(self._learning_rate, self._threshold, step, decay),
+            scalars(self._learning_rate, self._threshold, step, decay),
             members.values,
             self._states.targets(members),
             self._gatherer.gather(members),
@@ -227,9 +227,9 @@ class Trainer(OnFile):
             frozen_sizes=tuple([s.shape[0] for s in with_gradient(members)]),
         )
         self._store(members, values, targets, 1 - decay)
-        if self._lagging is not None:
+        if self._deferred is not None:
             rate = self._learning_rate
-            self._lagging.after_update(members.tables, dense, step, rate)
+            self._deferred.after_update(members.tables, dense, step, rate)
         copy_soon(norm)
         self._sent = _Sent(norm, self._threshold, _take_gradients(members))
         self._note_update()
@@ -254,19 +254,19 @@ class Trainer(OnFile):
     def _goes_to_all_rows(self, table: TableStorage, decay: float) -> bool:
         """Whether the rule does; where rows may wait, they do from now on."""
         everywhere = not (self.sparse_updates_enabled or self._still)
-        if self._lagging is not None:
+        if self._deferred is not None:
             pays = everywhere and self._averages is None and self._may_wait(table)
             if not decay and (self._lazy_correct or pays):
-                self._lagging.take(table, moving=self._updates > 0)
+                self._deferred.take(table, moving=self._updates > 0)
                 everywhere = False
             else:
-                self._lagging.let_go(table)
+                self._deferred.let_go(table)
         return everywhere or table.gradient is not None
 
     def _may_wait(self, table: TableStorage) -> bool:
         """Whether it pays that rows wait; those that do go on with it."""
         count, *row = table.shape
-        if table.lagging is None:
+        if table.deferred is None:
             count -= LATE * table.part_size()
         return count * math.prod(row) >= LEAST
 
@@ -324,8 +324,8 @@ class Trainer(OnFile):
     def _undo(self) -> None:
         """Take back what was noted of an update that was refused."""
         self._updates -= 1
-        if self._lagging is not None:
-            self._lagging.undo()
+        if self._deferred is not None:
+            self._deferred.undo()
 
     def _worst(self, taken: dict[Any, Any]) -> str:
         """The first gradient that makes the norm no number, in words.
@@ -357,8 +357,8 @@ class Trainer(OnFile):
             learning_rate: a new one, if given.
         """
         self._settle()
-        if self._lagging is not None:
-            self._lagging.let_all_go()
+        if self._deferred is not None:
+            self._deferred.let_all_go()
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate

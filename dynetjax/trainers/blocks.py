@@ -25,8 +25,8 @@ from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.loops import LoopedRule, Rule
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.strategy import Strategy, Take, require_shape
 from dynetjax.trainers.update import Targets, compiled_update
-from dynetjax.trainers.way import Take, Way, require_shape
 
 SMALL = 2**16
 """Numbers in the largest parameter that shares a block."""
@@ -253,13 +253,15 @@ def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
-def in_blocks(rule: Rule) -> Way:
+def in_blocks(rule: Rule) -> Strategy:
     """For a rule that works number by number: parameters may lie end to end."""
     states = States(rule, join=True)
     native = NativeUpdate(rule, states)
-    return Way(states, partial(compiled_update, rule), native)
+    return Strategy(states, partial(compiled_update, rule), native)
 
 
-def by_tensor(rule: Rule) -> Way:
+def by_tensor(rule: Rule) -> Strategy:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
-    return Way(States(rule, join=False), partial(compiled_update, rule, by_tensor=True))
+    return Strategy(
+        States(rule, join=False), partial(compiled_update, rule, by_tensor=True)
+    )

@@ -5,7 +5,7 @@ import functools
 from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.deferred import Missed
 from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
@@ -43,7 +43,7 @@ class MomentumSGDTrainer(Trainer):
         mom: how much of the velocity stays at each update.
         lazy_correct: have sparse updates come to the same as dense ones, but for
             rounding. A row that was not looked up for a while makes up for it when it
-            is next read; see `dynetjax.trainers.lagging`.
+            is next read; see `dynetjax.trainers.deferred`.
     Source: clab/dynet, ``dynet/training.cc``.
     Examples:
         >>> m = dy.ParameterCollection()

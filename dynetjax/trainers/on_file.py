@@ -81,8 +81,8 @@ class OnFile(Resumable):
                 )
             )
         storages = self._storages()
-        if self._lagging is not None:
-            self._lagging.bring_all()
+        if self._deferred is not None:
+            self._deferred.bring_all()
         split = sum(not s.is_table for s in storages)
         parts = zip(*self._states.arrays(storages), strict=True)
         beta, mode, frequency, counted, averages = 0.0, files.MODES[0], 1, 0, None
@@ -115,8 +115,8 @@ class OnFile(Resumable):
             averages.put(storages, arrays, found.counted)
         state = [[*a, *b] for a, b in found.state]
         each = [list(leaves) for leaves in zip(*state, strict=True)]
-        if self._lagging is not None:
-            self._lagging.let_all_go()
+        if self._deferred is not None:
+            self._deferred.let_all_go()
         with Uninterrupted():
             if each:
                 self._states.restore(storages, each)

@@ -8,9 +8,9 @@ import numpy as np
 from dynetjax.core.errors import explain
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers.averages import Averages, Averaging
-from dynetjax.trainers.lagging import Lagging
+from dynetjax.trainers.deferred import DeferredRows
 from dynetjax.trainers.members import Census
-from dynetjax.trainers.way import Take, require_shape
+from dynetjax.trainers.strategy import Take, require_shape
 
 
 class Resumable(Averaging):
@@ -21,7 +21,7 @@ class Resumable(Averaging):
     """
 
     _census: Census
-    _lagging: Lagging | None
+    _deferred: DeferredRows | None
     _numbers: tuple[float, ...] | None
     _states: Any
     _made_with: tuple[tuple, dict[str, Any]]
@@ -38,8 +38,8 @@ class Resumable(Averaging):
         """All that the trainer knows: plain values, and arrays under ``"arrays"``."""
         self._settle()
         self.swap_params_to_weights()
-        if self._lagging is not None:
-            self._lagging.bring_all()
+        if self._deferred is not None:
+            self._deferred.bring_all()
         storages, averages = self._storages(), self._averages
         arrays = {f"state.{n}": a for n, a in self._states.named(storages).items()}
         counts: list[int] = []
@@ -88,8 +88,8 @@ class Resumable(Averaging):
             raise _another(self.whoami(), error, "the same parameters") from error
 
         def take_all() -> None:
-            if self._lagging is not None:
-                self._lagging.let_all_go()
+            if self._deferred is not None:
+                self._deferred.let_all_go()
             with Uninterrupted():
                 take()
                 self._census.forget()

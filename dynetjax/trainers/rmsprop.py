@@ -5,7 +5,7 @@ import functools
 from dynetjax.core.lazy import jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.lagging import Missed
+from dynetjax.trainers.deferred import Missed
 from dynetjax.trainers.loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
@@ -41,7 +41,7 @@ class RMSPropTrainer(Trainer):
         rho: how much of the mean stays at each update.
         lazy_correct: have sparse updates come to the same as dense ones, but for
             rounding. The mean of a row that was not looked up for a while makes up for
-            it when the row is next read; see `dynetjax.trainers.lagging`.
+            it when the row is next read; see `dynetjax.trainers.deferred`.
     Source: clab/dynet, ``dynet/training.cc``.
     Examples:
         >>> m = dy.ParameterCollection()

@@ -16,7 +16,7 @@ class Settings(Whole):
         sparse_updates_enabled: change only the rows of tables that were looked up
             (the default), not every row. With False, rules that have a state move
             all rows at each update: the exact formula. In large tables a row makes up
-            for that when it is next read; see `dynetjax.trainers.lagging`.
+            for that when it is next read; see `dynetjax.trainers.deferred`.
     """
 
     def __init__(self, learning_rate: float):

@@ -17,8 +17,8 @@ from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.apply import Step, like_table, split_table
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.sparse import densify
+from dynetjax.trainers.strategy import Strategy, Take, require_shape
 from dynetjax.trainers.update import Targets, Update, agreed
-from dynetjax.trainers.way import Take, Way, require_shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,9 +121,9 @@ def _by_path(state: Any) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
 
 
-def as_tree(rule: "optax.GradientTransformation") -> Way:
+def as_tree(rule: "optax.GradientTransformation") -> Strategy:
     """For a transformation of all parameters at once."""
-    return Way(TreeStates(rule), functools.partial(compiled_tree_update, rule))
+    return Strategy(TreeStates(rule), functools.partial(compiled_tree_update, rule))
 
 
 @functools.lru_cache(maxsize=32)

@@ -56,7 +56,7 @@ class Targets(NamedTuple):
     table_states: list[Any]
 
 
-def knobs(
+def scalars(
     learning_rate: float, threshold: float, step: int, decay: float = 0.0
 ) -> np.ndarray:
     """The runtime numbers of an update, in one array; a threshold of 0 is none."""
@@ -69,7 +69,7 @@ class Update:
     Each of them has a program of its own, which the next process loads.
 
     Args:
-        run: ``(knobs, values, targets, gradients, dense, frozen_sizes)``.
+        run: ``(scalars, values, targets, gradients, dense, frozen_sizes)``.
 
     Attributes:
         programs: those made, by what tells them apart.
@@ -104,14 +104,14 @@ class Update:
 
 @functools.lru_cache(maxsize=32)
 def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
-    """``(knobs, values, targets, gradients, dense, frozen_sizes)``, compiled.
+    """``(scalars, values, targets, gradients, dense, frozen_sizes)``, compiled.
 
     Args:
         rule: see `dynetjax.trainers.apply`.
         by_tensor: the rule looks at whole parameters, or rows of tables.
 
     Args of the result:
-        knobs: see `knobs`.
+        scalars: see `scalars`.
         values: per block of parameters, the list of their arrays.
         targets: `Targets`, donated.
         gradients: `Gradients`.

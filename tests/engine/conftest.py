@@ -4,7 +4,7 @@ import pytest
 
 from dynetjax.engine import device, policy
 from dynetjax.engine.plan import widths
-from dynetjax.engine.xla import run, scratch
+from dynetjax.engine.xla import buffers, run
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -19,5 +19,5 @@ def _tier_1(request):
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in device, policy, run, scratch, widths:
+    for module in device, policy, run, buffers, widths:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)

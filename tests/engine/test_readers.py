@@ -68,14 +68,14 @@ def many_readers_directly(a, words):
     return jnp.sum((h @ h.T) ** 2)
 
 
-def stretched(m, words):
+def shared(m, words):
     """One row for a whole batch."""
     h = dy.tanh(m.W * m.E[words[0]])
     many = dy.tanh(m.U * dy.lookup_batch(m.E, words))
     return dy.sum_batches(dy.dot_product(h, many))
 
 
-def stretched_directly(a, words):
+def shared_directly(a, words):
     h = jnp.tanh(a["W"] @ a["E"][words[0]])
     return jnp.sum(jnp.tanh(a["E"][jnp.array(words)] @ a["U"].T) @ h)
 
@@ -108,7 +108,7 @@ PROGRAMS = [
     (one_reader, one_reader_directly),
     (two_readers, two_readers_directly),
     (many_readers, many_readers_directly),
-    (stretched, stretched_directly),
+    (shared, shared_directly),
     (chosen, chosen_directly),
     (side_by_side, side_by_side_directly),
 ]

@@ -14,7 +14,7 @@ import dynetjax as dy
 from dynetjax.core import registry, rules, tables
 from dynetjax.core.registry import KINDS
 from dynetjax.engine import stats
-from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.plan import causes, layout
 from dynetjax.engine.xla import executable
 
@@ -43,7 +43,7 @@ def sizes():
         "lane kinds": len(registry._lane_kinds),
         "parameter kinds": len(registry._parameter_kinds),
         "changes": len(rules.CHANGED.rules),
-        "macros": len(MACROS),
+        "fused ops": len(FUSED_OPS),
         "families": len(layout._families),
         "programs": len(causes._made),
     }

@@ -102,7 +102,7 @@ def test_operands_of_contractions_are_stored(weights):
 def test_a_recurrence_ends_what_is_inlined(weights):
     """Every step of a chain looks like the next, however long the chain is."""
 
-    def macros(length):
+    def fused_ops(length):
         dy.renew_cg()
         h = dy.inputVector([0.1, 0.2, 0.3])
         for _ in range(length):
@@ -110,8 +110,8 @@ def test_a_recurrence_ends_what_is_inlined(weights):
         h.value()
         return {cell.rule for cell in h.graph.cells}
 
-    macros(3)
-    assert macros(5) == macros(30)
+    fused_ops(3)
+    assert fused_ops(5) == fused_ops(30)
 
 
 def test_deep_expressions_are_cut(weights):

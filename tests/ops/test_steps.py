@@ -115,4 +115,4 @@ def test_what_is_noted_of_a_stretched_input_is_for_no_other():
         one, two = dy.inputVector(range(5)), dy.inputTensor(np.eye(5, 2), batched=True)
         builder.initial_state().transduce([two, two, one, two, two])[-1].npvalue()
     sums = [n.rule for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
-    assert [bool(rule.signature.stretched) for rule in sums] == [0, 0, 1, 0, 0]
+    assert [bool(rule.signature.broadcast) for rule in sums] == [0, 0, 1, 0, 0]

@@ -11,7 +11,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import policy
 from dynetjax.model import storage
-from dynetjax.trainers import averages, base, lagging
+from dynetjax.trainers import averages, base, deferred
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.native_update import NativeUpdate
 
@@ -192,7 +192,7 @@ LAZY = {
 @pytest.mark.parametrize(("make", "rule", "rate"), LAZY.values(), ids=LAZY)
 def test_rows_that_wait(make, rule, rate, monkeypatch):
     """The table stays where it is, and all comes to what dense updates do."""
-    monkeypatch.setattr(lagging, "_caught_up", None)
+    monkeypatch.setattr(deferred, "_caught_up", None)
     m, random = dy.ParameterCollection(), np.random.RandomState(0)
     E = m.lookup_parameters_from_numpy(random.randn(9, 5))
     trainer, expected = make(m), E.as_array()

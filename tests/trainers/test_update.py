@@ -9,7 +9,7 @@ import pytest
 
 from dynetjax.trainers.adam import adam
 from dynetjax.trainers.sparse import Gradient
-from dynetjax.trainers.update import Gradients, Targets, compiled_update, knobs
+from dynetjax.trainers.update import Gradients, Targets, compiled_update, scalars
 
 from ..backends import on_cpu
 from .rules import Adam, clip_factor
@@ -49,7 +49,7 @@ class TestTableEverywhere:
             dense = np.zeros(expected.shape)
             dense[rows] = values
             now, _, norm = compiled_update(RULE)(
-                knobs(0.1, 5.0, t), [], now, rows_gradient(rows, values), (True,), ()
+                scalars(0.1, 5.0, t), [], now, rows_gradient(rows, values), (True,), ()
             )
             np.testing.assert_allclose(norm, np.linalg.norm(dense), rtol=1e-6)
             factor = clip_factor([dense], 5.0)
@@ -91,7 +91,7 @@ def test_rows_some_at_a_time(monkeypatch, platform, size, room, touched):
         dense = np.zeros(expected.shape)
         dense[rows[rows < size]] = values[rows < size]
         now, _, norm = update(
-            knobs(0.1, 5.0, t), [], now, rows_gradient(rows, values), (False,), ()
+            scalars(0.1, 5.0, t), [], now, rows_gradient(rows, values), (False,), ()
         )
         np.testing.assert_allclose(norm, np.linalg.norm(dense), rtol=1e-5)
         clipped = clip_factor([dense], 5.0) * dense[which]
@@ -110,7 +110,7 @@ class TestRefused:
         now = targets(random.randn(ROWS, SIZE), random)
         before = on_host(now)
         bad = rows_gradient([1, 4], np.array([[1, 2, 3], [4, np.nan, 5]], np.float32))
-        after, _, norm = update(knobs(0.1, 5.0, 7), [], now, bad, (everywhere,), ())
+        after, _, norm = update(scalars(0.1, 5.0, 7), [], now, bad, (everywhere,), ())
         assert np.isnan(norm)
         for old, new in zip(before, on_host(after), strict=True):
             assert old.tobytes() == new.tobytes()
@@ -123,7 +123,7 @@ class TestRefused:
         before = on_host([values, state])
         gradients = [jnp.array([number, 1.0]), jnp.ones((2, 2))]
         after, new_values, _ = update(
-            knobs(0.1, 5.0, 7),
+            scalars(0.1, 5.0, 7),
             [values],
             Targets([state], [], []),
             Gradients([gradients], [], [], []),
@@ -138,7 +138,7 @@ class TestRefused:
         update = self.update(monkeypatch, platform)
         g = rows_gradient([2], np.ones((1, SIZE), np.float32))
         table = np.zeros((ROWS, SIZE))
-        after, _, _ = update(knobs(0.1, 5.0, 1), [], targets(table), g, (True,), ())
+        after, _, _ = update(scalars(0.1, 5.0, 1), [], targets(table), g, (True,), ())
         table[2] = -Adam((SIZE,), rate=0.1).direction(np.ones(SIZE), np.arange(SIZE), 1)
         np.testing.assert_allclose(after.tables[0], table, rtol=1e-5)
 
@@ -174,7 +174,7 @@ class TestMemory:
         self.check(0.2, [[values]], Targets([state], tables, table_states), g, (False,))
 
     def check(self, arrays, values, now, gradients, dense):
-        numbers = knobs(0.1, 5.0, 1)
+        numbers = scalars(0.1, 5.0, 1)
         program = compiled_update(RULE).program(dense, ())
         compiled = program.lowered((numbers, values, now, gradients)).compile()
         assert not re.findall(
@@ -192,7 +192,7 @@ def test_two_models_of_a_rule():
     for size in SIZE, 2 * SIZE, SIZE:
         now = targets(np.zeros((ROWS, size), np.float32))
         g = rows_gradient([1, 2], np.ones((2, size), np.float32))
-        now, _, norm = update(knobs(0.1, 0.0, 1), [], now, g, (False,), ())
+        now, _, norm = update(scalars(0.1, 0.0, 1), [], now, g, (False,), ())
         np.testing.assert_allclose(norm, np.sqrt(2 * size), rtol=1e-6)
         moved = np.flatnonzero(np.asarray(now.tables[0]).any(axis=1))
         np.testing.assert_array_equal(moved, [1, 2])

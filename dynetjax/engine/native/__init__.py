@@ -1,6 +1,6 @@
 """Tier 0: fused operations as byte code, run at once by a C++ interpreter.
 
-In come fused operations (`engine.macros`) and the stored nodes of a graph; out go the
+In come fused ops (`engine.ir`) and the stored nodes of a graph; out go the
 rows of these nodes, and the gradients of what they read. Nothing is compiled. `core` is
 the interpreter; None where nobody could compile it.
 """

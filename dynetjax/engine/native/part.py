@@ -13,7 +13,7 @@ from dynetjax.core.rules import Rule
 from dynetjax.core.tables import forgets
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws, keys_of
-from dynetjax.engine.ir.macros import MACROS, macro_of_rule
+from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
@@ -36,12 +36,12 @@ class _Tables:
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
-        found = _programs[number] = program_of(MACROS[number])
+        found = _programs[number] = program_of(FUSED_OPS[number])
         return found
 
     def number(self, rule: Rule) -> int:
         """That of the fused operation of nodes that follow a rule."""
-        return macro_of_rule(rule)
+        return fused_op_of(rule)
 
     def lookup(self, kind: int, ids: bytes) -> np.ndarray:
         """Rows of a table, as they are now."""
@@ -67,7 +67,7 @@ def _note_times(graph: Any) -> None:
     if timing():
         note_work(
             [
-                (MACROS[number].label, groups, rows, rows, seconds)
+                (FUSED_OPS[number].label, groups, rows, rows, seconds)
                 for number, groups, rows, seconds in graph.times()
             ]
         )
@@ -151,11 +151,11 @@ class NativeBackward:
 
         about = node.args[0], node.index, full, zeros
         with phase("run"):
-            macros, self._tables = self._graph.backward(*about)
+            fused_ops, self._tables = self._graph.backward(*about)
         note_interpreted()
         _note_times(self._graph)
         self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
-        self.reached = reached_by(node, macros)
+        self.reached = reached_by(node, fused_ops)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""

@@ -21,7 +21,7 @@ from dynetjax.core.registry import (
     REDUCE,
     Op,
 )
-from dynetjax.engine.ir.macros import Macro
+from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.native import core, kept
 from dynetjax.engine.native.lowering.arrays import (
     COTANGENT,
@@ -73,56 +73,56 @@ class Structure:
         return [*[shape for shape, _ in self.uniforms], *self.leaves]
 
 
-def structure_of(macro: Macro) -> Structure:
+def structure_of(fused: FusedOp) -> Structure:
     """That of a fused operation."""
     steps = []
-    for step in macro.steps:
+    for step in fused.steps:
         signature = step.signature
         operands = [(what, 0 if what == "uniform" else n) for what, n in step.operands]
         steps.append((signature.op, signature.static, tuple(operands)))
     return Structure(
-        macro.shape,
+        fused.shape,
         tuple(steps),
-        tuple([(kind.shape, kind.constant) for kind in macro.kinds]),
-        tuple([leaf.shape for leaf in macro.leaves]),
-        "".join([letter for _, letter in _data_of(macro)]),
+        tuple([(kind.shape, kind.constant) for kind in fused.kinds]),
+        tuple([leaf.shape for leaf in fused.leaves]),
+        "".join([letter for _, letter in _data_of(fused)]),
     )
 
 
-def program_of(macro: Macro) -> Any:
+def program_of(fused: FusedOp) -> Any:
     """The program of a fused operation; None if some of it has no byte code."""
-    if macro.form == MAP:
-        return _mapped(macro)
-    form, size = FORMS.get(macro.form), prod(macro.shape)
+    if fused.form == MAP:
+        return _mapped(fused)
+    form, size = FORMS.get(fused.form), prod(fused.shape)
     if form is None or not size:
         return None
     about: dict[str, Any] = {}
-    if macro.form == LOOKUP:
-        (table,) = macro.kinds
+    if fused.form == LOOKUP:
+        (table,) = fused.kinds
         about = {"table": table.id, "weighted": not table.constant}
-    if macro.form == JOIN:
-        static = macro.steps[0].signature.static
-        about = {"pieces": FAN_IN, "outer": prod(macro.shape[: static[1]])}
+    if fused.form == JOIN:
+        static = fused.steps[0].signature.static
+        about = {"pieces": FAN_IN, "outer": prod(fused.shape[: static[1]])}
     return core.Program(form, size, **about)
 
 
-def _mapped(macro: Macro) -> Any:
-    for kind in macro.kinds:
+def _mapped(fused: FusedOp) -> Any:
+    for kind in fused.kinds:
         owner = OWNERS.get(kind.source) if kind.is_parameter else None
         if owner is not None and owner.is_table:
             return None  # a whole table
-    code = _code_of(structure_of(macro))
+    code = _code_of(structure_of(fused))
     if code is None:
         return None
-    places = macro.places, [place for place, _ in _data_of(macro)]
-    return code.bound(*map(_ints, (*places, [kind.id for kind in macro.kinds])))
+    places = fused.places, [place for place, _ in _data_of(fused)]
+    return code.bound(*map(_ints, (*places, [kind.id for kind in fused.kinds])))
 
 
-def _data_of(macro: Macro) -> list[tuple[int, str]]:
+def _data_of(fused: FusedOp) -> list[tuple[int, str]]:
     """Where a node's args have runtime data, and of which type that is."""
     return [
-        (place, macro.steps[step].signature.op.runtime[field])
-        for (step, field), place in macro.fields.items()
+        (place, fused.steps[step].signature.op.runtime[field])
+        for (step, field), place in fused.fields.items()
     ]
 
 

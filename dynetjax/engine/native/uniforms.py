@@ -7,7 +7,7 @@ import numpy as np
 
 from dynetjax.core.registry import KINDS, MAP, OWNERS, Kind
 from dynetjax.core.tables import remembers
-from dynetjax.engine.ir.macros import Step
+from dynetjax.engine.ir.fused import Step
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.xla.uniforms import Uniforms, signature_of
@@ -18,7 +18,7 @@ def _program(number: int) -> Any:
     """What computes the uniform of a kind from others."""
     signature = signature_of(KINDS[number])
     operands = tuple([("uniform", kind.id) for kind in signature.operands])
-    macro: Any = SimpleNamespace(
+    fused: Any = SimpleNamespace(
         form=MAP,
         shape=signature.shape,
         kinds=list(signature.operands),
@@ -27,7 +27,7 @@ def _program(number: int) -> Any:
         fields={},
         steps=[Step(signature, operands, None)],
     )
-    return program_of(macro)
+    return program_of(fused)
 
 
 class HostUniforms:
@@ -106,5 +106,5 @@ class HostUniforms:
 
 def _cell(number: int) -> Any:
     """What the executor sees of a node."""
-    rule = SimpleNamespace(macro=number)
+    rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=1, inner=(), data=None, index=0)

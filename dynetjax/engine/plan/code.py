@@ -22,7 +22,7 @@ from dynetjax.core.registry import (
     Op,
 )
 from dynetjax.core.tables import Life, Shared
-from dynetjax.engine.ir.macros import label_of
+from dynetjax.engine.ir.fused import label_of
 from dynetjax.engine.plan.family import Family
 
 

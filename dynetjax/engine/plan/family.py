@@ -13,10 +13,10 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.core.registry import MAP, REDUCE
 from dynetjax.core.rules import Rule
-from dynetjax.engine.ir.macros import MACROS, Macro
+from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp
+from dynetjax.engine.plan.capacities import Capacities, Row
 from dynetjax.engine.plan.components import strongly_connected
 from dynetjax.engine.plan.facts import Facts, ints, offsets
-from dynetjax.engine.plan.rooms import Rooms, Row
 
 
 class Family:
@@ -37,14 +37,14 @@ class Family:
         aligned: by op and leaf, the op that it reads in the same lane of the same trip,
             as far as that always was so.
         differentiable: ops whose results depend on a parameter.
-        rooms: the sizes in use; `rows` is what a row of each array takes.
+        capacities: the sizes in use; `rows` is what a row of each array takes.
         costs: what a trip of each component costs.
         bindings: programs of this version, by what they depend on.
     """
 
     def __init__(self) -> None:
         self.version = self.hoisted = 0
-        self.ops: list[Macro] = []
+        self.ops: list[FusedOp] = []
         self.components: list[tuple[int, ...]] = []
         self.component: list[int] = []
         self.cyclic: list[bool] = []
@@ -53,7 +53,7 @@ class Family:
         self.aligned: dict[tuple[int, int], int] = {}
         self._apart: set[tuple[int, int]] = set()  # leaves that were not aligned
         self.differentiable: set[int] = set()
-        self.rooms = Rooms()
+        self.capacities = Capacities()
         self.rows: dict[int | Shape, Row] = {}
         self.costs: list[Any] = []
         self.bindings: dict[Any, Any] = {}
@@ -107,7 +107,7 @@ class Family:
             self.part(leaves)
 
     def _add(self, number: int) -> None:
-        fused, op = MACROS[number], len(self.ops)
+        fused, op = FUSED_OPS[number], len(self.ops)
         groups = [*range(len(self._sources), len(self._sources) + len(fused.leaves))]
         self._sources += [set() for _ in groups]
         for step in fused.steps:
@@ -166,7 +166,7 @@ class Family:
             for source in self.sources(op, leaf)
             if source < op
             and self.component[source] == self.component[op]
-            and not about.stretched
+            and not about.broadcast
             and (op, leaf) not in self._apart
         }
         self.facts.aligned[:] = 0

@@ -14,7 +14,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import GATHER, REDUCE
 from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Found
-from dynetjax.engine.ir.macros import MACROS, import_of, macro_of_rule
+from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of, import_of
 from dynetjax.engine.native import core
 from dynetjax.engine.plan.facts import Addresses, Facts, ints
 from dynetjax.graph import NOTHING
@@ -25,7 +25,7 @@ ReadBy = tuple[tuple[int, ...] | None, int]
 
 
 def _read_by(number: int) -> ReadBy:
-    fused = MACROS[number]
+    fused = FUSED_OPS[number]
     form = _FORMS.get(fused.form, ONE_BY_ONE)
     return (None if form or not fused.fields else tuple(fused.places)), form
 
@@ -37,7 +37,7 @@ READ_BY: Found[int, ReadBy] = Found(_read_by)
 def flat_graph(cells: list[Expression], start: int) -> Any:
     """The stored nodes of a graph from `start` on, as a `FlatGraph`."""
     kind = FlatGraph if core is None else core.FlatGraph
-    return kind(cells, start, macro_of_rule, READ_BY.__getitem__, import_of)
+    return kind(cells, start, fused_op_of, READ_BY.__getitem__, import_of)
 
 
 class FlatGraph:

@@ -12,14 +12,14 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import IMPORT, INPUT, LOOKUP
 from dynetjax.core.rules import CHANGED
 from dynetjax.core.tables import forgets
-from dynetjax.engine.ir.macros import MACROS, macro_of_rule
+from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
+from dynetjax.engine.plan.capacities import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.causes import variants_of
 from dynetjax.engine.plan.code import Column, Wiring, wire
 from dynetjax.engine.plan.facts import Addresses, ints, offsets
 from dynetjax.engine.plan.family import Family
 from dynetjax.engine.plan.flat import flat_graph
 from dynetjax.engine.plan.program import Program, program, written
-from dynetjax.engine.plan.rooms import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.widths import LARGE, places_of
 from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph
@@ -78,7 +78,7 @@ class Layout:
 
     def op(self, node: Expression) -> int:
         """The family's op of a stored node."""
-        return self.family.op(node.rule.macro)
+        return self.family.op(node.rule.fused)
 
     def pool(self, node: Expression) -> int:
         """The pool that has the rows of a stored node."""
@@ -113,7 +113,7 @@ def make_layout(
     changed: the graph must be built anew to follow them, if it can be.
     """
     flat = flat_graph(graph.cells, start)
-    roots = frozenset([macro_of_rule(node.rule) for node in asked])
+    roots = frozenset([fused_op_of(node.rule) for node in asked])
     with _lock:
         _drop_outdated()
         families = _families.setdefault((roots, start > 0), [])
@@ -131,7 +131,7 @@ def _family_for(families: list[Family], fused: list[int]) -> Family:
 
     Graphs of another model have none in common: one program for both would be wasted.
     """
-    weighted = [number for number in fused if MACROS[number].weighted]
+    weighted = [number for number in fused if FUSED_OPS[number].weighted]
     for family in families:
         if not weighted or any(map(family.knows, weighted)):
             return family
@@ -191,7 +191,7 @@ def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> La
                 shape = family.ops[op].shape
                 bases[op] = used.get(shape, 1)
                 used[shape] = bases[op] + size
-    sizes = family.rooms.settle(used, _rows_of(family, wiring))
+    sizes = family.capacities.settle(used, _rows_of(family, wiring))
     binding = _bind(family, wiring, full, widths, sizes)
     made = binding.program
     indices = np.zeros(made.size, np.int32)
@@ -209,7 +209,7 @@ def _wiring(family: Family, full: bool, roots: frozenset[int]) -> Wiring:
     found = family.bindings.get(full)
     if found is None:
         found = family.bindings[full] = wire(family, full)
-        asked = [MACROS[number].steps[-1].signature.op for number in roots]
+        asked = [FUSED_OPS[number].steps[-1].signature.op for number in roots]
         variants_of(asked).watch(found.code)
     return found
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dynetjax.core.tables import remembers
+from dynetjax.engine.plan.capacities import buffer_capacity
 from dynetjax.engine.plan.code import Code, Component
-from dynetjax.engine.plan.rooms import room_in_buffer
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Program:
     @cached_property
     def size(self) -> int:
         """Numbers in an index buffer."""
-        return room_in_buffer(self.starts[-1])
+        return buffer_capacity(self.starts[-1])
 
     def address(self, component: int, column: int) -> int:
         """Where a column of a component begins in an index buffer."""

@@ -9,7 +9,7 @@ from collections import Counter
 
 from dynetjax.core.tables import Found
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.ir.macros import Macro
+from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.plan.family import Family
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
@@ -93,7 +93,7 @@ def places_of(family: Family) -> list[Place]:
     return family.costs
 
 
-def _computed_by(op: Macro) -> tuple:
+def _computed_by(op: FusedOp) -> tuple:
     """What a fused op computes, whatever parameters it reads."""
     steps = [
         (s.signature.op, s.signature.static, s.signature.shape, _ways(s.operands))
@@ -107,5 +107,5 @@ def _ways(operands: tuple[tuple[str, int], ...]) -> tuple:
     return tuple([way if way[0] != "uniform" else way[:1] for way in operands])
 
 
-def _shapes(op: Macro) -> list[tuple[int, ...]]:
+def _shapes(op: FusedOp) -> list[tuple[int, ...]]:
     return [op.shape, *[step.signature.shape for step in op.steps]]

@@ -56,7 +56,7 @@ def needed(cell: Cell) -> tuple[bool, ...]:
     return tuple(_inputs(closed.jaxpr, wanted)[: len(steps)])
 
 
-def residuals(cell: Cell) -> list[Shape]:
+def residual_shapes(cell: Cell) -> list[Shape]:
     """The shapes of the results of contractions that backward reads."""
     return [step.shape for step in compress(contractions(cell), needed(cell))]
 

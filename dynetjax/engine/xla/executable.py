@@ -17,10 +17,10 @@ from dynetjax.core.tables import remembers
 from dynetjax.engine.plan.causes import note_made
 from dynetjax.engine.plan.code import Cell
 from dynetjax.engine.plan.program import Program, written
+from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
 from dynetjax.engine.xla.cells import needed
 from dynetjax.engine.xla.compiling import Compiled, shape_of
-from dynetjax.engine.xla.loops import Loop, is_source, kept_shapes
-from dynetjax.engine.xla.scratch import Scratch, scratch_for
+from dynetjax.engine.xla.loops import Loop, is_source, residual_shapes_of
 
 Array = Any
 
@@ -34,17 +34,17 @@ class Pools(NamedTuple):
 
     Attributes:
         pools: by number.
-        kept: of each component, the results of contractions that backward reads.
-        scratch: what all of them are lent from.
+        residuals: of each component, the results of contractions that backward reads.
+        source: the buffer pool that all of them are of.
     """
 
     pools: list[Array]
-    kept: list[list[Array]]
-    scratch: Scratch
+    residuals: list[list[Array]]
+    source: BufferPool
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Nobody reads them any more."""
-        self.scratch.take_back([*self.pools, *chain.from_iterable(self.kept)])
+        self.source.release([*self.pools, *chain.from_iterable(self.residuals)])
 
 
 class Gradients(NamedTuple):
@@ -82,13 +82,13 @@ def run_forward(
         given: the rows of components that get them from outside, in order.
     """
     use = program, keeping and keeps(program)
-    scratch = scratch_for(use, lambda: _lent(*use))
+    source = buffer_pool_for(use, lambda: _buffers(*use))
     run = forward(*use)
     args = uniforms, given, indices
     if run.is_new:  # what compiling takes is free again before arrays are made
-        run.compile(*jax.tree.map(shape_of, args), [*map(_of_floats, scratch.shapes)])
-    pools, kept = run(*args, scratch.lend())
-    return Pools(pools, kept, scratch)
+        run.compile(*jax.tree.map(shape_of, args), [*map(_of_floats, source.shapes)])
+    pools, residuals = run(*args, source.acquire())
+    return Pools(pools, residuals, source)
 
 
 def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None:
@@ -96,7 +96,7 @@ def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None
     run = backward(program, pool)
     if not run.is_new:
         return
-    shapes = [*map(_of_floats, _lent(program, keeps(program)))]
+    shapes = [*map(_of_floats, _buffers(program, keeps(program)))]
     count = len(program.rows)
     run.prepare(
         jax.ShapeDtypeStruct((), jnp.int32),
@@ -112,21 +112,21 @@ def run_backward(
 ) -> Gradients:
     """Go back from the number in a row of a pool."""
     run = backward(program, pool)
-    found = run(np.int32(row), uniforms, values.pools, values.kept, indices)
+    found = run(np.int32(row), uniforms, values.pools, values.residuals, indices)
     return Gradients(*found)
 
 
-def _lent(program: Program, keeping: bool) -> list[Shape]:
+def _buffers(program: Program, keeping: bool) -> list[Shape]:
     """The shapes of the pools by number, and of each component's residuals if any."""
     shapes = zip(program.rows, program.code.pools, strict=True)
     pools = [(rows, *shape) for rows, shape in shapes]
-    return [*pools, *chain.from_iterable(_kept(program, keeping))]
+    return [*pools, *chain.from_iterable(_residuals(program, keeping))]
 
 
-def _kept(program: Program, keeping: bool) -> list[list[Shape]]:
+def _residuals(program: Program, keeping: bool) -> list[list[Shape]]:
     """Of each component, the shapes of residuals."""
     several = range(len(program.code.components))
-    return [kept_shapes(program, k) if keeping else [] for k in several]
+    return [residual_shapes_of(program, k) if keeping else [] for k in several]
 
 
 def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
@@ -136,38 +136,38 @@ def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
 def _dealt(arrays: list, program: Program, keeping: bool) -> list[list]:
     """Arrays for residuals, those of each component in a list."""
     rest = iter(arrays)
-    return [[*islice(rest, len(shapes))] for shapes in _kept(program, keeping)]
+    return [[*islice(rest, len(shapes))] for shapes in _residuals(program, keeping)]
 
 
 @lru_cache(maxsize=KEPT)
 def forward(program: Program, keeping: bool) -> Compiled:
-    """``(uniforms, given, indices, lent) -> (pools, kept)``, compiled.
+    """``(uniforms, given, indices, buffers) -> (pools, residuals)``, compiled.
 
-    `lent`, donated, are the arrays for both results.
+    `buffers`, donated, are the arrays for both results.
     """
     note_made("forward", program)
 
-    def run(uniforms, given, indices, lent):
+    def run(uniforms, given, indices, buffers):
         count, rows = len(program.rows), iter(given)
-        pools, kept = lent[:count], _dealt(lent[count:], program, keeping)
+        pools, residuals = buffers[:count], _dealt(buffers[count:], program, keeping)
         for k, cells in enumerate(program.code.components):
             loop = Loop(program, k, uniforms, indices)
             mine = next(rows) if is_given(cells) else None
-            pools, kept[k] = loop.forward(pools, kept[k], mine, keeping)
-        return pools, kept
+            pools, residuals[k] = loop.forward(pools, residuals[k], mine, keeping)
+        return pools, residuals
 
-    return Compiled(run, "lent")
+    return Compiled(run, "buffers")
 
 
 @lru_cache(maxsize=KEPT)
 def backward(program: Program, root: int) -> Compiled:
-    """``(row, uniforms, pools, kept, indices) -> Gradients``, compiled.
+    """``(row, uniforms, pools, residuals, indices) -> Gradients``, compiled.
 
     They are those of the number in a row of pool `root`.
     """
     note_made("backward", program)
 
-    def run(row, uniforms, pools, kept, indices):
+    def run(row, uniforms, pools, residuals, indices):
         above = {root: sown(jnp.zeros_like(pools[root]), row)}
         weights: dict[int, Array] = {}
         tables: dict[int, Array] = {}
@@ -181,7 +181,7 @@ def backward(program: Program, root: int) -> Compiled:
             if is_source(cells):
                 tables[k] = loop.source_rows(above)
                 continue
-            found = loop.backward(pools, kept[k], above)
+            found = loop.backward(pools, residuals[k], above)
             for number, gradient in found.items():
                 known = weights.get(number)
                 weights[number] = gradient if known is None else known + gradient

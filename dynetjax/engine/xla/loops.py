@@ -8,7 +8,7 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import INPUT, LOOKUP
 from dynetjax.engine.plan.code import Cell, Component
 from dynetjax.engine.plan.program import Program, written
-from dynetjax.engine.xla.cells import CellTrip, contractions, needed, residuals
+from dynetjax.engine.xla.cells import CellTrip, contractions, needed, residual_shapes
 from dynetjax.engine.xla.slices import cut, entry, put, take, take_if_there
 
 Array = Any
@@ -66,19 +66,19 @@ class Loop:
         return [self._uniforms[uniform.number] for uniform in cell.uniforms]
 
     def forward(
-        self, pools: list[Array], kept: list[Array], given: Array, keeping: bool
+        self, pools: list[Array], residuals: list[Array], given: Array, keeping: bool
     ) -> tuple[list[Array], list[Array]]:
         """Pools with the component's rows written, and residuals of all lanes.
 
         Args:
-            kept: arrays for residuals, if `keeping`.
+            residuals: arrays for them, if `keeping`.
             given: rows of a component that gets them from outside.
         """
         still = dict(enumerate(pools))
         start = {pool: still.pop(pool) for pool in written(self.component)}
 
         def step(t, state):
-            mine, kept = dict(state[0]), iter(state[1])
+            mine, unfilled = dict(state[0]), iter(state[1])
             lane, filled = t * self.width, []
             rows: list[Array] = []
             trips = self._trips_of_cells(lane, given)
@@ -89,21 +89,21 @@ class Loop:
                 rows.append(row)
                 if keeping:
                     results = compress(made, needed(cell))
-                    filled += [put(next(kept), z, lane) for z in results]
+                    filled += [put(next(unfilled), z, lane) for z in results]
             return mine, filled
 
-        mine, kept = lax.fori_loop(0, self.trips, step, (start, kept))
+        mine, residuals = lax.fori_loop(0, self.trips, step, (start, residuals))
         found = still | mine
-        return [found[pool] for pool in range(len(pools))], kept
+        return [found[pool] for pool in range(len(pools))], residuals
 
     def backward(
-        self, pools: list[Array], kept: list[Array], above: dict[int, Array]
+        self, pools: list[Array], residuals: list[Array], above: dict[int, Array]
     ) -> dict[int, Array]:
         """Add gradients to pools that are read, and return those of uniforms.
 
         Args:
             pools: the values.
-            kept: residuals.
+            residuals: those of all lanes.
             above: gradients of pools, as far as there are any; changed.
         """
         into = read_pools(self.component)
@@ -126,7 +126,7 @@ class Loop:
             back, weights = dict(state[0]), dict(state[1])
             lane = (self.trips - 1 - k) * self.width
             trips = self._trips_of_cells(lane, None)
-            chunks = self._residuals(kept, lane)
+            chunks = self._residuals(residuals, lane)
             direct: dict[int, Array] = {}  # gradients from aligned reads, by cell
 
             def rows(c: int) -> Array:
@@ -150,9 +150,9 @@ class Loop:
         above.update(back)
         return weights
 
-    def _residuals(self, kept: list[Array], lane: Array) -> list[list[Array]]:
+    def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
         """Of each cell, the results of contractions; zeros where nothing reads them."""
-        rest = iter(kept)
+        rest = iter(residuals)
         return [
             [
                 cut(next(rest), lane, self.width)
@@ -218,8 +218,8 @@ def add_rows(pool: Array, rows: Array, values: Array) -> Array:
     return pool.at[rows].add(values, mode="promise_in_bounds")
 
 
-def kept_shapes(program: Program, number: int) -> list[tuple[int, ...]]:
+def residual_shapes_of(program: Program, number: int) -> list[tuple[int, ...]]:
     """The shapes of the arrays for a component's residuals."""
     lanes = program.lanes[number]
     cells = program.code.components[number]
-    return [(lanes, *shape) for cell in cells for shape in residuals(cell)]
+    return [(lanes, *shape) for cell in cells for shape in residual_shapes(cell)]

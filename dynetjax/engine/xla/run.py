@@ -12,7 +12,7 @@ from dynetjax.core.lazy import at_first_call, jax
 from dynetjax.core.registry import IMPORT, OWNERS
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.draws import Draws, keys_of
-from dynetjax.engine.ir.macros import Macro
+from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.plan.code import Column
 from dynetjax.engine.plan.layout import Layout
 from dynetjax.engine.stats import note_pools, note_work, phase
@@ -60,9 +60,9 @@ class Run:
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
     def __del__(self) -> None:
-        """Arrays that were lent can be lent again: nobody reads this run any more."""
+        """Nobody reads this run any more: its arrays can be used again."""
         if self.values is not None:
-            self.values.give_back()
+            self.values.release()
 
     def again(self) -> "Run":
         """The same, not yet run."""
@@ -112,7 +112,7 @@ class Run:
     def fused_up_to(self, root: Expression) -> list[int]:
         """The fused ops of nodes that the user made up to one."""
         nodes = [node for node in self._nodes if node.index <= root.index]
-        return list(dict.fromkeys([node.rule.macro for node in nodes]))
+        return list(dict.fromkeys([node.rule.fused for node in nodes]))
 
     def nodes(self, op: int) -> "Nodes":
         """The nodes of an op."""
@@ -138,7 +138,7 @@ class Run:
         keys = keys_of(self._draws, np.array(found, np.int64), nodes.counts)
         return np.ascontiguousarray(keys[:, int(column.what == "k2")]).view(np.int32)
 
-    def _fused(self, op: int) -> Macro:
+    def _fused(self, op: int) -> FusedOp:
         return self.layout.family.ops[op]
 
     def row_ids(self, op: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from dynetjax.core.registry import INPUT, MAP, Op
-from dynetjax.engine.ir.macros import Step
+from dynetjax.engine.ir.fused import Step
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
 
@@ -29,7 +29,7 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
         )
         for k, s in enumerate(uniforms)
     ]
-    macro = SimpleNamespace(
+    fused = SimpleNamespace(
         form=MAP,
         shape=tuple(shape),
         kinds=kinds,
@@ -38,7 +38,7 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
         fields={(0, k): len(operands) + k for k in range(len(types))},
         steps=[Step(SimpleNamespace(op=op, static=()), tuple(named), None)],
     )
-    return program_of(macro)
+    return program_of(fused)
 
 
 def plain(form, size, **about):
@@ -48,7 +48,7 @@ def plain(form, size, **about):
 
 def cell(number, *inner, lanes=1, data=None, index=0):
     """What the executor sees of a node."""
-    rule = SimpleNamespace(macro=number)
+    rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=lanes, inner=inner, data=data, index=index)
 
 

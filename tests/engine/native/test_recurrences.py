@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.ir.macros import MACROS
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.native.lowering.bytecode import HOIST
 from dynetjax.engine.native.program import _compiled, structure_of
 from dynetjax.graph import current_graph
@@ -77,9 +77,9 @@ def test_a_step_may_have_its_products_hoisted():
     """As they are in both directions: that of the input, and that of the state."""
     network = Network(0)
     run(network, range(3))[-1].value()
-    macro = MACROS[current_graph().cells[-1].rule.macro]
-    assert [step.signature.op.name for step in macro.steps][-1] == "tanh"
-    about = _compiled(structure_of(macro))
+    fused = FUSED_OPS[current_graph().cells[-1].rule.fused]
+    assert [step.signature.op.name for step in fused.steps][-1] == "tanh"
+    about = _compiled(structure_of(fused))
     for code, count in (about["forward"], 2), (about["backward"], 4):
         assert np.count_nonzero(code[:, 1] & HOIST) == count
 

@@ -68,7 +68,7 @@ class Ops:
 
 def cell(op, *read, lanes=1, data=None):
     """A stored node."""
-    rule = SimpleNamespace(macro=100 + op)
+    rule = SimpleNamespace(fused=100 + op)
     return SimpleNamespace(rule=rule, lanes=lanes, inner=tuple(read), data=data)
 
 
@@ -77,7 +77,7 @@ def planner(kind, ops, cells, start=0, imports=()):
     found = kind(
         cells,
         start,
-        lambda rule: rule.macro,
+        lambda rule: rule.fused,
         ops.read_by,
         lambda number: 100 + dict(imports)[number - 100],
     )

@@ -10,7 +10,7 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *macro, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
+    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
 };
 Names names;
 
@@ -99,8 +99,8 @@ struct GraphState {
     Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data}, args_of{names.inner};
     std::array<Known, 64> known;  // rules of nodes that came last, and their uses
 
-    int32_t use_of(PyObject* rule, long& macro);
-    int32_t use_of(long macro);
+    int32_t use_of(PyObject* rule, long& fused);
+    int32_t use_of(long fused);
     int32_t use_of_rows(int32_t size);
     long encode(PyObject* list, Py_ssize_t start);
     void map(Cell& c, const Program& p, PyObject* args);
@@ -117,10 +117,10 @@ struct GraphObject {
 };
 
 // -1: there is no program for it.
-int32_t GraphState::use_of(long macro) {
-    const auto known = use.find(macro);
+int32_t GraphState::use_of(long fused) {
+    const auto known = use.find(fused);
     if (known != use.end()) return known->second;
-    Ref number = owned(PyLong_FromLong(macro));
+    Ref number = owned(PyLong_FromLong(fused));
     Ref found(Py_XNewRef(PyDict_GetItemWithError(programs.get(), number.get())));
     if (!found.get()) {
         if (PyErr_Occurred()) throw Failed();
@@ -129,7 +129,7 @@ int32_t GraphState::use_of(long macro) {
     if (found.get() == Py_None) return -1;
     Use u;
     u.program = program_in(found.get());
-    u.number = (int32_t)macro;
+    u.number = (int32_t)fused;
     for (size_t k = 0; k < u.program->uniforms.size(); k++) {
         Ref kind = owned(PyLong_FromLong(u.program->uniforms[k]));
         Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.uniform, kind.get()));
@@ -138,7 +138,7 @@ int32_t GraphState::use_of(long macro) {
         u.uniforms.push_back(views.back().as<float>());
     }
     graph.uses.push_back(std::move(u));
-    return use[macro] = (int32_t)graph.uses.size() - 1;
+    return use[fused] = (int32_t)graph.uses.size() - 1;
 }
 
 // A use for rows of a size that come from outside.
@@ -213,13 +213,13 @@ void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
 
 constexpr long DONE = -1;
 
-// That of nodes that follow a rule; -1: there is no program for their fused op, `macro`.
-int32_t GraphState::use_of(PyObject* rule, long& macro) {
+// That of nodes that follow a rule; -1: there is no program for their fused op, `fused`.
+int32_t GraphState::use_of(PyObject* rule, long& fused) {
     Known& at = known[(uintptr_t)rule / 64 % known.size()];
     if (at.rule.get() == rule) return at.use;
-    macro = integer(attribute(rule, names.macro).get());
-    if (macro < 0) macro = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule)).get());
-    const int32_t found = use_of(macro);
+    fused = integer(attribute(rule, names.fused).get());
+    if (fused < 0) fused = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule)).get());
+    const int32_t found = use_of(fused);
     if (found >= 0) at = {Ref(Py_NewRef(rule)), found};
     return found;
 }
@@ -234,9 +234,9 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     graph.cells.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
         const Ref cell = item(list, n);
-        long macro = 0;
-        const int32_t u = use_of(rule_of.of(cell.get()).get(), macro);
-        if (u < 0) return macro;
+        long fused = 0;
+        const int32_t u = use_of(rule_of.of(cell.get()).get(), fused);
+        if (u < 0) return fused;
         const Program& p = *graph.uses[u].program;
         Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
         c.lanes = word(lanes_of.of(cell.get()).get());
@@ -649,7 +649,7 @@ PyObject* make_module() {
     struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"}, {&names.macro, "macro"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
+    } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
                     {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.uniform, "uniform"},
                     {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}, {&names.number, "number"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();

@@ -9,7 +9,7 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *macro, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
+    PyObject *rule, *fused, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
 } names;
 
 class Released {  // the GIL, meanwhile
@@ -146,7 +146,7 @@ private:
     int32_t kind_of(PyObject* rule) {
         Known& at = known_[(uintptr_t)rule / 64 % known_.size()];
         if (at.rule.get() == rule) return at.kind;
-        Ref number = attribute(rule, names.macro);
+        Ref number = attribute(rule, names.fused);
         if (integer(number.get()) < 0) number = owned(PyObject_CallOneArg(number_, rule));
         at.kind = kind_of_number(number.get());
         at.rule = Ref(Py_NewRef(rule));
@@ -418,7 +418,7 @@ void add_planner(PyObject* module) {
     const struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"}, {&names.macro, "macro"}, {&names.lanes, "lanes"}, {&names.inner, "inner"}, {&names.data, "data"},
+    } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"}, {&names.data, "data"},
                     {&names.component, "component"}, {&names.cyclic, "cyclic"}, {&names.first, "first"}, {&names.groups, "groups"},
                     {&names.aligned, "aligned"}, {&names.known, "known"}, {&names.valid, "valid"}, {&names.leaves, "leaves"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();

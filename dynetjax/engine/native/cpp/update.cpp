@@ -19,7 +19,7 @@ constexpr int MOST_STATES = 8, MOST_NUMBERS = 5;
 constexpr long MOST_AT_ONCE = 1 << 12;
 constexpr double MANY = 1 << 18;  // numbers, of which each of several threads has as many
 
-struct Knobs {
+struct Scalars {
     float numbers[MOST_NUMBERS];  // of the rule
     float rate;
     float factor;  // on every gradient
@@ -27,7 +27,7 @@ struct Knobs {
     float by;      // on every change
     float kept;    // of every new value
 };
-using Loop = void (*)(const Knobs&, long n, const float* g, float* const* state, const float* v, float* d);
+using Loop = void (*)(const Scalars&, long n, const float* g, float* const* state, const float* v, float* d);
 
 #define PER_LEVEL "rules.inc"
 #include "levels.inc"
@@ -50,8 +50,8 @@ struct Rule {
     std::shared_ptr<const Program> program;  // of GIVEN
 
     // What stays the same during an update.
-    Knobs knobs(double rate, double step) const {
-        Knobs w{};
+    Scalars scalars(double rate, double step) const {
+        Scalars w{};
         w.rate = (float)rate, w.factor = w.shown = w.by = w.kept = 1;
         const double a = numbers[0], b = numbers[1], c = numbers[2];
         if (which == MOMENTUM || which == ADAGRAD) w.numbers[0] = (float)a;
@@ -67,7 +67,7 @@ struct Rule {
 // Applies a rule to numbers wherever they are.
 class Applier {
 public:
-    Applier(const Rule& rule, double rate, double step) : rule_(rule), knobs_(rule.knobs(rate, step)), loop_(loop_of(rule.which)), zeros_(MOST_AT_ONCE) {
+    Applier(const Rule& rule, double rate, double step) : rule_(rule), scalars_(rule.scalars(rate, step)), loop_(loop_of(rule.which)), zeros_(MOST_AT_ONCE) {
         if (!rule.program) return;
         const Program& p = *rule.program;
         size_ = p.size;
@@ -88,7 +88,7 @@ public:
     void set(double factor, double seen, double shown, double by, double kept) {
         flush();
         seen_ = (float)seen;
-        knobs_.factor = (float)factor, knobs_.shown = (float)shown, knobs_.by = (float)by, knobs_.kept = (float)kept;
+        scalars_.factor = (float)factor, scalars_.shown = (float)shown, scalars_.by = (float)by, scalars_.kept = (float)kept;
         uniforms_[0] = (float)factor;
     }
     // n numbers; without `g` their gradients are zero. In byte code they may wait until `flush`.
@@ -105,7 +105,7 @@ public:
         in_parts(n, MOST_AT_ONCE, (double)n, MANY, [&](long i, long end) {
             for (long some; i < end; i += some) {
                 const Piece x = piece(i, some = g ? end - i : std::min(end - i, MOST_AT_ONCE));
-                loop_(knobs_, x.n, x.g, x.states, x.v, x.d);
+                loop_(scalars_, x.n, x.g, x.states, x.v, x.d);
             }
         });
     }
@@ -131,7 +131,7 @@ public:
             }
             run_on(g_, gathered(), states);
         }
-        Knobs w = knobs_;
+        Scalars w = scalars_;
         w.factor = 1;
         long at = 0;
         for (const Piece& x : pieces_) {
@@ -171,7 +171,7 @@ private:
     }
 
     const Rule& rule_;
-    Knobs knobs_;
+    Scalars scalars_;
     Loop loop_;
     std::vector<float> zeros_, scratch_;
     std::vector<Piece> pieces_;

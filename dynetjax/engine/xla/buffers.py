@@ -1,4 +1,4 @@
-"""Scratch: arrays that programs write before they read, used again and again.
+"""Buffer pools: arrays that programs write before they read, used again and again.
 
 A new array starts as zeros, in every run. These start as they were left: a program
 takes them as arguments, donated, and gives them back as results. Only row 0 of a pool
@@ -24,13 +24,13 @@ Array = Any
 OF_A_USE, HELD = 2, 1 << 26  # sets that are held, and numbers in all of them
 RECENT = 4  # uses that keep their sets all the same, for they are wanted again
 MOST = 100 << 20  # numbers in all sets when new ones are made
-FAR = 8  # times as many are held on a device beside the host, where rooms are larger
+FAR = 8  # times as many are held on a device beside the host, where they are larger
 
 _clock = count()
 _lock = threading.RLock()  # a run may end, and give back, while this thread holds it
 
 
-class Scratch:
+class BufferPool:
     """Sets of arrays for one use, all sets of the same shapes."""
 
     __slots__ = ("_free", "_most", "_numbers", "shapes", "used")
@@ -40,9 +40,9 @@ class Scratch:
         self._numbers = sum(map(math.prod, shapes))
         self._free: list[list[Array]] = []
         self._most = 0  # sets that were ever held
-        self.used = 0  # when one was last lent
+        self.used = 0  # when one was last acquired
 
-    def lend(self) -> list[Array]:
+    def acquire(self) -> list[Array]:
         """A set with anything in it but in row 0, which is zeros; to be donated."""
         self.used = next(_clock)
         try:
@@ -51,7 +51,7 @@ class Scratch:
             _let_go(_here(MOST) - self._numbers)
             return [jax.device_put(np.zeros(s, np.float32)) for s in self.shapes]
 
-    def take_back(self, arrays: list[Array]) -> None:
+    def release(self, arrays: list[Array]) -> None:
         """Hold a set that nobody reads any more."""
         if len(self._free) < OF_A_USE:
             self._free.append(arrays)
@@ -69,15 +69,15 @@ class Scratch:
         self._free, self._most = [], 0
 
 
-_of_use: dict[Hashable, Scratch] = {}
+_of_use: dict[Hashable, BufferPool] = {}
 
 
-def scratch_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> Scratch:
-    """The scratch for a use, which takes arrays of these shapes."""
+def buffer_pool_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> BufferPool:
+    """The pool for a use, which takes arrays of these shapes."""
     found = _of_use.get(use)
     if found is None:
         with _lock:
-            found = _of_use.setdefault(use, Scratch(shapes()))
+            found = _of_use.setdefault(use, BufferPool(shapes()))
     return found
 
 
@@ -92,13 +92,13 @@ def _let_go(limit: int, recent: int = 0) -> None:
     What was used lately is kept in any case.
     """
     with _lock:
-        several = sorted(_of_use.values(), key=lambda scratch: scratch.used)
-        held = sum(scratch.held for scratch in several)
+        several = sorted(_of_use.values(), key=lambda pool: pool.used)
+        held = sum(pool.held for pool in several)
         if held <= limit:
             return
-        for scratch in several[: max(len(several) - recent, 0)]:
-            held -= scratch.held
-            scratch.drop()
+        for pool in several[: max(len(several) - recent, 0)]:
+            held -= pool.held
+            pool.drop()
             if held <= limit:
                 break
         give_back()
@@ -106,7 +106,7 @@ def _let_go(limit: int, recent: int = 0) -> None:
 
 @forgets
 def forget() -> None:
-    """Hold nothing any more, nor what is lent now.
+    """Hold nothing any more, nor what is in use now.
 
     Where a program failed, it may have had that.
     """

@@ -307,7 +307,7 @@ def test_which_tables_wait():
             rows = table.batch([*range(count)])
             dy.sum_batches(dy.squared_norm(rows)).backward()
             trainer.update()
-        return table.storage.lagging is not None
+        return table.storage.deferred is not None
 
     assert waits(9000, 2)
     assert not waits(900, 2)

@@ -88,7 +88,7 @@ class Clock:
         self._factors = np.append(self._factors, np.zeros(size - len(self._factors)))
 
 
-class Lagging:
+class DeferredRows:
     """Lets the rows of a trainer's tables catch up.
 
     Args:
@@ -107,14 +107,14 @@ class Lagging:
         if table not in self._clocks:
             table.catch_up_for_good()
             self._clocks[table] = Clock(table.shape[0], moving)
-            table.lagging = self
+            table.deferred = self
 
     def let_go(self, table: TableStorage) -> None:
         """Have all rows catch up, and wait no more."""
         if table in self._clocks:
             self.catch_up(table, None)
             del self._clocks[table]
-            table.lagging = None
+            table.deferred = None
 
     def let_all_go(self) -> None:
         """The same for every table."""

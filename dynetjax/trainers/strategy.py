@@ -45,7 +45,7 @@ class States(Protocol):
         """Set all of it to zero."""
 
 
-class Way(NamedTuple):
+class Strategy(NamedTuple):
     """What a trainer needs of its rule.
 
     Attributes:

@@ -1,7 +1,7 @@
-"""Macro nodes: a stored node with all that is inlined into it, down to stored rows.
+"""Fused ops: a stored node's operation with all that is inlined into it.
 
 What is stored, and what is part of what, was settled while the graph was built (see
-`dynetjax.core.rules`). A `Macro` spells it out: the operations, operands first, and
+`dynetjax.core.rules`). A `FusedOp` spells it out: the operations, operands first, and
 what is read from rows.
 """
 
@@ -30,7 +30,7 @@ SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 
 @dataclass(slots=True)
 class Step:
-    """One operation of a macro node.
+    """One operation of a fused op.
 
     `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
     uniforms ``("uniform", kind)``. `rule` is that of the node, if there is one.
@@ -46,7 +46,7 @@ class Leaf:
     """A boundary operand: its shape, and whether one row serves all lanes."""
 
     shape: Shape
-    stretched: bool
+    broadcast: bool
 
 
 def label_of(names: list[str], shape: Shape) -> str:
@@ -55,8 +55,8 @@ def label_of(names: list[str], shape: Shape) -> str:
     return f"{names[-1]}{others} {{{','.join(map(str, shape))}}}"
 
 
-class Macro:
-    """What macro nodes of one structure have in common.
+class FusedOp:
+    """What stored nodes of one structure have in common.
 
     Attributes:
         id: order of first appearance in the process.
@@ -67,7 +67,7 @@ class Macro:
         places: where a node's args name what each leaf reads.
         fields: where they have runtime data, by (step, field).
         weighted: it reads a parameter, or rows of a table.
-        imported: the macro that stands for its rows in a later part of a graph.
+        imported: the fused op that stands for its rows in a later part of a graph.
     """
 
     __slots__ = (
@@ -99,9 +99,9 @@ class Macro:
             elif self.form == JOIN:
                 self.leaves.append(Leaf(signature.static[0], True))
         self.weighted = bool(self.kinds)
-        self.imported: Macro | None = None
+        self.imported: FusedOp | None = None
         self.life = Life(self)
-        self.id = MACROS.add(self)
+        self.id = FUSED_OPS.add(self)
 
     @property
     def label(self) -> str:
@@ -111,7 +111,7 @@ class Macro:
     def _walk(self, rule: Rule, at: int) -> int:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
         found: list[tuple[str, int]] = []
-        stretched = rule.signature.stretched
+        broadcast = rule.signature.broadcast
         for k, view in enumerate(rule.operands):
             if view.kind.uniform:
                 found.append(("uniform", view.kind.id))
@@ -120,7 +120,7 @@ class Macro:
                 found.append(("step", len(self.steps) - 1))
             else:
                 found.append(("leaf", len(self.leaves)))
-                self.leaves.append(Leaf(view.kind.shape, bool(stretched >> k & 1)))
+                self.leaves.append(Leaf(view.kind.shape, bool(broadcast >> k & 1)))
                 self.places.append(at)
                 at += 1
         for field in range(len(rule.signature.op.runtime)):
@@ -139,37 +139,37 @@ class Macro:
         return any(step.rule is rule for step in self.steps)
 
 
-MACROS: Numbered[Macro] = Numbered()
+FUSED_OPS: Numbered[FusedOp] = Numbered()
 _lock = threading.RLock()
 
 
-def macro_of_rule(rule: Rule) -> int:
-    """The number of the macro whose nodes follow this rule."""
+def fused_op_of(rule: Rule) -> int:
+    """The number of the fused op whose nodes follow this rule."""
     with _lock:
-        if rule.macro < 0:
+        if rule.fused < 0:
             if rule.sums or rule.signature.op.form == REDUCE:
                 rule.whole = _sums[rule.kind]
             else:
-                rule.whole = Macro(rule.signature, rule)
-            rule.macro = rule.whole.id
-    return rule.macro
+                rule.whole = FusedOp(rule.signature, rule)
+            rule.fused = rule.whole.id
+    return rule.fused
 
 
-def _sum_of(kind: Kind) -> Macro:
-    """All sums of rows of one shape are one macro."""
-    return Macro(intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind))
+def _sum_of(kind: Kind) -> FusedOp:
+    """All sums of rows of one shape are one fused op."""
+    return FusedOp(intern(SUM_OP, (kind.shape, 0), kind.shape, kind=kind))
 
 
-_sums: Shared[Kind, Macro] = Shared(_sum_of)
+_sums: Shared[Kind, FusedOp] = Shared(_sum_of)
 
 
 def import_of(origin: int) -> int:
-    """The number of the macro that stands for rows which `origin` computed earlier."""
+    """The number of the fused op that stands for rows of `origin`, computed earlier."""
     with _lock:
-        macro = MACROS[origin]
-        if macro.imported is None:
-            shape = macro.shape
+        fused = FUSED_OPS[origin]
+        if fused.imported is None:
+            shape = fused.shape
             key = ((origin, *shape), 0)
             signature = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
-            macro.imported = Macro(signature)
-        return macro.imported.id
+            fused.imported = FusedOp(signature)
+        return fused.imported.id

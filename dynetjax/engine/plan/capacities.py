@@ -1,4 +1,4 @@
-"""Room: for how many rows the arrays of a program are made.
+"""Capacities: for how many rows the arrays of a program are made.
 
 A program is compiled for arrays of certain sizes, and they start as zeros in every run:
 too many sizes compile too much, too large ones take time. So sizes that were compiled
@@ -31,7 +31,7 @@ class Row(NamedTuple):
     least: int = LEAST
 
 
-def first_room(row_bytes: int, least: int) -> int:
+def first_capacity(row_bytes: int, least: int) -> int:
     """The smallest room for rows of this size: a power of two.
 
     The rows take `FIRST_BYTES`, but are no fewer than `least`, if they are not large,
@@ -45,7 +45,7 @@ def first_room(row_bytes: int, least: int) -> int:
 @lru_cache(maxsize=1 << 14)
 def rounded(rows: int, row: Row) -> int:
     """Room for this many rows: the next of few sizes, nearer where it is large."""
-    room = first_room(row.bytes, row.least)
+    room = first_capacity(row.bytes, row.least)
     while room < rows:
         small = room * row.bytes < SMALL_BYTES
         room *= GROWTH if small else GROWTH_OF_LARGE
@@ -55,13 +55,13 @@ def rounded(rows: int, row: Row) -> int:
 forgets(rounded.cache_clear)
 
 
-def room_in_buffer(numbers: int) -> int:
+def buffer_capacity(numbers: int) -> int:
     """Room for so many numbers: a power of two, or three quarters of one."""
     room = 1 << max(numbers - 1, LEAST_BUFFER - 1).bit_length()
     return room // 4 * 3 if room // 4 * 3 >= numbers else room
 
 
-class Rooms:
+class Capacities:
     """The sizes that the programs of a family were made for."""
 
     def __init__(self) -> None:
@@ -73,11 +73,11 @@ class Rooms:
         """Sizes that fit `needed`, for every key of `rows`: known ones, or new."""
         if rows is not self._rows:
             self._rows, self._answers = rows, {}
-        rooms = [rounded(needed.get(k, 1), row) for k, row in rows.items()]
-        found = self._answers.get(tuple(rooms))
+        capacities = [rounded(needed.get(k, 1), row) for k, row in rows.items()]
+        found = self._answers.get(tuple(capacities))
         if found is None or any(found[k] < n for k, n in needed.items()):
-            fresh = dict(zip(rows, rooms, strict=True))
-            found = self._answers[tuple(rooms)] = self._choose(needed, rows, fresh)
+            fresh = dict(zip(rows, capacities, strict=True))
+            found = self._answers[tuple(capacities)] = self._choose(needed, rows, fresh)
         return found
 
     def _choose(

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.plan.rooms import (
+from dynetjax.engine.plan.capacities import (
     LEAST,
     LEAST_OF_LOOP,
     SMALL_BYTES,
-    Rooms,
+    Capacities,
     Row,
     rounded,
 )
@@ -33,54 +33,55 @@ def test_chunks_of_lanes_divide_every_size():
 
 
 def test_known_sizes_are_taken_again():
-    rooms, rows = Rooms(), {0: Row(400), 1: Row(4)}
-    large = rooms.settle({0: 400, 1: 70}, rows)
+    capacities, rows = Capacities(), {0: Row(400), 1: Row(4)}
+    large = capacities.settle({0: 400, 1: 70}, rows)
     assert large == {0: 1024, 1: 2048}
-    assert rooms.settle({0: 190, 1: 20}, rows) is large
-    assert rooms.settle({0: 20}, rows) is large
+    assert capacities.settle({0: 190, 1: 20}, rows) is large
+    assert capacities.settle({0: 20}, rows) is large
 
 
 def test_what_is_small_has_room_to_spare():
-    rooms, rows = Rooms(), {0: Row(40_000), 1: Row(8)}
-    rooms.settle({0: 5000, 1: 100}, rows)
-    sizes = rooms.settle({0: 5000, 1: 100}, rows)
+    capacities, rows = Capacities(), {0: Row(40_000), 1: Row(8)}
+    capacities.settle({0: 5000, 1: 100}, rows)
+    sizes = capacities.settle({0: 5000, 1: 100}, rows)
     assert sizes[0] == 8192
-    assert rooms.settle({0: 5000, 1: 4000}, rows) == sizes
+    assert capacities.settle({0: 5000, 1: 4000}, rows) == sizes
 
 
 def test_a_small_graph_does_not_pay_for_one_that_was_large():
-    rooms, rows = Rooms(), {0: Row(40_000)}
-    assert rooms.settle({0: 5000}, rows) == {0: 8192}
-    assert rooms.settle({0: 100}, rows)[0] <= 256
+    capacities, rows = Capacities(), {0: Row(40_000)}
+    assert capacities.settle({0: 5000}, rows) == {0: 8192}
+    assert capacities.settle({0: 100}, rows)[0] <= 256
 
 
 def test_arrays_grow_together():
-    rooms, rows = Rooms(), {0: Row(40_000), 1: Row(30_000)}
-    assert rooms.settle({0: 1000, 1: 1010}, rows) == {0: 1024, 1: 1024}
-    assert rooms.settle({0: 1000, 1: 1030}, rows) == {0: 2048, 1: 2048}
-    assert rooms.settle({0: 1030, 1: 1000}, rows) == {0: 2048, 1: 2048}
+    capacities, rows = Capacities(), {0: Row(40_000), 1: Row(30_000)}
+    assert capacities.settle({0: 1000, 1: 1010}, rows) == {0: 1024, 1: 1024}
+    assert capacities.settle({0: 1000, 1: 1030}, rows) == {0: 2048, 1: 2048}
+    assert capacities.settle({0: 1030, 1: 1000}, rows) == {0: 2048, 1: 2048}
 
 
 def test_only_what_is_filling_up_grows_with_another():
-    rooms, rows = Rooms(), dict.fromkeys(range(3), Row(400))
-    assert rooms.settle({0: 240, 1: 160, 2: 80}, rows) == {0: 256, 1: 256, 2: 256}
-    assert rooms.settle({0: 280, 1: 160, 2: 80}, rows) == {0: 1024, 1: 1024, 2: 256}
+    capacities, rows = Capacities(), dict.fromkeys(range(3), Row(400))
+    assert capacities.settle({0: 240, 1: 160, 2: 80}, rows) == {0: 256, 1: 256, 2: 256}
+    grown = {0: 1024, 1: 1024, 2: 256}
+    assert capacities.settle({0: 280, 1: 160, 2: 80}, rows) == grown
 
 
 def test_loops_have_more_room_at_first():
-    rooms, rows = Rooms(), {0: Row(400, LEAST_OF_LOOP), 1: Row(400)}
-    assert rooms.settle({0: 240, 1: 120}, rows) == {0: 512, 1: 256}
+    capacities, rows = Capacities(), {0: Row(400, LEAST_OF_LOOP), 1: Row(400)}
+    assert capacities.settle({0: 240, 1: 120}, rows) == {0: 512, 1: 256}
 
 
 @pytest.mark.parametrize("row_bytes", [512, 40_000])
 def test_graphs_of_all_lengths_settle_on_few_sizes(row_bytes):
-    rooms, rng = Rooms(), np.random.default_rng(1)
+    capacities, rng = Capacities(), np.random.default_rng(1)
     each = {0: Row(row_bytes), 1: Row(row_bytes), 2: Row(4), -1: Row(800)}
     seen = set()
     for _ in range(2000):
         length = int(rng.integers(1, 3000))
         needed = {0: length, 1: length + 64, 2: length // 8 + 1, -1: length}
-        found = rooms.settle(needed, each)
+        found = capacities.settle(needed, each)
         assert all(found[k] >= n for k, n in needed.items())
         seen.add(tuple(found.values()))
     assert len(seen) <= 7

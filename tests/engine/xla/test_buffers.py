@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.xla import executable, scratch
+from dynetjax.engine.xla import buffers, executable
 from dynetjax.engine.xla.compiling import Compiled, shape_of
 from dynetjax.engine.xla.run import Run
 
@@ -19,9 +19,9 @@ CLASSES, SIZE = 20_000, 3
 
 @pytest.fixture
 def uses(monkeypatch):
-    """What scratch there is, none at first."""
+    """The pools that there are, none at first."""
     found = {}
-    monkeypatch.setattr(scratch, "_of_use", found)
+    monkeypatch.setattr(buffers, "_of_use", found)
     return found
 
 
@@ -160,52 +160,52 @@ def test_a_program_that_failed_leaves_nothing_behind(uses, monkeypatch):
 
 @on_cpu
 def test_arrays_are_held_until_others_are_used_more(uses):
-    size = scratch.HELD // 8
+    size = buffers.HELD // 8
     for n in range(6):
-        use = scratch.scratch_for(n, lambda n=n: [(size - n, 1)])
-        lent = [use.lend() for _ in range(scratch.OF_A_USE + 1)]
+        use = buffers.buffer_pool_for(n, lambda n=n: [(size - n, 1)])
+        lent = [use.acquire() for _ in range(buffers.OF_A_USE + 1)]
         for several in lent:
-            use.take_back(several)
-        assert len(use._free) == scratch.OF_A_USE
+            use.release(several)
+        assert len(use._free) == buffers.OF_A_USE
     assert [n for n, use in uses.items() if use.held] == [2, 3, 4, 5]
 
 
 def test_what_is_in_use_is_held_however_large_it_is(uses, monkeypatch):
     """Else all its arrays would be made anew in every run."""
-    monkeypatch.setattr(scratch, "HELD", 100)
-    recent = range(scratch.RECENT)
+    monkeypatch.setattr(buffers, "HELD", 100)
+    recent = range(buffers.RECENT)
     for n in [*recent, -1, *recent]:
-        use = scratch.scratch_for(n, lambda: [(200, 1)])
-        use.take_back(use.lend())
+        use = buffers.buffer_pool_for(n, lambda: [(200, 1)])
+        use.release(use.acquire())
         held = [n for n, use in uses.items() if use.held]
-        assert len(held) == min(len(uses), scratch.RECENT)
+        assert len(held) == min(len(uses), buffers.RECENT)
     assert held == [*recent]
 
 
 @on_cpu
 def test_what_was_not_used_for_longest_makes_way_for_new_arrays(uses, monkeypatch):
     """Those of another size are not there beside them."""
-    monkeypatch.setattr(scratch, "MOST", 500)
-    several = [scratch.scratch_for(n, lambda: [(200, 1)]) for n in range(3)]
+    monkeypatch.setattr(buffers, "MOST", 500)
+    several = [buffers.buffer_pool_for(n, lambda: [(200, 1)]) for n in range(3)]
     for use in several[:2]:
-        use.take_back(use.lend())
+        use.release(use.acquire())
     assert [use.held for use in several] == [200, 200, 0]
-    several[2].take_back(several[2].lend())
+    several[2].release(several[2].acquire())
     assert [use.held for use in several] == [0, 200, 200]
 
 
 def test_a_device_beside_the_host_holds_more(uses, monkeypatch, far):
     del far
-    monkeypatch.setattr(scratch, "MOST", 500 // scratch.FAR)
-    several = [scratch.scratch_for(n, lambda: [(200, 1)]) for n in range(3)]
+    monkeypatch.setattr(buffers, "MOST", 500 // buffers.FAR)
+    several = [buffers.buffer_pool_for(n, lambda: [(200, 1)]) for n in range(3)]
     for use in several:
-        use.take_back(use.lend())
+        use.release(use.acquire())
     assert [use.held for use in several] == [0, 200, 200]
 
 
 def test_a_program_is_compiled_before_its_arrays_are_made(uses, monkeypatch):
     """What the compiler takes would come on top of them."""
-    events, lend, compile_it = [], scratch.Scratch.lend, Compiled.compile
+    events, lend, compile_it = [], buffers.BufferPool.acquire, Compiled.compile
 
     def noted_lend(use):
         events.append(f"lend {len(use.shapes)}")
@@ -215,7 +215,7 @@ def test_a_program_is_compiled_before_its_arrays_are_made(uses, monkeypatch):
         events.append(f"compile {len(shapes[-1])}")
         compile_it(program, *shapes, **about)
 
-    monkeypatch.setattr(scratch.Scratch, "lend", noted_lend)
+    monkeypatch.setattr(buffers.BufferPool, "acquire", noted_lend)
     monkeypatch.setattr(Compiled, "compile", noted_compile)
     pc = dy.ParameterCollection()
     W = pc.add_parameters((31, 31))
