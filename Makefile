@@ -11,7 +11,7 @@ export JAX_PLATFORMS ?=
 # through, where it can.
 NATIVE := build/native
 # Tests of the checkout, which runs as Python; all of them run with what is installed.
-SMOKE := $(addprefix tests/,test_build.py core/test_expression.py core/test_graph.py test_parity.py \
+SMOKE := $(addprefix tests/,test_build.py test_smoke.py core/test_expression.py core/test_graph.py test_parity.py \
 	ops/test_activations.py ops/test_operators.py ops/test_steps.py engine/test_tree_lstm.py \
 	builders/test_vanilla_lstm.py trainers/test_adam.py programs/test_programs.py) \
 	-k 'not (parity or programs) or graph. or params. or recursive or crf'

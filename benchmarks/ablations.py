@@ -71,9 +71,9 @@ def collector_as_ever():
 
 def tier_1():
     """Everything by XLA."""
-    from dynetjax.engine import policy
+    from dynetjax.engine.runtime import RUNTIME
 
-    policy.tier = "xla"
+    RUNTIME.tier = "xla"
 
 
 def nothing_lent():

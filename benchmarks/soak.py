@@ -17,7 +17,7 @@ import time
 import dynetjax as dy
 from dynetjax.core.registry import KINDS, OPS
 from dynetjax.engine.ir.fused import FUSED_OPS
-from dynetjax.engine.plan.layout import _families
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla.live import live, maps
 
 FUNCTIONS = dy.tanh, dy.rectify, dy.logistic, dy.softmax, dy.square, dy.exp
@@ -77,8 +77,8 @@ def main():
             print(
                 f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
                 f"{len(gc.get_objects()):9}{len(FUSED_OPS):8}{len(KINDS):7}"
-                f"{sum(len(op.rules) for op in OPS.values()):7}{len(_families):7}"
-                f"{len(dy.stats().causes):7}",
+                f"{sum(len(op.rules) for op in OPS.values()):7}"
+                f"{len(RUNTIME.families):7}{len(dy.stats().causes):7}",
                 flush=True,
             )
 

@@ -9,6 +9,7 @@ from dynetjax.core.errors import explain
 from dynetjax.core.lazy import is_jax_imported, jax
 from dynetjax.core.registry import OWNERS
 from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import stats, time_operations
 from dynetjax.graph import note_lines
 from dynetjax.trainers.base import set_async_checks
@@ -89,7 +90,7 @@ def _choose_tier(tier: str) -> None:
                 fix="install a compiler, then this package again; or use another tier",
             )
         )
-    policy.tier = tier
+    RUNTIME.tier = tier
 
 
 def _make_deterministic() -> None:

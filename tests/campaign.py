@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 
 FOLDER = pathlib.Path(__file__).parent
 sys.path += [str(FOLDER / "engine"), str(FOLDER / "ops")]
@@ -201,12 +201,12 @@ def run(graphs, seed, xla):
 
     def in_tier(work):
         nonlocal count
-        before, count = policy.tier, count + 1
-        policy.tier = "xla" if xla and count % xla == 0 else "native"
+        before, count = RUNTIME.tier, count + 1
+        RUNTIME.tier = "xla" if xla and count % xla == 0 else "native"
         try:
             work()
         finally:
-            policy.tier = before
+            RUNTIME.tier = before
 
     @quick
     @given(several=rounds())

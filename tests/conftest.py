@@ -22,7 +22,7 @@ import pytest
 
 from dynetjax import graph
 from dynetjax.engine import policy
-from dynetjax.engine.native import kept
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import falling_back
 from dynetjax.engine.xla import compiling
 from dynetjax.engine.xla.live import live, maps
@@ -61,7 +61,7 @@ def _compile_quickly():
 if "XLA_FLAGS" not in os.environ:
     _compile_quickly()
 compiling.LONG = float("inf")
-kept.wanted = False  # tests change what is traced
+RUNTIME.keeps_byte_code = False  # tests change what is traced
 falling_back.raises = True
 
 
@@ -82,19 +82,26 @@ def pytest_configure(config):
     asked = config.getoption("build")
     if asked not in (None, BUILD):
         raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
-    policy.tier = config.getoption("tier")
+    RUNTIME.tier = config.getoption("tier")
+
+
+@pytest.fixture
+def runtime():
+    """The engine, which knows of no graph before the test."""
+    with RUNTIME.apart() as found:
+        yield found
 
 
 @pytest.fixture
 def by_xla(monkeypatch):
     """XLA does all, and nothing the executor in C++."""
-    monkeypatch.setattr(policy, "tier", "xla")
+    monkeypatch.setattr(RUNTIME, "tier", "xla")
 
 
 @pytest.fixture
 def natively(monkeypatch):
     """The executor in C++ does what it can."""
-    monkeypatch.setattr(policy, "tier", "native")
+    monkeypatch.setattr(RUNTIME, "tier", "native")
     if not policy.native():
         pytest.skip("there is no executor in C++ here")
 

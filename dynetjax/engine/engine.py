@@ -7,12 +7,17 @@ import numpy as np
 
 from dynetjax.core.errors import explain
 from dynetjax.core.expression import Expression
-from dynetjax.engine.backward_pass import go_back
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.native.part import NativeBackward, NativePart
-from dynetjax.engine.parts import compute_natively, new_run, older_rows, settle
+from dynetjax.engine.native.part import NativeBackward
+from dynetjax.engine.parts import (
+    compute_natively,
+    go_back,
+    new_run,
+    older_rows,
+    settle,
+)
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.xla.differentiate import Backward
@@ -70,10 +75,10 @@ class Engine:
             with memory_of(graph):
                 self._compute(graph, state, [node])
             part = state.parts[-1]
-        if not isinstance(part, NativePart):
-            return None
-        self._before_read()
-        return part.graph
+        found = part.executor()
+        if found is not None:
+            self._before_read()
+        return found
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:

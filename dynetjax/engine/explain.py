@@ -5,9 +5,7 @@ from typing import NamedTuple
 from dynetjax.core.dims import Dim
 from dynetjax.core.expression import Expression
 from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp, fused_op_of
-from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.parts import planned
-from dynetjax.engine.xla.run import Run
 from dynetjax.graph import ComputationGraph, current_graph
 
 
@@ -65,42 +63,11 @@ def components(graph: ComputationGraph) -> list[Component]:
 
 def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
     """What each part of a graph is, and its components."""
-    return [
-        _in_tier_0(graph, part) if isinstance(part, NativePart) else _in_tier_1(part)
-        for part in planned(graph)
-    ]
-
-
-def _in_tier_0(
-    graph: ComputationGraph, part: NativePart
-) -> tuple[str, list[Component]]:
     found = []
-    for trips, nodes in part.graph.components():
-        cells = [graph.cells[n] for n in nodes if part.start <= n < part.stop]
-        kind = "loop" if trips > 1 else "once"
-        if cells:
-            found.append(Component(f"{kind}, {_several(trips, 'trip')}", cells))
-    return f"nodes {part.start} to {part.stop - 1}: in tier 0, on the host", found
-
-
-def _in_tier_1(part: Run) -> tuple[str, list[Component]]:
-    layout, found = part.layout, []
-    for k, ops in enumerate(layout.family.components):
-        if not layout.trips[k]:
-            continue
-        kind = "loop" if layout.family.cyclic[k] else "once"
-        trips = _several(layout.trips[k], "trip")
-        lanes = _several(layout.program.widths[k], "lane")
-        nodes = [n for op in ops for n in part.nodes(op).numbers.tolist()]
-        cells = [part.node(part.start + n) for n in nodes]
-        found.append(Component(f"{kind}, {trips} of {lanes}", cells))
-    first = f"nodes {part.start} to {part.stop - 1}"
-    head = f"{first}: {len(found)} components of {len(layout.trips)}"
-    return f"{head}, room for {layout.program.pool_bytes >> 10} KB of rows", found
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count != 1 else ''}"
+    for part in planned(graph):
+        head, several = part.summary()
+        found.append((head, [Component(*about) for about in several]))
+    return found
 
 
 def _fused_ops(graph: ComputationGraph, cells: list[Expression]) -> list[str]:

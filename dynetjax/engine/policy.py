@@ -6,13 +6,13 @@ Tier 1 compiles by XLA: what has no byte code, and all work of other devices.
 
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.native import core
+from dynetjax.engine.runtime import RUNTIME
 
 TIERS = "auto", "native", "xla"
 
-tier = "auto"
 is_built = core is not None
 
 
 def native() -> bool:
     """Whether there is a tier 0 here, and it may be used."""
-    return is_built and tier != "xla" and host_sees_device()
+    return is_built and RUNTIME.tier != "xla" and host_sees_device()

@@ -22,6 +22,7 @@ from dynetjax.core.errors import explain
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.engine import policy
 from dynetjax.engine.device import copy_soon
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import TableStorage
 from dynetjax.trainers.blocks import in_blocks
@@ -177,7 +178,7 @@ class Trainer(OnFile):
         """
         if not self._can_be_native():
             return False
-        if policy.tier == "native":
+        if RUNTIME.tier == "native":
             return True
         here = gradients_are_on_host(members)
         if here is None or here is self._on_host:

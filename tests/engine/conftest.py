@@ -4,6 +4,7 @@ import pytest
 
 from dynetjax.engine import device, policy
 from dynetjax.engine.plan import widths
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla import buffers, run
 
 
@@ -12,7 +13,7 @@ def _tier_1(request):
     """XLA computes all graphs, however small, but in tests of tier 0."""
     with pytest.MonkeyPatch.context() as patch:
         if "native" not in request.path.parts:
-            patch.setattr(policy, "tier", "xla")
+            patch.setattr(RUNTIME, "tier", "xla")
         yield
 
 

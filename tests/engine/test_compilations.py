@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.plan import widths
 
 
 class Network:
@@ -93,8 +92,7 @@ def test_a_model_of_another_shape_compiles(network):
 
 
 @pytest.mark.parametrize("chain", [False, True], ids=["esum", "one by one"])
-def test_twenty_losses_and_three_hundred(chain):
-    widths._places.clear()  # the losses of others may be few
+def test_twenty_losses_and_three_hundred(chain, runtime):
     pc = dy.ParameterCollection()
     table = pc.lookup_parameters_from_numpy(np.arange(24.0).reshape(8, 3))
     w = pc.parameters_from_numpy(np.ones((3, 3)))

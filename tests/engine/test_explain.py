@@ -11,6 +11,7 @@ import pytest
 import dynetjax as dy
 from dynetjax.engine import policy
 from dynetjax.engine.explain import describe
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import current_graph
 
 
@@ -49,7 +50,7 @@ class TestExplain:
         assert describe(loss.graph) == before
 
     def test_of_what_came_later(self, monkeypatch):
-        monkeypatch.setattr(policy, "tier", "xla")
+        monkeypatch.setattr(RUNTIME, "tier", "xla")
         h = chain(3)
         h.value()
         (h * 2).value()
@@ -57,7 +58,7 @@ class TestExplain:
 
     @pytest.mark.skipif(not policy.is_built, reason="there is no tier 0")
     def test_of_what_tier_0_computed(self, monkeypatch):
-        monkeypatch.setattr(policy, "tier", "native")
+        monkeypatch.setattr(RUNTIME, "tier", "native")
         h = chain(3, lanes=2)
         h.value()
         (h * 2).value()

@@ -10,6 +10,7 @@ import dynetjax as dy
 from dynetjax.engine import policy
 from dynetjax.engine.plan import layout
 from dynetjax.engine.plan.family import Family
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import ComputationGraph, current_graph, free_last_graph
 
 
@@ -23,11 +24,11 @@ def later_only():
 def place(request, monkeypatch):
     """Where increments are computed, if they can be."""
     if request.param == "device":
-        monkeypatch.setattr(policy, "tier", "xla")
+        monkeypatch.setattr(RUNTIME, "tier", "xla")
     if request.param == "all on the host":
-        monkeypatch.setattr(policy, "tier", "native")
+        monkeypatch.setattr(RUNTIME, "tier", "native")
     if request.param == "host":  # tier 1 begins, and tier 0 has what comes later
-        monkeypatch.setattr(policy, "tier", "auto")
+        monkeypatch.setattr(RUNTIME, "tier", "auto")
         monkeypatch.setattr(policy, "native", later_only)
 
 

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.plan import layout, widths
 
 SIZE, WORDS = 48, 9
 RNG = np.random.default_rng(14)
 
 
 @pytest.fixture(autouse=True)
-def anew(monkeypatch):
+def anew(runtime):
     """No width is settled, and no program known."""
-    widths._places.clear()
-    monkeypatch.setattr(layout, "_families", {})
 
 
 class Pair:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 
 FEW = settings(
     max_examples=15,
@@ -193,7 +193,7 @@ def test_values_and_gradients(peek, program):
     world = Dynet()
     with pytest.MonkeyPatch.context() as patch:
         if peek == "on the device":
-            patch.setattr(policy, "tier", "xla")
+            patch.setattr(RUNTIME, "tier", "xla")
         nodes = build(world, program, lambda x: x.dim()[1], peek != "at the end")
     total = world.loss(nodes[chosen])
     assert total.value() == pytest.approx(float(loss), rel=1e-4, abs=1e-4)
@@ -218,6 +218,6 @@ def test_values_and_gradients(peek, program):
 def test_values_and_gradients_in_tier_0(program):
     """The same, where tier 0 computes the graph, and goes back."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(policy, "tier", "native")
+        patch.setattr(RUNTIME, "tier", "native")
         for peek in "at the end", "here on the way":
             test_values_and_gradients.hypothesis.inner_test(peek, program)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.plan import layout
 from dynetjax.graph import current_graph
 
 SIZE, TOPICS, STEPS = 5, 7, 9
@@ -54,9 +53,8 @@ class Teller:
 
 
 @pytest.fixture
-def teller(monkeypatch):
+def teller(runtime):
     """One whose graphs are the first of all."""
-    monkeypatch.setattr(layout, "_families", {})
     return Teller()
 
 
@@ -94,9 +92,8 @@ def test_chains_of_different_lengths(teller):
     teller.alike(told)
 
 
-def test_steps_that_are_no_part_of_the_loss(monkeypatch):
+def test_steps_that_are_no_part_of_the_loss(runtime):
     """They read the row that others do, and their slope, 0 / 0, goes nowhere."""
-    monkeypatch.setattr(layout, "_families", {})
     pc = dy.ParameterCollection()
     rows = RNG.uniform(1, 2, size=(4, SIZE))
     table = pc.lookup_parameters_from_numpy(rows)
@@ -117,9 +114,8 @@ def test_steps_that_are_no_part_of_the_loss(monkeypatch):
         np.testing.assert_allclose(found, 1 / rows, rtol=1e-5)
 
 
-def test_longer_lists_in_the_same_room(monkeypatch):
+def test_longer_lists_in_the_same_room(runtime):
     """Pieces of a list that were missing so far are read by the program there is."""
-    monkeypatch.setattr(layout, "_families", {})
     pc = dy.ParameterCollection()
     table = pc.add_lookup_parameters((50, SIZE))
     rows = table.as_array()

@@ -15,7 +15,7 @@ from dynetjax.core import registry, rules, tables
 from dynetjax.core.registry import KINDS
 from dynetjax.engine import stats
 from dynetjax.engine.ir.fused import FUSED_OPS
-from dynetjax.engine.plan import causes, layout
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla import executable
 
 FEW = 60  # rules
@@ -44,8 +44,8 @@ def sizes():
         "parameter kinds": len(registry._parameter_kinds),
         "changes": len(rules.CHANGED.rules),
         "fused ops": len(FUSED_OPS),
-        "families": len(layout._families),
-        "programs": len(causes._made),
+        "families": len(RUNTIME.families),
+        "programs": len(RUNTIME.made),
     }
 
 

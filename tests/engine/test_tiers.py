@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import backward_pass, policy
+from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
+from dynetjax.engine.xla import differentiate
 
 WORDS = [0, 3, 1, 4, 2, 1]
 
@@ -125,7 +127,7 @@ PROGRAMS = [
 def test_both_tiers_agree(program, monkeypatch):
     found = {}
     for tier in "native", "xla":
-        monkeypatch.setattr(policy, "tier", tier)
+        monkeypatch.setattr(RUNTIME, "tier", tier)
         net = Tagger()
         read = [value for _ in range(3) for value in program(net)]
         found[tier] = [*read, *net.numbers()]
@@ -135,7 +137,7 @@ def test_both_tiers_agree(program, monkeypatch):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_device_beside_the_host_changes_nothing(program, monkeypatch, request):
-    monkeypatch.setattr(policy, "tier", "xla")
+    monkeypatch.setattr(RUNTIME, "tier", "xla")
     found = []
     for far in False, True:
         if far:
@@ -149,7 +151,7 @@ def test_a_device_beside_the_host_changes_nothing(program, monkeypatch, request)
 
 
 def test_a_backward_that_fails_changes_nothing(monkeypatch):
-    monkeypatch.setattr(policy, "tier", "xla")
+    monkeypatch.setattr(RUNTIME, "tier", "xla")
     net = Tagger()
     for _ in range(2):
         [*train(net)]
@@ -159,7 +161,7 @@ def test_a_backward_that_fails_changes_nothing(monkeypatch):
         def full(*_):
             raise MemoryError
 
-        patch.setattr(backward_pass, "Backward", full)
+        patch.setattr(differentiate, "run_backward", full)
         loss = net.loss(WORDS)
         assert loss.value() > 0
         with pytest.raises(MemoryError, match="memory ran out"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ class TestDrawing:
         assert text.count("->") == 5  # input, W, lookups, the loop; the norm
         assert dy.dot(fold=False).count("->") == 5 * 60 + 1
         for tier in "auto", "xla":
-            monkeypatch.setattr(policy, "tier", tier)
+            monkeypatch.setattr(RUNTIME, "tier", tier)
             h.value(recalculate=True)
             assert re.search(loop, dy.dot())
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from dynetjax.engine.plan import layout
+from dynetjax.engine.runtime import RUNTIME
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
 def _by_itself():
-    layout._families.clear()
+    RUNTIME.families.clear()

@@ -16,6 +16,7 @@ import dynetjax as dy
 from dynetjax.core.registry import INPUT, MAP
 from dynetjax.engine import policy
 from dynetjax.engine.native.part import NativePart
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import current_graph
 
 COVERED = set()
@@ -322,7 +323,7 @@ class Laws:
         """Equals the formula, written out in NumPy."""
         if tier == "xla" and case.smooth:
             pytest.skip("the value is tested with the gradient")
-        monkeypatch.setattr(policy, "tier", tier)
+        monkeypatch.setattr(RUNTIME, "tier", tier)
         close(evaluated(case, tier)[0], case.expected(case.arrays()))
 
     def test_dim(self, case):
@@ -342,7 +343,7 @@ class Laws:
         """Equals central differences of the formula, taken in float64."""
         if not case.smooth:
             pytest.skip("no gradient")
-        monkeypatch.setattr(policy, "tier", tier)
+        monkeypatch.setattr(RUNTIME, "tier", tier)
         value, gradients = evaluated(case, tier)
         close(value, case.expected(case.arrays()))
         r = weights(value.shape).astype(np.float64)
@@ -356,7 +357,7 @@ class Laws:
         """Tier 0 computes it, forward and back."""
         if not policy.native():
             pytest.skip("there is no tier 0")
-        monkeypatch.setattr(policy, "tier", "native")
+        monkeypatch.setattr(RUNTIME, "tier", "native")
         dy.renew_cg()
         y = case.call(case.op, case.inputs(case.arrays()))
         loss = loss_of(y, weights(_shape(y)))
@@ -420,7 +421,7 @@ class Laws:
         """A batch of three equals three runs of one, in values and gradients."""
         if case.batch > 1:
             pytest.skip("works across the batch")
-        monkeypatch.setattr(policy, "tier", tier)
+        monkeypatch.setattr(RUNTIME, "tier", tier)
         dy.renew_cg()
         found = list(batches(case))
         rs = [weights(_shape(one.y)) for one in found]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.ops import arithmetic, ragged
 
 SIZE, ROWS = 3, 11
@@ -309,7 +309,7 @@ LENGTHS = st.lists(
 def try_out(data, with_slope):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ragged, "_places", {})
-        patch.setattr(policy, "tier", "native")
+        patch.setattr(RUNTIME, "tier", "native")
         check(Program(data.draw), data.draw(LENGTHS), with_slope)
 
 

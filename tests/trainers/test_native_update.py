@@ -10,6 +10,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model import storage
 from dynetjax.trainers import averages, base, deferred
 from dynetjax.trainers.base import Trainer
@@ -160,7 +161,7 @@ def test_against_xla(make, rule, monkeypatch):
     """2e-6 of the largest number of a parameter."""
     found = []
     for tier in "native", "xla":
-        monkeypatch.setattr(policy, "tier", tier)
+        monkeypatch.setattr(RUNTIME, "tier", tier)
         world = World(make, rule)
         for _ in range(4):
             world.step(np.asarray)
@@ -316,7 +317,7 @@ class TestWhere:
 
     @pytest.fixture(autouse=True)
     def _auto(self, natively, monkeypatch):
-        monkeypatch.setattr(policy, "tier", "auto")
+        monkeypatch.setattr(RUNTIME, "tier", "auto")
 
     def setup_method(self):
         m = dy.ParameterCollection()

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.trainers.base import Trainer
 
 from .rules import Adam, Cyclical, Eg, Momentum, RmsProp, clip_factor
@@ -214,7 +214,7 @@ class World:
 
     def move(self):
         """From one executor to the other."""
-        policy.tier = "native" if policy.tier == "xla" else "xla"
+        RUNTIME.tier = "native" if RUNTIME.tier == "xla" else "xla"
 
     def compare(self):
         for x in self.all.values():
@@ -241,13 +241,13 @@ BY_XLA = {"EGTrainer", "OptaxTrainer"}  # whose rules are not of numbers
 @given(steps=st.lists(STEPS, min_size=8, max_size=24))
 def test_sequence(case, tier, steps):
     """Weight decay takes its share of all that is updated, and of nothing else."""
-    before, policy.tier = policy.tier, tier
+    before, RUNTIME.tier = RUNTIME.tier, tier
     try:
         world = World(case)
         for name, *arguments in [*steps, ("compare",), ("update",), ("compare",)]:
             getattr(world, name)(*arguments)
     finally:
-        policy.tier = before
+        RUNTIME.tier = before
 
 
 def test_every_trainer_has_a_case():

@@ -25,6 +25,7 @@ from dynetjax.engine.cache_folder import (
 )
 from dynetjax.engine.ir.descriptions import NotDescribedError, described
 from dynetjax.engine.native import core
+from dynetjax.engine.runtime import RUNTIME
 
 PREFIX = "bytecode-"
 SETTINGS = {  # of JAX, by which other byte code would come of it
@@ -34,12 +35,16 @@ SETTINGS = {  # of JAX, by which other byte code would come of it
     "jax_numpy_dtype_promotion": "standard",
     "jax_threefry_partitionable": True,
 }
-wanted = True  # not where tests change what is traced
 
 
 def file_of(structure: Any) -> pathlib.Path | None:
     """Where the byte code of a structure is kept; None if it is not to be."""
-    if not (wanted and is_plain() and (folder := _folder()) and (about := _about())):
+    if not (
+        RUNTIME.keeps_byte_code
+        and is_plain()
+        and (folder := _folder())
+        and (about := _about())
+    ):
         return None
     try:
         text = described(_fields(structure))

@@ -1,6 +1,6 @@
 """Parts of a graph that tier 0 computes, and backward through these."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -10,22 +10,17 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, OWNERS
 from dynetjax.core.rules import Rule
-from dynetjax.core.tables import forgets
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
+from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
 
 DONE = -1  # what `extend` returns
-
-Rows = Callable[[int], np.ndarray]
-
-
-_programs: dict[int, Any] = {}  # by numbers of fused operations
-forgets(_programs.clear)
 
 
 class _Tables:
@@ -36,7 +31,7 @@ class _Tables:
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
-        found = _programs[number] = program_of(FUSED_OPS[number])
+        found = RUNTIME.byte_code[number] = program_of(FUSED_OPS[number])
         return found
 
     def number(self, rule: Rule) -> int:
@@ -84,7 +79,7 @@ class Native:
     def __init__(self, uniforms: HostUniforms, draws: Draws):
         self.uniforms = uniforms
         self._tables = _Tables(uniforms, draws)
-        self.graph = core.Graph(self._tables, _programs, timing())
+        self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
         self.lacks, self.count = -1, 0
 
     def compute(self, cells: list[Expression], start: int, older: Rows | None) -> bool:
@@ -123,6 +118,20 @@ class NativePart:
         del batch
         found = np.frombuffer(self.graph.rows(number), np.float32)
         return found.reshape(-1, *_shape(self._cells[number]))
+
+    def executor(self) -> Any:
+        """What has computed it, and writes rows where they are wanted."""
+        return self.graph
+
+    def summary(self) -> Summary:
+        """What it is, and its components."""
+        found = []
+        for trips, numbers in self.graph.components():
+            nodes = [self._cells[n] for n in numbers if self.start <= n < self.stop]
+            kind = "loop" if trips > 1 else "once"
+            if nodes:
+                found.append((f"{kind}, {trips} trip{'s' if trips > 1 else ''}", nodes))
+        return f"nodes {self.start} to {self.stop - 1}: in tier 0, on the host", found
 
     def at_hand(self, node: Expression) -> np.ndarray:
         """The same, of a node."""

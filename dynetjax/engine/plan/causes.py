@@ -6,25 +6,20 @@ from collections.abc import Iterable
 
 from dynetjax.core.errors import CompilationWarning, explain
 from dynetjax.core.registry import Op
-from dynetjax.core.tables import forgets
-from dynetjax.engine.plan.code import Cell, CellStep, Code, Component
+from dynetjax.engine.plan.code import Cell, CellStep, Code
 from dynetjax.engine.plan.program import Program
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_program
 
 MOST_VARIANTS = 32  # of one operation in one program, before that is called endless
-
-_made: dict[Code, list[tuple]] = {}
-_components: set[Component] = set()
-forgets(_made.clear)
-forgets(_components.clear)
 
 
 def note_made(direction: str, program: Program) -> None:
     """Note that a program is made in one direction, and what is new about it."""
     code = program.code
-    known = _made.setdefault(code, [])
+    known = RUNTIME.made.setdefault(code, [])
     several = zip(code.components, code.labels, strict=True)
-    fresh = [label for cells, label in several if cells not in _components]
+    fresh = [label for cells, label in several if cells not in RUNTIME.components]
     sizes = program.lanes, program.rows
     same_size = [d for d, w, s in known if (w, s) == (program.widths, sizes)]
     if fresh:
@@ -39,7 +34,7 @@ def note_made(direction: str, program: Program) -> None:
         why = f"the first {direction} of this size"
     else:
         why = "backward is to follow, or begins elsewhere"
-    _components.update(code.components)
+    RUNTIME.components.update(code.components)
     known.append((direction, program.widths, sizes))
     note_program(f"{direction} of {len(code.components)} components: {why}")
 
@@ -72,10 +67,8 @@ class Variants:
 
 def variants_of(roots: Iterable[Op]) -> Variants:
     """Those of programs that ask for results of these operations."""
-    return _variants.setdefault(frozenset(roots), Variants())
-
-
-_variants: dict[frozenset[Op], Variants] = {}
+    found: Variants = RUNTIME.variants.setdefault(frozenset(roots), Variants())
+    return found
 
 
 def _variant(cell: Cell, step: CellStep) -> tuple:

@@ -1,7 +1,6 @@
 """Layouts: a section of a graph, laid out for a compiled program."""
 
 import math
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import IMPORT, INPUT, LOOKUP
 from dynetjax.core.rules import CHANGED
-from dynetjax.core.tables import forgets
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.plan.capacities import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.causes import variants_of
@@ -21,19 +19,11 @@ from dynetjax.engine.plan.family import Family
 from dynetjax.engine.plan.flat import flat_graph
 from dynetjax.engine.plan.program import Program, program, written
 from dynetjax.engine.plan.widths import LARGE, places_of
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph
 
 CHEAPER = 8  # residuals than rows of pools
-
-_families: dict[tuple[frozenset[int], bool], list[Family]] = {}
-_lock = threading.RLock()
-
-
-@forgets
-def _forget() -> None:
-    with _lock:
-        _families.clear()
 
 
 @dataclass(slots=True)
@@ -88,7 +78,7 @@ class Layout:
         """Whether all of an op's gradients are in its pool; next time they are."""
         if op not in self.direct:
             return True
-        with _lock:
+        with RUNTIME.lock:
             self.family.part_from(op)
         return False
 
@@ -114,9 +104,9 @@ def make_layout(
     """
     flat = flat_graph(graph.cells, start)
     roots = frozenset([fused_op_of(node.rule) for node in asked])
-    with _lock:
+    with RUNTIME.lock:
         _drop_outdated()
-        families = _families.setdefault((roots, start > 0), [])
+        families = RUNTIME.families.setdefault((roots, start > 0), [])
         family = _family_for(families, flat.fused)
         try:
             family.observe(flat)
@@ -142,7 +132,7 @@ def _family_for(families: list[Family], fused: list[int]) -> Family:
 def _drop_outdated() -> None:
     """Forget families with ops that no graph has any more."""
     for rule in CHANGED.take():
-        for families in _families.values():
+        for families in RUNTIME.families.values():
             families[:] = [family for family in families if not family.follows(rule)]
 
 

@@ -7,10 +7,10 @@ is kept as long as it is near to what costs least.
 import math
 from collections import Counter
 
-from dynetjax.core.tables import Found
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.plan.family import Family
+from dynetjax.engine.runtime import RUNTIME
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once
@@ -72,11 +72,6 @@ class Place:
         return trips * (self.trip_cost + width)
 
 
-# By what a component's ops compute, how many others of a family that compute the same
-# are older, whether it is a loop, and the numbers in its largest result.
-_places: Found[tuple[tuple, int, bool, int], Place] = Found(lambda key: Place(*key[2:]))
-
-
 def places_of(family: Family) -> list[Place]:
     """The place of each component."""
     if not family.costs:
@@ -87,7 +82,8 @@ def places_of(family: Family) -> list[Place]:
             several = [family.ops[op] for op in family.components[k]]
             ops = tuple(map(_computed_by, several))
             largest = max(math.prod(s) for op in several for s in _shapes(op))
-            found[k] = _places[ops, older[ops], cyclic[k], largest]
+            key = ops, older[ops], cyclic[k], largest
+            found[k] = RUNTIME.places.setdefault(key, Place(cyclic[k], largest))
             older[ops] += 1
         family.costs = [found[k] for k in range(len(cyclic))]
     return family.costs

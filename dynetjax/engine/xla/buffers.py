@@ -6,7 +6,6 @@ is read without having been written; as nobody ever writes it, it stays zero.
 """
 
 import math
-import threading
 from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax
-from dynetjax.core.tables import forgets
 from dynetjax.engine.device import host_sees_device
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla.heap import give_back
 
 Array = Any
@@ -27,7 +26,6 @@ MOST = 100 << 20  # numbers in all sets when new ones are made
 FAR = 8  # times as many are held on a device beside the host, where they are larger
 
 _clock = count()
-_lock = threading.RLock()  # a run may end, and give back, while this thread holds it
 
 
 class BufferPool:
@@ -69,15 +67,12 @@ class BufferPool:
         self._free, self._most = [], 0
 
 
-_of_use: dict[Hashable, BufferPool] = {}
-
-
 def buffer_pool_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> BufferPool:
     """The pool for a use, which takes arrays of these shapes."""
-    found = _of_use.get(use)
+    found: BufferPool | None = RUNTIME.buffers.get(use)
     if found is None:
-        with _lock:
-            found = _of_use.setdefault(use, BufferPool(shapes()))
+        with RUNTIME.lock:
+            found = RUNTIME.buffers.setdefault(use, BufferPool(shapes()))
     return found
 
 
@@ -91,8 +86,8 @@ def _let_go(limit: int, recent: int = 0) -> None:
 
     What was used lately is kept in any case.
     """
-    with _lock:
-        several = sorted(_of_use.values(), key=lambda pool: pool.used)
+    with RUNTIME.lock:
+        several = sorted(RUNTIME.buffers.values(), key=lambda pool: pool.used)
         held = sum(pool.held for pool in several)
         if held <= limit:
             return
@@ -104,11 +99,10 @@ def _let_go(limit: int, recent: int = 0) -> None:
         give_back()
 
 
-@forgets
 def forget() -> None:
     """Hold nothing any more, nor what is in use now.
 
     Where a program failed, it may have had that.
     """
-    with _lock:
-        _of_use.clear()
+    with RUNTIME.lock:
+        RUNTIME.buffers.clear()

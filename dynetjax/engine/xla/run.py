@@ -1,6 +1,6 @@
 """Runs: a layout carried out, with its values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from dynetjax.core.registry import IMPORT, OWNERS
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FusedOp
+from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.plan.code import Column
 from dynetjax.engine.plan.layout import Layout
 from dynetjax.engine.stats import note_pools, note_work, phase
@@ -27,7 +28,6 @@ from dynetjax.engine.xla.uniforms import Uniforms
 from dynetjax.graph import free_last_graph
 
 Array = Any
-Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
 
 
 class Run:
@@ -206,6 +206,24 @@ class Run:
         if host_sees_device():
             array = self._seen[pool] = np.asarray(array)
         return read_rows(array, row, batch)
+
+    def executor(self) -> None:
+        """Nothing that a value could be asked of without a copy of its pool."""
+
+    def summary(self) -> Summary:
+        """What it is, and its components."""
+        layout, found = self.layout, []
+        for k, ops in enumerate(layout.family.components):
+            trips, width = layout.trips[k], layout.program.widths[k]
+            if trips:
+                kind = "loop" if layout.family.cyclic[k] else "once"
+                about = f"{trips} trip{'s' if trips > 1 else ''} of {width} lane"
+                numbers = [n for op in ops for n in self.nodes(op).numbers.tolist()]
+                nodes = [self._nodes[n] for n in numbers]
+                found.append((f"{kind}, {about}{'s' if width > 1 else ''}", nodes))
+        head = f"nodes {self.start} to {self.stop - 1}: {len(found)} components of"
+        room = f"room for {layout.program.pool_bytes >> 10} KB of rows"
+        return f"{head} {len(layout.trips)}, {room}", found
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""

@@ -10,7 +10,8 @@ import pytest
 import dynetjax as dy
 from dynetjax.core.tables import forget_all
 from dynetjax.engine import cache_folder
-from dynetjax.engine.native import kept, part, program
+from dynetjax.engine.native import kept, program
+from dynetjax.engine.runtime import RUNTIME
 
 X, W = np.array([0.3, -0.7, 1.1]), np.array([[0.5, -0.2, 0.1], [0.4, 0.3, -0.6]])
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("natively")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "wanted", True)
+    monkeypatch.setattr(RUNTIME, "keeps_byte_code", True)
     monkeypatch.setattr(kept, "_folder", lambda: tmp_path)
     forget()
     yield tmp_path
@@ -29,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 def forget():
     """Another process, as far as byte code goes."""
     program._code_of.cache_clear()
-    part._programs.clear()
+    RUNTIME.byte_code.clear()
     forget_all()
 
 

@@ -12,6 +12,7 @@ import dynetjax as dy
 from dynetjax.engine import policy
 from dynetjax.engine.native import program
 from dynetjax.engine.native.part import NativePart
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import current_graph
 
 RNG = np.random.default_rng(4)
@@ -24,7 +25,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 @pytest.fixture(autouse=True)
 def _tier_0(monkeypatch):
-    monkeypatch.setattr(policy, "tier", "native")
+    monkeypatch.setattr(RUNTIME, "tier", "native")
 
 
 class World:
@@ -395,12 +396,12 @@ class TestInit:
     def test_chooses(self):
         for tier in policy.TIERS:
             dy.init(tier=tier)
-            assert policy.tier == tier
+            assert RUNTIME.tier == tier
 
     def test_no_such_tier(self):
         with pytest.raises(ValueError, match=r"no such tier\n.*got: +fast\n.*auto"):
             dy.init(tier="fast")
-        assert policy.tier == "native"
+        assert RUNTIME.tier == "native"
 
     def test_none_was_compiled(self, monkeypatch):
         monkeypatch.setattr(policy, "is_built", False)

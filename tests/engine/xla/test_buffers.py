@@ -18,11 +18,9 @@ CLASSES, SIZE = 20_000, 3
 
 
 @pytest.fixture
-def uses(monkeypatch):
+def uses(runtime):
     """The pools that there are, none at first."""
-    found = {}
-    monkeypatch.setattr(buffers, "_of_use", found)
-    return found
+    return runtime.buffers
 
 
 def arrays(uses):
