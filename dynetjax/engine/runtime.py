@@ -35,7 +35,7 @@ class Runtime:
         self.lock = threading.RLock()
         self.families: dict[Hashable, list[Any]] = {}
         self.places: dict[Hashable, Any] = {}
-        self.made: dict[Any, list[tuple]] = {}
+        self.made: dict[Any, list[tuple[Any, ...]]] = {}
         self.components: set[Any] = set()
         self.variants: dict[Hashable, Any] = {}
         self.byte_code: dict[int, Any] = {}

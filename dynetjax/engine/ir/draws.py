@@ -69,4 +69,5 @@ def scramble(x: np.ndarray) -> np.ndarray:
     """64 well mixed bits of each number (the finaliser of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    return x ^ (x >> np.uint64(31))
+    found: np.ndarray = x ^ (x >> np.uint64(31))
+    return found

@@ -3,6 +3,7 @@
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from dynetjax.core.errors import CompilationWarning, explain
 from dynetjax.core.registry import Op
@@ -43,7 +44,7 @@ class Variants:
     """The variants of each operation that were met in one of the user's programs."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Op, int], list[tuple]] = defaultdict(list)
+        self._found: dict[tuple[Op, int], list[tuple[Any, ...]]] = defaultdict(list)
         self._warned = False
 
     def watch(self, code: Code) -> None:
@@ -71,7 +72,7 @@ def variants_of(roots: Iterable[Op]) -> Variants:
     return found
 
 
-def _variant(cell: Cell, step: CellStep) -> tuple:
+def _variant(cell: Cell, step: CellStep) -> tuple[Any, ...]:
     """Static arguments, then the shapes of the operands."""
     shapes = {
         "uniform": lambda n: cell.uniforms[n].shape,
@@ -81,7 +82,7 @@ def _variant(cell: Cell, step: CellStep) -> tuple:
     return (*step.static, *[shapes[what](n) for what, n in step.operands])
 
 
-def _warn(op: Op, found: list[tuple]) -> None:
+def _warn(op: Op, found: list[tuple[Any, ...]]) -> None:
     """Say which attribute of an operation varies most."""
     names = [*op.static]
     names += [f"the dims of operand {k + 1}" for k in range(len(found[0]) - len(names))]

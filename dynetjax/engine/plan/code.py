@@ -6,6 +6,7 @@ Families with equal code share compiled programs, whatever model they belong to.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from dynetjax.core.dims import Shape, pad
 from dynetjax.core.lazy import jnp
@@ -70,7 +71,7 @@ class CellStep:
     """
 
     op: Op
-    static: tuple
+    static: tuple[Any, ...]
     operands: tuple[tuple[str, int], ...]
     shape: Shape
     columns: tuple[int, ...]
@@ -137,7 +138,7 @@ class Code:
         return [", ".join([cell.label for cell in cells]) for cells in self.components]
 
 
-_known: Shared[tuple, Code] = Shared(lambda parts: Code(*parts))
+_known: Shared[tuple[Any, ...], Code] = Shared(lambda parts: Code(*parts))
 
 
 @dataclass(slots=True)
@@ -275,7 +276,7 @@ class _Wiring:
 _FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}
 
 
-def _side_by_side(*rows, d: int):
+def _side_by_side(*rows: Any, d: int) -> Any:
     """Rows side by side along axis `d`."""
     shape = pad(rows[0].shape, d + 1)
     return jnp.concatenate([row.reshape(shape) for row in rows], axis=d)

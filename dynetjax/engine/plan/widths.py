@@ -6,6 +6,7 @@ is kept as long as it is near to what costs least.
 
 import math
 from collections import Counter
+from typing import Any
 
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.fused import FusedOp
@@ -76,7 +77,7 @@ def places_of(family: Family) -> list[Place]:
     """The place of each component."""
     if not family.costs:
         cyclic = family.cyclic
-        older: Counter[tuple] = Counter()
+        older: Counter[tuple[Any, ...]] = Counter()
         found: dict[int, Place] = {}
         for k in sorted(range(len(cyclic)), key=lambda k: family.components[k]):
             several = [family.ops[op] for op in family.components[k]]
@@ -89,7 +90,7 @@ def places_of(family: Family) -> list[Place]:
     return family.costs
 
 
-def _computed_by(op: FusedOp) -> tuple:
+def _computed_by(op: FusedOp) -> tuple[Any, ...]:
     """What a fused op computes, whatever parameters it reads."""
     steps = [
         (s.signature.op, s.signature.static, s.signature.shape, _ways(s.operands))
@@ -98,7 +99,7 @@ def _computed_by(op: FusedOp) -> tuple:
     return op.form, op.shape, tuple(leaf.shape for leaf in op.leaves), tuple(steps)
 
 
-def _ways(operands: tuple[tuple[str, int], ...]) -> tuple:
+def _ways(operands: tuple[tuple[str, int], ...]) -> tuple[Any, ...]:
     """Operands, uniforms by their kind alone."""
     return tuple([way if way[0] != "uniform" else way[:1] for way in operands])
 

@@ -47,13 +47,13 @@ class Net:
 
 
 @on_cpu
-def test_one_lane_a_trip():
+def test_one_lane_a_trip(runtime):
     net = Net()
     net.loss(9).value()
     assert net.width() == 1
 
 
-def test_more_lanes_once_there_are_more_chains():
+def test_more_lanes_once_there_are_more_chains(runtime):
     """One graph of a single chain does not make every later one a slow one."""
     net = Net()
     net.loss(9).value()

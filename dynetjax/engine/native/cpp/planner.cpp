@@ -112,8 +112,7 @@ public:
         graph.count = (int32_t)(stop - start);
         graph.nodes.reserve(graph.count), graph.refs.reserve(2 * (size_t)graph.count);
         for (Py_ssize_t n = start; n < stop; n++) {
-            const Ref ahead(Py_XNewRef(PyList_GetItem(cells, std::min(n + 8, stop - 1))));
-            prefetch(ahead.get());
+            prefetch(cells, n + 8);
             add(item(cells, n).get());
         }
         if (start) import(cells, (int32_t)start);

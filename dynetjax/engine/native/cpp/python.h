@@ -123,12 +123,13 @@ private:
     descrgetfunc get_ = nullptr;
 };
 
-// Have the memory of an object that is wanted soon come nearer.
-inline void prefetch(PyObject* p) {
+// Have the memory of an object in a list, if it is there, come nearer: it is wanted soon.
+inline void prefetch(PyObject* list, Py_ssize_t n) {
 #if defined(__GNUC__)
-    for (int line = 0; line < 3; line++) __builtin_prefetch((const char*)p + 64 * line);
+    if (n >= PyList_GET_SIZE(list)) return;
+    for (int line = 0; line < 3; line++) __builtin_prefetch((const char*)PyList_GET_ITEM(list, n) + 64 * line);
 #else
-    (void)p;
+    (void)list, (void)n;
 #endif
 }
 
