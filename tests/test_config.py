@@ -114,7 +114,7 @@ def test_it_goes_down_again_with_the_graphs(threshold):
 
 def test_the_threshold_of_the_user_stays(threshold):
     gc.set_threshold(threshold - 1)
-    assert collections_in_graphs(threshold // 2, 3) > 0
+    assert collections_in_graphs(threshold, 3) > 0
     assert gc.get_threshold()[0] == threshold - 1
 
 
