@@ -385,3 +385,16 @@ def test_threads_read_steps_of_one_model():
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_backward_after_a_revert_brings_back_no_node(weights):
+    """What was reverted is not taken for computed when a part runs once more."""
+    dy.renew_cg()
+    h = dy.tanh(weights * dy.inputVector([1.0, 2.0]))
+    loss = dy.squared_norm(h)
+    dy.cg_checkpoint()
+    (h * 3).npvalue()
+    dy.cg_revert()
+    loss.backward()
+    expected = reference(1)[0]
+    np.testing.assert_allclose((h * 5).npvalue(), 5 * expected, rtol=1e-5)

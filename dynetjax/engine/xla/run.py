@@ -66,7 +66,10 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        return Run(self._nodes, self.start, self.layout, self.uniforms, self._draws)
+        about = self.layout, self.uniforms, self._draws
+        found = Run(self._nodes, self.start, *about)
+        found.stop = self.stop  # there may have been a revert
+        return found
 
     def forward(self, keeping: bool, older: Rows | None = None) -> None:
         """Compute every node of the layout, and keep what backward needs if asked.
