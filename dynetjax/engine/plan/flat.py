@@ -1,7 +1,7 @@
 """The flat graph: stored nodes and what they read, placed on lanes and rows.
 
 `FlatGraph` is the planner in Python, for where no C++ was compiled. Where it was, the
-class of the same name in `dynetjax.engine.native.core` does the same, some fifty times
+class of the same name in `dynetjax.engine.native.core` does the same, some thirty times
 as fast; tests hold the two together.
 """
 
