@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.tables import forget_all
 from dynetjax.graph import current_graph
 
 SIZE = 3
@@ -29,7 +30,8 @@ class Net:
 
 @pytest.fixture
 def family(runtime):
-    """Gives the family of a graph that was run."""
+    """Gives the family of a graph that was run, where no op is settled on before."""
+    forget_all()
 
     def of(loss):
         loss.value()
