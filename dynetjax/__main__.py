@@ -2,47 +2,29 @@
 
     python -m dynetjax [--py2] program.py ARGS
     python -m dynetjax [--py2] -m package.module ARGS
+    python -m dynetjax --processes 4 [--sum] [--patience SECONDS] program.py ARGS
 
-What the program imports as ``dynet`` is dynetjax; see `dynetjax.dropin`.
+What the program imports as ``dynet`` is dynetjax; see `dynetjax.dropin`. With
+``--processes`` it runs in several processes, which train one model; see
+`dynetjax.parallel`.
 """
 
-import os
-import runpy
 import sys
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
-from dynetjax.compat.python2 import NAMES, convert_imports, run_converted
-from dynetjax.core.errors import explain
+from dynetjax.compat.program import run_program
+from dynetjax.parallel.launch import launch
 
 
 def main(words: list[str]) -> None:
     """Run what the command line names.
 
     Raises:
-        SystemExit: it names nothing.
+        SystemExit: it names nothing, or a process has failed.
     """
-    old = words[:1] == ["--py2"]
-    words = words[old:]
-    as_module = words[:1] == ["-m"]
-    words = words[as_module:]
-    if not words or words[0] in ("-h", "--help"):
-        sys.exit((__doc__ or "").strip())
-    name, sys.argv = words[0], words
-    folder = os.getcwd() if as_module else os.path.dirname(os.path.abspath(name))
-    sys.path[0] = folder
-    if not as_module and not os.path.exists(name):
-        message = "python -m dynetjax: there is no such program"
-        fix = "-m for the name of a module"
-        sys.exit(explain(message, got=name, expected="a file", fix=fix))
-    if old:
-        convert_imports(folder)
-    if as_module:
-        names = NAMES if old else None
-        runpy.run_module(name, names, run_name="__main__", alter_sys=True)
-    elif old:
-        run_converted(name)
-    else:
-        runpy.run_path(name, run_name="__main__")
+    if words[:1] == ["--processes"]:
+        sys.exit(launch(words))
+    run_program(words, __doc__ or "")
 
 
 if __name__ == "__main__":

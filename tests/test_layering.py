@@ -8,6 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
     ("core.errors", "core.uninterrupted", "native", "core.collector", "core.tables"),
+    ("core.group",),
     ("io.atomic", "io.numbers", "io.meta", "core.lazy"),
     ("io.text",),
     ("core.dims",),
@@ -25,6 +26,7 @@ LAYERS = [
     ("io",),
     ("config",),
     ("compat", "inspect"),
+    ("parallel",),
     ("cg", "process"),
     ("",),
 ]

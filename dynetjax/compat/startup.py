@@ -20,6 +20,7 @@ from dynetjax.compat.options import (
 from dynetjax.config import init
 from dynetjax.core.errors import explain
 from dynetjax.core.expression import use_engine
+from dynetjax.core.group import PROCESS
 from dynetjax.core.lazy import jax
 from dynetjax.model.collection import decay_by_default
 from dynetjax.model.random import reset_random_seed
@@ -41,7 +42,7 @@ def apply(options: Options, *, tell: bool = False) -> None:
         raise _no_sharing()
     _choose_device(options)
     if options.seed or tell:
-        seed = options.seed or secrets.randbelow(2**32 - 1) + 1
+        seed = options.seed or PROCESS.seed or secrets.randbelow(2**32 - 1) + 1
         reset_random_seed(seed)
         _tell(tell, f"random seed: {seed}")
     if options.autobatch:
@@ -57,7 +58,7 @@ def apply(options: Options, *, tell: bool = False) -> None:
 
 
 def _tell(tell: bool, what: str) -> None:
-    if tell:
+    if tell and PROCESS.rank == 0:
         print(f"[dynet] {what}", file=sys.stderr)
 
 

@@ -15,6 +15,8 @@ import stat
 from collections.abc import Iterator
 from typing import IO
 
+from dynetjax.core.group import PROCESS
+
 
 @contextlib.contextmanager
 def replacing(path: str, *, append: bool = False) -> Iterator[IO[bytes]]:
@@ -32,7 +34,8 @@ def replacing(path: str, *, append: bool = False) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "ab" if append else "wb") as file:
+        here = target if PROCESS.writes_files else os.devnull
+        with open(here, "ab" if append else "wb") as file:
             yield file
         return
     draft = Draft(target, append=append)
@@ -47,6 +50,9 @@ def replacing(path: str, *, append: bool = False) -> Iterator[IO[bytes]]:
 class Draft:
     """The new content of `target`, in a file beside it.
 
+    Among processes that train together the first one writes, and the others wait for
+    it when they publish.
+
     Attributes:
         target: the path, links followed.
         file: open for binary writing.
@@ -54,6 +60,10 @@ class Draft:
 
     def __init__(self, target: str, *, append: bool = False):
         self.target = os.path.realpath(target)
+        if not PROCESS.writes_files:
+            self._path = ""
+            self.file: IO[bytes] = open(os.devnull, "wb")  # noqa: SIM115
+            return
         folder, name = os.path.split(self.target)
         mode = _mode(self.target)
         # Long names leave no room for more: 255 bytes is the limit.
@@ -77,13 +87,17 @@ class Draft:
     def finish(self) -> None:
         """Bring all of it to the disk."""
         self.file.flush()
-        os.fsync(self.file.fileno())
+        if self._path:
+            os.fsync(self.file.fileno())
         self.file.close()
 
     def publish(self) -> None:
         """Put it in the place of `target`; after `finish`."""
-        os.replace(self._path, self.target)
-        sync_folder(self.target)
+        if self._path:
+            os.replace(self._path, self.target)
+            sync_folder(self.target)
+        if PROCESS.group is not None:
+            PROCESS.group.file_written()
 
     def discard(self) -> None:
         """Remove it, unless it was published."""

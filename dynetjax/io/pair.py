@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from dynetjax.builders.base import RNNBuilder
 from dynetjax.core.errors import explain
+from dynetjax.core.group import PROCESS
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import Draft, sync_folder
 from dynetjax.io.classes import (
@@ -153,6 +154,8 @@ def _remove_unless(path: str, content: bytes) -> None:
     Old ``.meta`` and new ``.data`` must not be found together: no crash then leaves
     objects with the numbers of others.
     """
+    if not PROCESS.writes_files:
+        return
     try:
         with open(path, "rb") as file:
             if file.read() == content:

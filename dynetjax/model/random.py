@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.errors import explain
+from dynetjax.core.group import PROCESS
 from dynetjax.graph import current_graph
 
 _BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
@@ -27,7 +28,8 @@ class _Generator:
     def reset(self, seed: int) -> None:
         with self.lock:
             self.twister = np.random.RandomState(seed)
-            self.masks = np.random.RandomState([seed, _MASKS])
+            rank = [PROCESS.rank] if PROCESS.rank else []  # others in each process
+            self.masks = np.random.RandomState([seed, _MASKS, *rank])
 
     def streams(self) -> dict[str, np.random.RandomState]:
         """By what they are for."""

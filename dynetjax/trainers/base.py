@@ -24,7 +24,7 @@ from dynetjax.engine import policy
 from dynetjax.engine.device import copy_soon
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.storage import TableStorage
+from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
@@ -36,6 +36,7 @@ from dynetjax.trainers.native_update import (
     is_refused,
 )
 from dynetjax.trainers.on_file import OnFile
+from dynetjax.trainers.replicas import Replicas
 from dynetjax.trainers.update import Targets, scalars
 
 LEAST = 2**18
@@ -110,6 +111,7 @@ class Trainer(OnFile):
         self._compiled = cache(compiled)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
+        self._replicas = Replicas()
         self._sent: _Sent | None = None
         self._refusal: RuntimeError | None = None  # which was not raised yet
         self._deferred = missed and DeferredRows(missed, self._states, self.check)
@@ -154,6 +156,7 @@ class Trainer(OnFile):
     def _update(self, members: Members) -> None:
         self.check()
         self.swap_params_to_weights()
+        self._replicas.exchange(self._census.parameters, self._census.tables)
         decay = self._start_to_decay(members.tables)
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
         if self._deferred is not None:
@@ -281,6 +284,42 @@ class Trainer(OnFile):
         for block, new_values in zip(members.blocks, values, strict=True):
             for parameter, new in zip(block, new_values, strict=True):
                 parameter.values = new
+
+    def dense_storages(self) -> list[DenseStorage]:
+        """Those of the parameters that it updates."""
+        return [*itertools.chain(*self._census.members().blocks)]
+
+    def move_state(self, place: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Have each array of the state where `place` puts it, always in one order."""
+        self._settle()
+        self._states.move(self._census.members(), place)
+
+    def why_not_shared(self) -> str:
+        """What of its state is in no array of `move_state`; empty if all is."""
+        if self._averages is not None:
+            return "moving averages"
+        if self._collection.get_weight_decay() > 0:
+            return "weight decay"
+        if self._lazy_correct:
+            return "rows that catch up with updates"
+        if not self._can_be_native():
+            return f"{self.whoami()}, whose rule looks at whole parameters"
+        return ""
+
+    def defer_no_rows(self) -> None:
+        """Have every update change all rows that it is to change, from now on."""
+        if self._deferred is not None:
+            self._deferred.let_all_go()
+            self._deferred = None
+
+    @property
+    def count_of_updates(self) -> int:
+        """How many there were, which rules like Adam's go by."""
+        return self._updates
+
+    @count_of_updates.setter
+    def count_of_updates(self, count: int) -> None:
+        self._updates = count
 
     def check(self) -> None:
         """Wait for the last update, and raise if it was refused.

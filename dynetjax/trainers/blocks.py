@@ -7,7 +7,7 @@ a large parameter is a block of its own, so that nothing large is joined or spli
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -144,6 +144,13 @@ class States:
         if leaves is None or not _is_on_host(leaves):
             leaves = self._tables[table] = self._fetched(leaves, table.shape)
         return leaves
+
+    def move(self, members: Members, place: Callable[[Any], Any]) -> None:
+        """Have each array of the members' state where `place` puts it."""
+        for block in members.blocks:
+            self._blocks[block] = tuple(map(place, self.of_block_on_host(block)))
+        for table in members.tables:
+            self._tables[table] = tuple(map(place, self.of_table_on_host(table)))
 
     def _fetched(self, leaves: Leaves | None, shape: Shape) -> Leaves:
         """A state on the host."""

@@ -1,0 +1,254 @@
+"""A group of processes on one machine, which meet in shared memory.
+
+Each process has two segments that it alone writes to, for exchanges of even and of odd
+number: what it wrote for one exchange is read until all have come to the next. A
+semaphore of each process counts who has come. A board in shared memory tells what each
+process is at, so that nobody waits for one that has ended.
+"""
+
+import contextlib
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynetjax.core.errors import explain
+from dynetjax.core.group import Message
+from dynetjax.parallel.segment import Segment
+
+SPIN = 100  # looks at the semaphore before the process sleeps
+PATIENCE = 0.2  # seconds of sleep until it looks whom it waits for
+NAP = 0.001  # seconds between two looks at the board
+LEAST = 1 << 16  # bytes of a segment
+STATE, COUNT, SAVES, BEAT, SEGMENTS = 0, 1, 2, 3, 4  # columns of a board
+HEAD = 3  # words of a segment: how many words, numbers and dense ones follow
+WIDTH = 8  # int64 of each process on the board
+COMPUTES, ENDED = 0, 1  # states
+
+
+class Seat(NamedTuple):
+    """A process's place in a group, which is sent to it when it starts.
+
+    Attributes:
+        rank, size: its number, and how many there are.
+        name: of the board; segments are named after it.
+        arrivals: for exchanges of even and of odd number, a semaphore of each process.
+    """
+
+    rank: int
+    size: int
+    name: str
+    arrivals: tuple[list[Any], list[Any]]
+
+
+class Board:
+    """What each process is at, ``[size, WIDTH]`` int64; each writes its own row."""
+
+    def __init__(self, name: str | None, size: int):
+        make = name is None
+        self._memory = Segment(name, make, 8 * WIDTH * size)
+        self.name = self._memory.name
+        rows = self._memory.view((size, WIDTH), np.int64)
+        if make:
+            rows[:] = 0
+        self.rows = rows
+
+    def beat(self, rank: int) -> int:
+        """How many signs of life a process has given."""
+        return int(self.rows[rank, BEAT])
+
+    def close(self) -> None:
+        """Give it up, in this process."""
+        self.rows = None
+        self._memory.close()
+
+    def remove(self) -> None:
+        """Give it up for all, and the segments of processes that were killed."""
+        for rank, row in enumerate(self.rows.tolist()):
+            for parity in range(2):
+                if row[SEGMENTS + parity]:
+                    name = segment_name(self.name, rank, parity, row[SEGMENTS + parity])
+                    with contextlib.suppress(FileNotFoundError):
+                        Segment(name).remove()
+        self.rows = None
+        self._memory.remove()
+
+
+def segment_name(board: str, rank: int, parity: int, generation: int) -> str:
+    """That of the memory that a process made for its exchanges."""
+    return f"{board}-{rank}-{parity}-{generation}"
+
+
+def seats(size: int, context: Any) -> tuple[Board, list[Seat]]:
+    """A new board, and a place for each of so many processes."""
+    board = Board(None, size)
+    even, odd = [[context.Semaphore(0) for _ in range(size)] for _ in range(2)]
+    return board, [Seat(rank, size, board.name, (even, odd)) for rank in range(size)]
+
+
+class MemoryGroup:
+    """See `dynetjax.core.group.Group`, and the module.
+
+    Args:
+        seat: this process's.
+    """
+
+    def __init__(self, seat: Seat):
+        self.rank, self.size = seat.rank, seat.size
+        self._board = Board(seat.name, seat.size)
+        self._own = self._board.rows[seat.rank]
+        self._arrivals = seat.arrivals
+        self._segments = [Segments(seat, rank) for rank in range(seat.size)]
+        self._count = self._saves = 0
+
+    def exchange(
+        self, message: Message, dense: list[np.ndarray], scale: float = 1.0
+    ) -> tuple[list[Message], np.ndarray]:
+        """Meet the others; see `Group`."""
+        parity = self._count % 2
+        count = sum([array.size for array in dense])
+        sizes = len(message.words), len(message.numbers), count
+        segments = self._segments[self.rank]
+        memory = segments.of_size(parity, 4 * (HEAD + sum(sizes)))
+        words = np.frombuffer(memory, np.int32)
+        numbers = np.frombuffer(memory, np.float32)
+        start = HEAD + len(message.words)
+        words[:HEAD], words[HEAD:start] = sizes, message.words
+        for array in (message.numbers, *dense):
+            stop = start + array.size
+            np.multiply(array.ravel(), scale, out=numbers[start:stop])
+            start = stop
+        self._own[SEGMENTS + parity] = segments.generations[parity]
+        self._meet(parity)
+        return self._read(parity, count)
+
+    def _read(self, parity: int, count: int) -> tuple[list[Message], np.ndarray]:
+        """What all have sent; there is no sum where they differ in its size."""
+        messages, terms = [], []
+        made = self._board.rows[:, SEGMENTS + parity].tolist()
+        for segments, generation in zip(self._segments, made, strict=True):
+            memory = segments.of_generation(parity, generation)
+            words = np.frombuffer(memory, np.int32)
+            numbers = np.frombuffer(memory, np.float32)
+            *sizes, dense = words[:HEAD].tolist()
+            split, stop = HEAD + sizes[0], HEAD + sum(sizes)
+            messages.append(Message(words[HEAD:split], numbers[split:stop]))
+            terms.append(numbers[stop : stop + dense])
+        return messages, _sum(terms, count)
+
+    def _meet(self, parity: int) -> None:
+        """Come, and wait until all others have."""
+        self._count += 1
+        self._own[COUNT] = self._count
+        for rank, arrival in enumerate(self._arrivals[parity]):
+            if rank != self.rank:
+                arrival.release()
+        mine = self._arrivals[parity][self.rank]
+        for _ in range(self.size - 1):
+            if not any(mine.acquire(False) for _ in range(SPIN)):
+                while not mine.acquire(timeout=PATIENCE):
+                    self._look_for_ended()
+
+    def _look_for_ended(self) -> None:
+        for rank in range(self.size):
+            state, count = self._board.rows[rank, [STATE, COUNT]].tolist()
+            if state == ENDED and count < self._count:
+                raise RuntimeError(
+                    explain(
+                        f"update: process {rank} has ended",
+                        got=f"its {count} updates, and {self._count} of this process",
+                        expected="as many updates in each process",
+                        fix="give each as much data: dynetjax.parallel.shard does",
+                    )
+                )
+
+    def file_written(self) -> None:
+        """Tell of it, or wait for it unless the first process waits, or has ended."""
+        self._saves += 1
+        if self.rank == 0:
+            self._own[SAVES] = self._saves
+            return
+        first = self._board.rows[0]
+        while first[SAVES] < self._saves:
+            if first[COUNT] > self._count or first[STATE] == ENDED:
+                return
+            time.sleep(NAP)
+
+    def beat(self) -> None:
+        """Tell who watches that this process is alive."""
+        self._own[BEAT] += 1
+
+    def end(self) -> None:
+        """Tell that this process has done its work, and comes no more."""
+        self._own[STATE] = ENDED
+
+    def leave(self) -> None:
+        """Give up the memory."""
+        self._own = None
+        for segments in self._segments:
+            segments.close()
+        self._board.close()
+
+
+def _sum(terms: list[np.ndarray], size: int) -> np.ndarray:
+    """Of arrays of this size, one after the other; zeros where there are others."""
+    if len(terms) == 1 or any(len(term) != size for term in terms):
+        return terms[0].copy() if len(terms) == 1 else np.zeros(size, np.float32)
+    total = terms[0] + terms[1]
+    for term in terms[2:]:
+        total += term
+    return total
+
+
+class Segments:
+    """The two segments of a process, made anew where more room is needed.
+
+    Args:
+        seat: of the process that asks.
+        rank: of the process that writes to them.
+
+    Attributes:
+        generations: of both: how often each was made.
+    """
+
+    def __init__(self, seat: Seat, rank: int):
+        self._board, self._rank, self._is_own = seat.name, rank, seat.rank == rank
+        self._memory: list[Segment | None] = [None, None]
+        self.generations = [0, 0]
+
+    def of_size(self, parity: int, size: int) -> Any:
+        """Own memory, with room for so many bytes."""
+        memory = self._memory[parity]
+        if memory is None or memory.size < size:
+            self._drop(parity)
+            self.generations[parity] += 1
+            room = max(LEAST, 1 << (size - 1).bit_length())
+            memory = Segment(self._segment_name(parity), True, room)
+            self._memory[parity] = memory
+        return memory.buf
+
+    def of_generation(self, parity: int, generation: int) -> Any:
+        """The memory that its process has made last."""
+        if self.generations[parity] != generation:
+            self._drop(parity)
+            self.generations[parity] = generation
+            self._memory[parity] = Segment(self._segment_name(parity))
+        memory = self._memory[parity]
+        assert memory is not None
+        return memory.buf
+
+    def _segment_name(self, parity: int) -> str:
+        return segment_name(self._board, self._rank, parity, self.generations[parity])
+
+    def _drop(self, parity: int) -> None:
+        memory, self._memory[parity] = self._memory[parity], None
+        if memory is not None:
+            if self._is_own:
+                memory.remove()
+            else:
+                memory.close()
+
+    def close(self) -> None:
+        """Give both up."""
+        self._drop(0)
+        self._drop(1)

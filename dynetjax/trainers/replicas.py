@@ -1,0 +1,208 @@
+"""Replicas: processes that train copies of one model, and stay equal.
+
+Before an update each process gets the gradients of all, summed in the order of ranks,
+so that all of them make the same update, to the last bit.
+"""
+
+import hashlib
+import math
+import zlib
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from dynetjax.core.errors import explain
+from dynetjax.core.group import PROCESS, Group, Message
+from dynetjax.model.storage import (
+    DenseStorage,
+    RowGradient,
+    TableGradient,
+    TableStorage,
+)
+
+OFTEN = 100  # updates between two comparisons of values, at least
+NUMBERS = 1 << 14  # of values, for which there is one update more between them
+HEAD = 4  # words: two of the digest of the model, two of that of its values
+
+
+class Replicas:
+    """One trainer's model in all processes."""
+
+    def __init__(self) -> None:
+        self._updates, self._often = 0, OFTEN
+        self._model = b""
+        self._storages: list[Any] = []
+
+    def exchange(
+        self, parameters: Sequence[DenseStorage], tables: Sequence[TableStorage]
+    ) -> None:
+        """Have the gradients of all processes; nothing where there is one process.
+
+        Raises:
+            RuntimeError: the processes have different models, or values; or one has
+                ended.
+        """
+        group = PROCESS.group
+        if group is None or not PROCESS.meets:
+            return
+        storages: list[Any] = [*parameters, *tables]
+        if storages != self._storages:
+            self._storages, self._model = storages, _digest_of_model(storages)
+            size = sum([_size(storage) for storage in storages])
+            self._often = max(OFTEN, size // NUMBERS)
+        compares = self._updates % self._often == 0
+        values = _digest_of_values(storages) if compares else b"\0" * 8
+        head = np.frombuffer(self._model + values, np.int32)
+        message, dense = _packed(head, parameters, tables)
+        scale = 1 / group.size if PROCESS.averages else 1.0
+        messages, total = group.exchange(message, dense, scale)
+        heads = [m.words[:HEAD].tobytes() for m in messages]
+        if any(h[:8] != self._model for h in heads):
+            raise _different_models(group, storages)
+        _unpack(messages, total, parameters, tables)
+        if compares and any(h != heads[0] for h in heads):
+            if self._updates:
+                raise _different_values([h != heads[0] for h in heads])
+            _have_values_of_first(group, storages)
+        self._updates += 1
+
+
+def _packed(
+    head: np.ndarray,
+    parameters: Sequence[DenseStorage],
+    tables: Sequence[TableStorage],
+) -> tuple[Message, list[np.ndarray]]:
+    """The gradients of this process: rows of tables as a message, and dense ones.
+
+    The words are the head, whether each storage has a gradient, then the number of
+    rows of each table, and their ids. The numbers are these rows.
+    """
+    has = [s.has_gradient for s in parameters] + [t.has_gradient for t in tables]
+    counts, ids, rows = [], [], []
+    for table in tables:
+        touched = [_real(part, table) for part in _parts(table)]
+        counts.append(sum([len(part.rows) for part in touched]))
+        ids += [part.rows for part in touched]
+        rows += [part.values.ravel() for part in touched]
+    words = np.concatenate([head, np.array([*has, *counts], np.int32), *ids])
+    numbers = np.concatenate(rows) if rows else np.zeros(0, np.float32)
+    dense = [
+        np.zeros(s.shape, np.float32) if s.gradient is None else np.asarray(s.gradient)
+        for s in parameters
+    ]
+    return Message(words.astype(np.int32, copy=False), numbers), dense
+
+
+def _parts(table: TableStorage) -> list[RowGradient]:
+    """All of a table's gradient as rows."""
+    whole, parts = table.gradient_now()
+    if whole is None:
+        return list(parts)
+    return [RowGradient(np.arange(table.shape[0], dtype=np.int32), whole), *parts]
+
+
+def _real(part: RowGradient, table: TableStorage) -> RowGradient:
+    """Its rows on the host, without padding."""
+    rows, values = np.asarray(part.rows, np.int32), np.asarray(part.values)
+    if len(rows) and rows.max() >= table.shape[0]:
+        real = rows < table.shape[0]
+        rows, values = rows[real], values[real]
+    return RowGradient(rows, values)
+
+
+def _unpack(
+    messages: list[Message],
+    total: np.ndarray,
+    parameters: Sequence[DenseStorage],
+    tables: Sequence[TableStorage],
+) -> None:
+    """Give each storage the gradient of all processes."""
+    count = len(parameters) + len(tables)
+    first, *others = [m.words[HEAD : HEAD + count] for m in messages]
+    has = sum(others, first).tolist()
+    start = 0
+    for storage, has_gradient in zip(parameters, has, strict=False):
+        stop = start + _size(storage)
+        gradient = total[start:stop].reshape(storage.shape) if has_gradient else None
+        storage.put_gradient(gradient)
+        start = stop
+    parts: list[list[RowGradient]] = [[] for _ in tables]
+    for message in messages:
+        at, row = HEAD + count + len(tables), 0
+        counts = message.words[at - len(tables) : at].tolist()
+        for table, mine, n in zip(tables, parts, counts, strict=True):
+            numbers = n * math.prod(table.shape[1:])
+            if n:
+                ids = message.words[at : at + n].copy()
+                values = message.numbers[row : row + numbers].copy()
+                mine.append(RowGradient(ids, values.reshape(n, *table.shape[1:])))
+            at, row = at + n, row + numbers
+    for table, mine in zip(tables, parts, strict=True):
+        table.put_gradient(TableGradient(None, tuple(mine)))
+
+
+def _have_values_of_first(group: Group, storages: list[Any]) -> None:
+    """Begin with the values that the first process has."""
+    values = [storage.host_values() for storage in storages]
+    sent = [v if group.rank == 0 else np.zeros_like(v) for v in values]
+    nothing = Message(np.zeros(0, np.int32), np.zeros(0, np.float32))
+    _, total = group.exchange(nothing, sent)
+    start = 0
+    for storage in storages:
+        stop = start + _size(storage)
+        storage.values = total[start:stop].reshape(storage.shape).copy()
+        start = stop
+
+
+def _size(storage: Any) -> int:
+    return math.prod(storage.shape)
+
+
+def _described(storages: list[Any]) -> list[str]:
+    return [f"{s.name} {s.shape} {s.updated}" for s in storages]
+
+
+def _digest_of_model(storages: list[Any]) -> bytes:
+    text = "\n".join(_described(storages))
+    return hashlib.blake2b(text.encode(), digest_size=8).digest()
+
+
+def _digest_of_values(storages: list[Any]) -> bytes:
+    digest = 0
+    for storage in storages:
+        digest = zlib.crc32(storage.host_values().tobytes(), digest)
+    return digest.to_bytes(8, "little")
+
+
+def _different_models(group: Group, storages: list[Any]) -> RuntimeError:
+    """Says where, after another exchange: every process has found the difference."""
+    own = _described(storages)
+    text = np.frombuffer("\n".join(own).encode("utf-32-le"), np.int32)
+    messages, _ = group.exchange(Message(text, np.zeros(0, np.float32)), [])
+    models = [m.words.tobytes().decode("utf-32-le").split("\n") for m in messages]
+    rank = next(k for k, model in enumerate(models) if model != models[0])
+    pairs = zip_longest(models[0], models[rank], fillvalue="nothing")
+    first, other = next((a, b) for a, b in pairs if a != b)
+    return RuntimeError(
+        explain(
+            f"update: process {rank} has another model than process 0",
+            got=f"{other} where process 0 has {first}",
+            expected="the same parameters in the same order in each process",
+            fix="make the model before anything that depends on the rank",
+        )
+    )
+
+
+def _different_values(differs: list[bool]) -> RuntimeError:
+    ranks = ", ".join([str(rank) for rank, x in enumerate(differs) if x])
+    return RuntimeError(
+        explain(
+            "update: the processes have different values",
+            got=f"others than process 0 in {ranks}",
+            expected="replicas that are equal to the last bit",
+            fix="change values in each process alike: set_value, populate, learning "
+            "rates and clipping thresholds",
+        )
+    )

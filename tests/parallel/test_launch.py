@@ -1,0 +1,133 @@
+"""``python -m dynetjax --processes N``."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import dynetjax as dy
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+SHARED = pathlib.Path("/dev/shm")
+
+
+def start(*words, **options):
+    """``python -m dynetjax`` with these words."""
+    command = [sys.executable, "-m", "dynetjax", *map(str, words)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **options)
+
+
+def run(*words):
+    """(exit status, what was printed, what was told on stderr)."""
+    process = start(*words)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_memory():
+    """Whatever happens."""
+    before = {*SHARED.glob("psm_*")} if SHARED.exists() else set()
+    yield
+    assert not SHARED.exists() or {*SHARED.glob("psm_*")} <= before
+
+
+def values(file):
+    """The parameters that a file has."""
+    m = dy.ParameterCollection()
+    m.add_lookup_parameters((30, 8))
+    dy.VanillaLSTMBuilder(1, 8, 6, m)
+    m.add_parameters((4, 6))
+    m.populate(str(file))
+    both = m.parameters_list() + m.lookup_parameters_list()
+    return np.concatenate([p.as_array().ravel() for p in both])
+
+
+def test_as_one_process_that_adds_up_the_losses(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run(PROGRAMS / "tagger.py", one, 3)[0] == 0
+    status, out, err = run("--processes", 2, "--sum", PROGRAMS / "tagger.py", two, 3)
+    assert status == 0, err
+    assert out == "rank 0 True\n"  # the other prints nothing
+    assert values(two) == pytest.approx(values(one), rel=1e-4, abs=1e-6)
+    ranks = [(tmp_path / f"two.{rank}").read_text() for rank in (0, 1)]
+    assert ranks[0] == ranks[1]  # to the last bit
+
+
+def test_replicas_begin_equal_and_go_by_the_mean(tmp_path):
+    """Without a seed of the program's own; Adam cares little about a factor."""
+    file = tmp_path / "model"
+    status, _, err = run("--processes", 3, PROGRAMS / "tagger.py", file, 0)
+    assert status == 0, err
+    ranks = {(tmp_path / f"model.{rank}").read_text() for rank in range(3)}
+    assert len(ranks) == 1
+    assert err.count("random seed") == 1  # told once
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("raise", "process 1 has failed\nTraceback.*ValueError: as it was told"),
+        ("exit", "process 1 has ended: enough"),
+        ("kill", "process 1 was ended by SIGKILL"),
+        ("end", "update: process 1 has ended.*its 3 updates"),
+        ("order", "process 1 has another model than process 0.*/extra"),
+        ("value", "the processes have different values.*process 0 in 1"),
+    ],
+)
+def test_where_one_fails_all_end(how, told):
+    begun = time.monotonic()
+    status, _, err = run("--processes", 2, PROGRAMS / "failing.py", how)
+    assert status == 1
+    assert re.search(told, err, re.DOTALL), err
+    assert time.monotonic() - begun < 30
+    assert "leaked" not in err
+
+
+def test_one_that_stands_still():
+    words = "--processes", 2, "--patience", 2, PROGRAMS / "failing.py", "stop"
+    status, _, err = run(*words)
+    assert status == 1
+    assert "process 1 stands still" in err
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="Linux tells which processes live")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_where_the_first_process_ends_the_others_do(number):
+    process = start(
+        "--processes", 2, PROGRAMS / "failing.py", "pids", start_new_session=True
+    )
+    pid = int(process.stdout.readline())
+    assert is_alive(pid)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does
+    else:
+        process.send_signal(number)
+    process.wait(timeout=20)
+    until = time.monotonic() + 15
+    while is_alive(pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not is_alive(pid)
+    process.stdout.close()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("words", [("--processes", "none"), ("--processes", "0")])
+def test_a_number_is_wanted(words):
+    status, _, err = run(*words, "program.py")
+    assert status == 1
+    assert re.search("--processes wants a number above 0", err)

@@ -1,0 +1,162 @@
+"""Training in a pool of processes."""
+
+import random
+
+import numpy as np
+import pytest
+from learners import Failing, Learner, Tagger, Total
+
+import dynetjax as dy
+from dynetjax import parallel
+from dynetjax.engine import policy
+
+needs_native = pytest.mark.skipif(not policy.native(), reason="updates are by tier 0")
+RNG = random.Random(1)
+DATA = [[RNG.randrange(30) for _ in range(RNG.randrange(2, 9))] for _ in range(24)]
+
+
+def made(trainer=dy.AdamTrainer, **options):
+    """Trainer and tagger, with the same first values each time."""
+    dy.reset_random_seed(5)
+    m = dy.ParameterCollection()
+    tagger = Tagger(m)
+    return trainer(m, **options), tagger
+
+
+def mean_loss(tagger):
+    return np.mean([Total(tagger)(sentence) for sentence in DATA])
+
+
+@needs_native
+def test_one_worker_does_what_one_process_does():
+    trainer, tagger = made()
+    parallel.train(tagger, DATA, trainer=trainer, processes=1, epochs=2, seed=3)
+    alone, other = made()
+    for epoch in range(2):
+        for k in np.random.default_rng([3, epoch]).permutation(len(DATA)):
+            dy.renew_cg()
+            loss = other(DATA[k])
+            loss.value()
+            loss.backward()
+            alone.update()
+    assert mean_loss(tagger) == pytest.approx(mean_loss(other), rel=1e-5)
+    for one in trainer, alone:  # which go on alike
+        dy.renew_cg()
+        loss = (tagger if one is trainer else other)(DATA[0])
+        loss.value()
+        loss.backward()
+        one.update()
+    assert mean_loss(tagger) == pytest.approx(mean_loss(other), rel=1e-5)
+
+
+@pytest.mark.parametrize("synchronous", [True, pytest.param(False, marks=needs_native)])
+def test_two_workers_learn(synchronous):
+    trainer, tagger = made(alpha=0.05)
+    before, reports, saved = mean_loss(tagger), [], []
+    best = parallel.train(
+        tagger,
+        DATA,
+        DATA[:6],
+        trainer=trainer,
+        processes=2,
+        epochs=30,
+        report=reports.append,
+        save=lambda: saved.append(mean_loss(tagger)),
+        synchronous=synchronous,
+        seed=1,
+    )
+    assert mean_loss(tagger) < before / 3
+    assert [report.epoch for report in reports] == [*range(30)]
+    assert reports[0].loss == pytest.approx(before, rel=0.2)
+    assert best == min(report.dev_loss for report in reports)
+    assert len(saved) == sum(report.is_best for report in reports)
+    assert saved[0] < before  # by the values of then
+    assert all(report.seen == len(DATA) for report in reports)
+
+
+def test_synchronous_workers_go_by_the_mean_of_gradients():
+    trainer, tagger = made(dy.SimpleSGDTrainer)
+    parallel.train(tagger, DATA, trainer=trainer, processes=2, synchronous=True, seed=3)
+    alone, other = made(dy.SimpleSGDTrainer)
+    order = np.random.default_rng([3, 0]).permutation(len(DATA))
+    for pair in order.reshape(-1, 2):
+        dy.renew_cg()
+        loss = dy.esum([other(DATA[k]) for k in pair]) / 2
+        loss.value()
+        loss.backward()
+        alone.update()
+    assert mean_loss(tagger) == pytest.approx(mean_loss(other), rel=1e-4)
+
+
+@needs_native
+def test_reports_come_as_often_as_asked():
+    trainer, tagger = made()
+    reports = []
+    parallel.train(
+        tagger,
+        DATA,
+        trainer=trainer,
+        processes=1,
+        report=reports.append,
+        report_frequency=6,
+    )
+    assert [report.seen for report in reports] == [6, 12, 18, 24, 24]
+
+
+@needs_native
+def test_run_multi_process(tmp_path, capfd):
+    trainer, tagger = made(alpha=0.05)
+    before, file = mean_loss(tagger), tmp_path / "saved"
+    learner = Learner(tagger, str(file))
+    parallel.run_multi_process(2, learner, trainer, DATA, DATA[:6], 20, 12, 1000)
+    assert mean_loss(tagger) < before / 3
+    told = capfd.readouterr().err
+    assert told.count("held out") == 40  # after every 12 of 24
+    assert told.count("(best)") == file.read_text().count("saved") > 1
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("datum", "told"),
+    [
+        ("raise", "has failed\nTraceback(.|\n)*ValueError: as it was told"),
+        ("kill", "was ended by SIGKILL"),
+    ],
+)
+def test_a_worker_that_fails_ends_training(datum, told):
+    m = dy.ParameterCollection()
+    w = m.parameters_from_numpy(np.ones(2))
+    trainer = dy.SimpleSGDTrainer(m)
+    data = ["go"] * 20 + [datum]
+    with pytest.raises(parallel.WorkerError, match=told) as raised:
+        parallel.train(Failing(w), data, trainer=trainer, processes=2, epochs=5, seed=1)
+    assert raised.value.rank in (0, 1)
+    assert np.isfinite(w.as_array()).all()
+    dy.renew_cg()
+    assert dy.squared_norm(w).value() >= 0  # the model is still there
+
+
+@needs_native
+def test_what_cannot_be_sent():
+    trainer, tagger = made()
+    with pytest.raises(TypeError, match="train: the learner, or the data, cannot be"):
+        parallel.train(lambda x: tagger(x), DATA, trainer=trainer, processes=2)
+    with pytest.raises(ValueError, match="train: there is no data"):
+        parallel.train(tagger, [], trainer=trainer, processes=2)
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda t, m: t.exponential_moving_average(0.9), "moving averages"),
+        (lambda t, m: m.set_weight_decay(0.1), "weight decay"),
+    ],
+)
+def test_state_that_cannot_be_shared(spoil, told):
+    m = dy.ParameterCollection()
+    tagger = Tagger(m)
+    trainer = dy.AdamTrainer(m)
+    spoil(trainer, m)
+    with pytest.raises(ValueError, match=f"cannot be shared(.|\n)*{told}"):
+        parallel.train(tagger, DATA, trainer=trainer, processes=1)
