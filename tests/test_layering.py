@@ -29,6 +29,8 @@ LAYERS = [
     ("parallel",),
     ("cg", "process"),
     ("",),
+    ("parallel.launch",),
+    ("__main__",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))
 
