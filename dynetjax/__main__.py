@@ -1,8 +1,10 @@
-"""Runs a program that was written for DyNet.
+r"""Runs a program that was written for DyNet.
 
     python -m dynetjax [--py2] program.py ARGS
     python -m dynetjax [--py2] -m package.module ARGS
     python -m dynetjax --processes 4 [--sum] [--patience SECONDS] program.py ARGS
+    python -m dynetjax --hosts 2 --host 0 --coordinator 10.0.0.1:1234 [--processes 4] \
+        program.py ARGS
 
 What the program imports as ``dynet`` is dynetjax; see `dynetjax.dropin`. With
 ``--processes`` it runs in several processes, which train one model; see
@@ -22,7 +24,7 @@ def main(words: list[str]) -> None:
     Raises:
         SystemExit: it names nothing, or a process has failed.
     """
-    if words[:1] == ["--processes"]:
+    if words[:1] in (["--processes"], ["--hosts"]):
         sys.exit(launch(words))
     run_program(words, __doc__ or "")
 

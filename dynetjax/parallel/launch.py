@@ -7,9 +7,21 @@ from typing import Any
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
 from dynetjax.compat.program import run_program
 from dynetjax.core.errors import explain
+from dynetjax.parallel.hosts import Hosts
 from dynetjax.parallel.workers import WorkerError, Workers
 
 USAGE = "--processes N [--sum] [--patience SECONDS] program.py ARGS"
+MACHINES = (
+    "--hosts N --host K --coordinator ADDRESS:PORT, or --hosts 0: the environment's"
+)
+KNOWN: dict[str, Any] = {
+    "--processes": 1,
+    "--patience": 10.0,
+    "--hosts": 1,
+    "--host": 0,
+    "--coordinator": "",
+}
+LEAST = {"--hosts": 0, "--host": 0, "--patience": 1e-3}
 
 
 def launch(words: list[str]) -> int:
@@ -18,15 +30,19 @@ def launch(words: list[str]) -> int:
     Raises:
         SystemExit: the words of the command line say something else.
     """
-    count, averages, patience, program = _parsed(words)
+    options, averages, program = _parsed(words)
+    hosts = None
+    if options["--hosts"] != 1:
+        hosts = Hosts(options["--coordinator"], options["--hosts"], options["--host"])
     before, sys.argv = sys.argv, ["-m", *program]  # what the processes begin with
     try:
         with Workers(
             _run,
-            [(program,)] * count,
+            [(program,)] * options["--processes"],
             seed=secrets.randbelow(2**32 - 1) + 1,
             averages=averages,
-            patience=patience,
+            hosts=hosts,
+            patience=options["--patience"],
         ) as workers:
             workers.join()
     except WorkerError as error:
@@ -45,33 +61,36 @@ def _run(pipe: Any, program: list[str]) -> None:
     run_program(program, USAGE)
 
 
-def _parsed(words: list[str]) -> tuple[int, bool, float, list[str]]:
-    """Number of processes, whether gradients are averaged, patience, and the rest."""
-    known: dict[str, Any] = {"--processes": 1, "--patience": 10.0}
+def _parsed(words: list[str]) -> tuple[dict[str, Any], bool, list[str]]:
+    """Options, whether gradients are averaged, and the program with its arguments."""
+    found = dict(KNOWN)
     averages, rest = True, list(words)
-    while rest and rest[0] in (*known, "--sum"):
+    while rest and rest[0] in (*KNOWN, "--sum"):
         name = rest.pop(0)
         if name == "--sum":
             averages = False
             continue
         value = rest.pop(0) if rest else "nothing"
         try:
-            known[name] = type(known[name])(value)
-            if known[name] <= 0:
+            found[name] = type(KNOWN[name])(value)
+            if name != "--coordinator" and found[name] < LEAST.get(name, 1):
                 raise ValueError
         except ValueError:
             raise _wrong(name, value) from None
-    return known["--processes"], averages, known["--patience"], rest
+    if bool(found["--coordinator"]) != (found["--hosts"] > 1):
+        raise _wrong("--coordinator", found["--coordinator"] or "nothing")
+    return found, averages, rest
 
 
 def _wrong(name: str, value: str) -> SystemExit:
+    of_hosts = name in ("--hosts", "--host", "--coordinator")
     return SystemExit(
         explain(
-            f"python -m dynetjax: {name} wants a number above 0",
+            f"python -m dynetjax: {name} wants something else",
             got=value,
-            expected=USAGE,
-            fix="give how many processes are to train together"
-            if name == "--processes"
-            else "give seconds",
+            expected=MACHINES if of_hosts else USAGE,
+            fix="--host is the number of this machine, from 0"
+            if of_hosts
+            else "give a number above 0",
         )
     )

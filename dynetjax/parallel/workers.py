@@ -15,9 +15,12 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dynetjax.core.errors import explain
-from dynetjax.core.group import PROCESS
+from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
+from dynetjax.parallel.hosts import HostGroup, Hosts
 from dynetjax.parallel.memory import MemoryGroup, Seat, seats
 
 BEAT = 0.5  # seconds between two signs of life
@@ -60,6 +63,7 @@ class Workers:
         arguments: of each, by rank.
         seed: of their random numbers, one for all; masks differ by rank.
         meets, averages: see `dynetjax.core.group.Process`.
+        hosts: machines, each with as many workers; None if all are on this one.
         patience: seconds without a sign of life, after which a worker is given up.
 
     Attributes:
@@ -74,6 +78,7 @@ class Workers:
         seed: int,
         meets: bool = True,
         averages: bool = True,
+        hosts: Hosts | None = None,
         patience: float = 10,
     ):
         self._patience = patience
@@ -87,7 +92,7 @@ class Workers:
                 self.pipes.append(here)
                 process = CONTEXT.Process(
                     target=_run,
-                    args=(seat, (seed, meets, averages), there, work, given),
+                    args=(seat, (seed, meets, averages), hosts, there, work, given),
                     name=f"dynetjax-{seat.rank}",
                 )
                 process.start()
@@ -206,21 +211,18 @@ class Workers:
 def _run(
     seat: Seat,
     settings: tuple[int, bool, bool],
+    hosts: Hosts | None,
     pipe: Connection,
     work: Callable[..., object],
     given: tuple,
 ) -> None:
     """What a worker does."""
-    group = MemoryGroup(seat)
-    PROCESS.join(group)
-    PROCESS.seed, PROCESS.meets, PROCESS.averages = settings
+    on_machine = MemoryGroup(seat)
     ended = threading.Event()
-    life = threading.Thread(target=_live, args=(group, ended), daemon=True)
+    life = threading.Thread(target=_live, args=(on_machine, ended), daemon=True)
     life.start()
-    reset_random_seed(PROCESS.seed)
-    if seat.rank:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
+        group = _join(on_machine, settings, hosts)
         work(pipe, *given)
         group.end()
     except KeyboardInterrupt:
@@ -229,15 +231,35 @@ def _run(
         if end.code in (None, 0):
             group.end()
         else:
-            pipe.send(Failure(f"process {seat.rank} has ended: {end.code}"))
+            pipe.send(Failure(f"process {PROCESS.rank} has ended: {end.code}"))
         raise
     except BaseException:
-        pipe.send(Failure(f"process {seat.rank} has failed\n{traceback.format_exc()}"))
+        told = f"process {PROCESS.rank} has failed\n{traceback.format_exc()}"
+        pipe.send(Failure(told))
         sys.exit(1)
     finally:
         ended.set()
         life.join()
-        group.leave()
+        on_machine.leave()
+
+
+def _join(
+    on_machine: MemoryGroup, settings: tuple[int, bool, bool], hosts: Hosts | None
+) -> MemoryGroup | HostGroup:
+    """Be one of the group, with the seed that the first process has."""
+    group: MemoryGroup | HostGroup = on_machine
+    seed, *rest = settings
+    if hosts is not None:
+        group = HostGroup(hosts, on_machine.rank, on_machine.size)
+        own = np.array([seed], np.uint32).view(np.int32)
+        told, _ = group.exchange(Message(own, np.zeros(0, np.float32)), [])
+        seed = int(told[0].words.view(np.uint32)[0])
+    PROCESS.join(group)
+    PROCESS.seed, (PROCESS.meets, PROCESS.averages) = seed, rest
+    reset_random_seed(seed)
+    if group.rank:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    return group
 
 
 def _live(group: MemoryGroup, ended: threading.Event) -> None:

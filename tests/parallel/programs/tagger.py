@@ -5,6 +5,7 @@ import random
 import sys
 
 import dynet as dy
+import numpy as np
 
 from dynetjax import parallel
 
@@ -42,11 +43,13 @@ for _ in range(2):
         train([DATA[k : k + 2] for k in range(0, 12, 2)])
     else:
         train([[sentence] for sentence in parallel.shard(DATA, shuffle=False)])
-m.save(out)  # by the first process alone
-print("rank", parallel.rank(), os.path.exists(out), flush=True)
-again = dy.ParameterCollection()
-parts = (again.add_lookup_parameters((30, 8)), dy.VanillaLSTMBuilder(1, 8, 6, again))
-again.add_parameters((4, 6))
-again.populate(out)
-with open(f"{out}.{parallel.rank()}", "w") as file:
-    file.write(" ".join(map(str, words.as_array().ravel())))
+if "save" in sys.argv:
+    m.save(out)  # by the first process alone
+    print("rank", parallel.rank(), os.path.exists(out), flush=True)
+    again = dy.ParameterCollection()
+    again.add_lookup_parameters((30, 8))
+    dy.VanillaLSTMBuilder(1, 8, 6, again)
+    again.add_parameters((4, 6))
+    again.populate(out)
+numbers = [p.as_array().ravel() for p in (words, W, *lstm.get_parameters()[0])]
+np.save(f"{out}.{parallel.rank()}.npy", np.concatenate(numbers))
