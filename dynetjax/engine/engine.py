@@ -119,10 +119,10 @@ class Engine:
             return
         with memory_of(graph):
             last = go_back(graph, state, node, full)
-            last.weights = last.pulled_back(last.weights)
+            last.weight_gradients = last.pulled_back(last.weight_gradients)
             touched = [*last.touched()]
         state.last = last
-        accumulate(last.weights, touched, last.reached)
+        accumulate(last.weight_gradients, touched, last.reached)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -140,7 +140,7 @@ class Engine:
                 )
             )
         if not node.lanes:
-            found = last.weights.get(node.rule.kind.id)
+            found = last.weight_gradients.get(node.rule.kind.id)
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
@@ -164,7 +164,7 @@ class Engine:
         graph.rebuild()
         state.forget()
         again = go_back(graph, state, last.node, last.full)
-        again.weights = last.weights
+        again.weight_gradients = last.weight_gradients
         return again
 
 

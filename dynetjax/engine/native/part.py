@@ -143,7 +143,7 @@ class NativeBackward:
 
     Attributes:
         reached: the parameters that nodes up to it read, but for constant ones.
-        weights: of parameters and what is computed of them, by kind id.
+        weight_gradients: of parameters and what is computed of them, by kind id.
         pulled_back: what these come to for parameters alone.
     """
 
@@ -163,7 +163,7 @@ class NativeBackward:
             fused_ops, self._tables = self._graph.backward(*about)
         note_interpreted()
         _note_times(self._graph)
-        self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
+        self.weight_gradients: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
         self.reached = reached_by(node, fused_ops)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:

@@ -21,7 +21,7 @@ class Backward:
         node: where it begins.
         full: whether gradients went to constants, too.
         reached: the parameters that nodes up to it read, but for constant ones.
-        weights: of parameters and what is computed of them, by kind id.
+        weight_gradients: of parameters and what is computed of them, by kind id.
         pulled_back: what these come to for parameters alone.
     """
 
@@ -38,8 +38,9 @@ class Backward:
             run.values,
             run.indices_back(node.args[0]),
         )
-        self.weights: dict[int, list[Array]] = {
-            wiring.uniforms[n]: [array] for n, array in self._found.weights.items()
+        self.weight_gradients: dict[int, list[Array]] = {
+            wiring.uniforms[n]: [array]
+            for n, array in self._found.weight_gradients.items()
         }
 
     def has(self, number: int) -> bool:

@@ -52,12 +52,12 @@ class Gradients(NamedTuple):
 
     Attributes:
         pools: of rows, by pool.
-        weights: of uniforms, by number.
+        weight_gradients: of uniforms, by number.
         tables: of the rows of each component that looks rows up, lane by lane.
     """
 
     pools: dict[int, Array]
-    weights: dict[int, Array]
+    weight_gradients: dict[int, Array]
     tables: dict[int, Array]
 
 
@@ -169,7 +169,7 @@ def backward(program: Program, root: int) -> Compiled:
 
     def run(row, uniforms, pools, residuals, indices):
         above = {root: sown(jnp.zeros_like(pools[root]), row)}
-        weights: dict[int, Array] = {}
+        weight_gradients: dict[int, Array] = {}
         tables: dict[int, Array] = {}
         for k in reversed(range(len(program.code.components))):
             cells = program.code.components[k]
@@ -183,9 +183,11 @@ def backward(program: Program, root: int) -> Compiled:
                 continue
             found = loop.backward(pools, residuals[k], above)
             for number, gradient in found.items():
-                known = weights.get(number)
-                weights[number] = gradient if known is None else known + gradient
-        return above, weights, tables
+                known = weight_gradients.get(number)
+                weight_gradients[number] = (
+                    gradient if known is None else known + gradient
+                )
+        return above, weight_gradients, tables
 
     return Compiled(run)
 

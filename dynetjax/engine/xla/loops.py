@@ -123,7 +123,7 @@ class Loop:
         values = dict(enumerate(pools))
 
         def step(k, state):
-            back, weights = dict(state[0]), dict(state[1])
+            back, weight_gradients = dict(state[0]), dict(state[1])
             lane = (self.trips - 1 - k) * self.width
             trips = self._trips_of_cells(lane, None)
             chunks = self._residuals(residuals, lane)
@@ -143,12 +143,12 @@ class Loop:
                 if above is not None:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
                     leaves, uniforms = pull(above)
-                    _add(trip, leaves, uniforms, back, weights, direct)
-            return back, weights
+                    _add(trip, leaves, uniforms, back, weight_gradients, direct)
+            return back, weight_gradients
 
-        back, weights = lax.fori_loop(0, self.trips, step, (back, learned))
+        back, weight_gradients = lax.fori_loop(0, self.trips, step, (back, learned))
         above.update(back)
-        return weights
+        return weight_gradients
 
     def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
         """Of each cell, the results of contractions; zeros where nothing reads them."""
@@ -182,7 +182,7 @@ def _add(
     leaves: Sequence[Array],
     uniforms: Sequence[Array],
     back: dict[int, Array],
-    weights: dict[int, Array],
+    weight_gradients: dict[int, Array],
     direct: dict[int, Array],
 ) -> None:
     """Add a trip's gradients: to the rows that were read, and to those of uniforms.
@@ -210,7 +210,7 @@ def _add(
             back[pool] = add_rows(back[pool], *joined)
     learned = [uniform.number for uniform in cell.uniforms if not uniform.constant]
     for number, gradient in zip(learned, uniforms, strict=True):
-        weights[number] = weights[number] + gradient
+        weight_gradients[number] = weight_gradients[number] + gradient
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
