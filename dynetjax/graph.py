@@ -54,7 +54,7 @@ class ComputationGraph(Nodes):
             live, or computes every node at once.
         cells: the stored nodes; what they read always comes before them. An
             expression's `args` count in this list.
-        uniforms: the nodes that have no rows, for they are made of parameters alone.
+        weights: the nodes that have no rows, for they are made of parameters alone.
         tables: of which it reads rows, and which live as long.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
@@ -81,7 +81,7 @@ class ComputationGraph(Nodes):
         self.held: set[int] = set()
         self.entering: int | None = None
         self.given = 0
-        self.uniforms: list[Expression] = []
+        self.weights: list[Expression] = []
         self.tables: set[Expression] = set()
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
@@ -102,7 +102,7 @@ class ComputationGraph(Nodes):
         given_up = self.nodes, self.cells
         if self.nodes:  # a loss that the user still has would keep all others
             self.nodes[-1].first, self.nodes[-1].others = None, ()
-        self.nodes, self.cells, self.uniforms = [], [], []
+        self.nodes, self.cells, self.weights = [], [], []
         self.sessions, self.marks, self.tables = {}, [], set()
         return given_up
 
@@ -183,7 +183,7 @@ class ComputationGraph(Nodes):
             op, parts, static, data, lengths = call
         batch = max([batch, *[x.lanes for x in parts]])
         node.rule = rule = self._rule(op, parts, static, batch)
-        node.lanes = 0 if rule.kind.uniform else batch
+        node.lanes = 0 if rule.kind.is_weight else batch
         node.data, node.lengths = data, lengths
         return parts
 
@@ -199,7 +199,7 @@ class ComputationGraph(Nodes):
         """`add`; `table` is to know the rule next time, by static arguments if any."""
         node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
-        lanes = any(not view.kind.uniform for view in rule.operands)
+        lanes = any(not view.kind.is_weight for view in rule.operands)
         if lanes and follows_from_views(rule, op, operands):
             seen = zip(operands, rule.operands, strict=True)
             views: Any = tuple([x.view or view for x, view in seen])
@@ -278,7 +278,7 @@ class ComputationGraph(Nodes):
         self, rule: Rule, operands: tuple[Expression, ...], batch: int
     ) -> Expression:
         """A node that is not entered yet; its number is the next."""
-        lanes = 0 if rule.kind.uniform else batch
+        lanes = 0 if rule.kind.is_weight else batch
         return self._made(rule, rule.view, lanes, (), operands)
 
     def _made(
@@ -389,7 +389,7 @@ class ComputationGraph(Nodes):
         self._settle(node, node.operands if operands is None else operands)
         self.nodes.append(node)
         if not node.lanes:
-            self.uniforms.append(node)
+            self.weights.append(node)
         if self.lines is not None:
             self.lines[node.index] = line_of_user()
         if self.immediate:

@@ -230,7 +230,7 @@ def append_decided(
 
 
 class Recipe:
-    """How a sum of products is made whose bias and weights are uniform, all else rows.
+    """How a sum of products is made whose bias and matrices are weights, all else rows.
 
     By the views of its operands: its rule; that of each product, and whether the rule
     of the sum takes it to be stored. It holds as long as no more than `changes` rules

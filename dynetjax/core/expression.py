@@ -85,7 +85,7 @@ class Expression:
         index: its number among the graph's nodes.
         rule: what nodes like it have in common.
         view: what a consumer sees of it; None once it has become part of one.
-        lanes: batch size; 0 for a uniform, which has no rows.
+        lanes: batch size; 0 for a weight, which has no rows.
         args: of a stored node, its number among the stored ones; of an inlined one,
             the numbers of the stored nodes it reads and its runtime data, in the
             order in which its rule mentions them.

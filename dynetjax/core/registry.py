@@ -6,7 +6,7 @@ An `Op` says how one batch element is computed and which of its arguments are
 operands; nodes of one signature run the same code.
 
 A `Kind` is what a consumer must know of an operand: the shape of a value with
-one row per batch element (a *lane* operand), or which *uniform* it is: a
+one row per batch element (a *batched* operand), or which *weight* it is: a
 parameter, or a matrix computed from parameters alone, that has no rows.
 """
 
@@ -25,14 +25,14 @@ from dynetjax.core.tables import Life, Numbered, Shared, forgets
 MAP = "map"  # one row per batch element, each from the same element of the operands
 INPUT = "input"  # rows given by the user
 LOOKUP = "lookup"  # rows of a table
-PARAMETER = "parameter"  # a whole parameter: always uniform
+PARAMETER = "parameter"  # a whole parameter: always a weight
 REDUCE = "reduce"  # the sum of at most FAN_IN rows, whichever they are
 GATHER = "gather"  # rows picked from others, whichever they are
 JOIN = "join"  # at most FAN_IN rows side by side, whichever they are
 IMPORT = "import"  # rows computed earlier
 
 FAN_IN = 8
-UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
+WEIGHT_LEVELS = 4  # how long an expression of parameters may be and stay a weight
 
 
 class Scaled(NamedTuple):
@@ -103,7 +103,7 @@ class Op:
         form: MAP and the others above.
         contraction: its operands are always stored, and its result is kept for
             backward (matrix products, convolutions).
-        lane: its result has rows even where every operand is uniform.
+        lane: its result has rows even where every operand is a weight.
         internal: it stands for a part of an operation and has no number of its
             own among the user's nodes.
         compose: ``(graph, operands) -> parts``: its function takes parts that are
@@ -220,11 +220,11 @@ class Kind:
     """What a consumer knows of an operand; see the module.
 
     Attributes:
-        shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
+        shape: sizes of one row, or of the weight; `dim` is the same with a batch of 1.
         ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
         source: None for lanes; the parameter's id, or the id of the signature that
-            computes the uniform, its `maker`.
-        level: operations between the uniform and its parameters.
+            computes the weight, its `maker`.
+        level: operations between the weight and its parameters.
         constant: no gradient flows to it.
         views: that consumers may have of it, in `dynetjax.core.rules`.
     """
@@ -271,7 +271,7 @@ class Kind:
         return sum(n > 1 for n in self.shape) > 1
 
     @property
-    def uniform(self) -> bool:
+    def is_weight(self) -> bool:
         return self.source is not None
 
 
@@ -347,7 +347,7 @@ _parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
 def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
     """The signature for `key` = (static, broadcast, *kind ids).
 
-    `shape` is that of the result. The result is uniform if every operand is and
+    `shape` is that of the result. The result is a weight if every operand is one and
     nothing about it is runtime data, up to a few operations from the parameters.
     """
     static, broadcast, *kinds = key
@@ -363,16 +363,16 @@ def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Sig
 
 
 def _result_kind(signature: Signature, shape: Shape) -> Kind:
-    """Uniform for a matrix of parameters alone, or what a builder makes of them."""
+    """A weight for a matrix of parameters alone, or what a builder makes of them."""
     op, operands = signature.op, signature.operands
     level = 1 + max((k.level for k in operands), default=0)
-    made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
+    made_of_weights = bool(operands) and all(k.is_weight for k in operands)
     if (
         op.form == MAP
         and not (op.runtime or op.lane)
-        and made_of_uniforms
+        and made_of_weights
         and (op.internal or sum(n > 1 for n in shape) > 1)
-        and level <= UNIFORM_LEVELS
+        and level <= WEIGHT_LEVELS
     ):
         constant = all(k.constant for k in operands)
         return Kind(

@@ -61,7 +61,7 @@ def _cut(graph: ComputationGraph, count: int) -> None:
         if cell.index < count and graph.nodes[cell.index] is cell:
             _take_rows(graph, cell, stop)
     del graph.nodes[count:], graph.cells[stop:]
-    graph.uniforms[:] = [node for node in graph.uniforms if node.index < count]
+    graph.weights[:] = [node for node in graph.weights if node.index < count]
     if graph.lines is not None:
         graph.lines = {k: line for k, line in graph.lines.items() if k < count}
     for session in graph.sessions.values():

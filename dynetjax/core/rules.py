@@ -9,7 +9,7 @@ inlined, and once one of its nodes was used twice, read, or needed in rows, it i
 
 A `View` is what a consumer sees of an operand: of an inlined one, how it was computed;
 of a stored one, that it has rows of a shape (and what computed them, if that had
-weights: it tells one gate from another, and one LSTM from the next); of a uniform,
+weights: it tells one gate from another, and one LSTM from the next); of a weight,
 which it is.
 """
 
@@ -36,7 +36,7 @@ class View:
         sums: a sum that goes on: whatever is added to it becomes part of it.
         provenance: of a stored node, what computed it, if that matters.
         inlined: the node has no rows, for it is to be part of another.
-        stored: the node has rows; a uniform is neither.
+        stored: the node has rows; a weight is neither.
     """
 
     __slots__ = ("inlined", "kind", "provenance", "rule", "stored", "sums")
@@ -50,7 +50,7 @@ class View:
     ):
         self.kind, self.rule, self.sums, self.provenance = kind, rule, sums, provenance
         self.inlined = rule is not None or sums
-        self.stored = not (self.inlined or kind.uniform)
+        self.stored = not (self.inlined or kind.is_weight)
 
 
 class Rule:
@@ -113,8 +113,8 @@ class Rule:
         self.whole: Any = None
         CHANGED.made += 1
         self._outer: View | None = None
-        if self.kind.uniform:
-            self.view = uniform_view(self.kind)
+        if self.kind.is_weight:
+            self.view = weight_view(self.kind)
         elif self.sums:
             self.view = sum_view(self.kind)
         else:
@@ -154,7 +154,7 @@ class Rule:
     def _provenance(self) -> Signature | None:
         """What tells its rows from others of their kind, if anything does."""
         op = self.signature.op
-        weighted = any(k.uniform for k in self.signature.operands)
+        weighted = any(k.is_weight for k in self.signature.operands)
         if op.form == MAP and (op.contraction or weighted):
             return self.signature
         if op.tells:
@@ -233,11 +233,11 @@ def stored_view(kind: Kind, provenance: Signature | None = None) -> View:
         return views.setdefault(key, View(kind, provenance=provenance))
 
 
-def uniform_view(kind: Kind) -> View:
-    """The view of a uniform."""
+def weight_view(kind: Kind) -> View:
+    """The view of a weight."""
     views: dict[Any, View] = kind.views
     with _lock:
-        return views.setdefault("uniform", View(kind))
+        return views.setdefault("weight", View(kind))
 
 
 def sum_view(kind: Kind) -> View:
@@ -269,7 +269,7 @@ def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
 
 def _told_by_weights(operands: tuple[View, ...]) -> tuple[View, ...]:
     """Of a product with weights, which tell what it is, whoever computed the rest."""
-    if not any(v.kind.uniform for v in operands):
+    if not any(v.kind.is_weight for v in operands):
         return operands
     return tuple([v if v.provenance is None else stored_view(v.kind) for v in operands])
 
@@ -279,13 +279,13 @@ class Mixture:
 
     A parser whose features are words, states, or something computed has another list
     for each way to choose them. Once there are more than `MOST_RULES` (twice as many
-    where products are part of the node), such lists are *even*: all that is not
-    uniform is rows, whatever computed them, and there is one rule.
+    where products are part of the node), such lists are *even*: all that is no
+    weight is rows, whatever computed them, and there is one rule.
 
     Attributes:
         names: the views that tell what the operands are.
         rules: the rules met so far; none where lists are even.
-        even: the rules that took their place, by what is broadcast, and uniforms.
+        even: the rules that took their place, by what is broadcast, and weights.
     """
 
     MOST_RULES = 4
@@ -312,9 +312,9 @@ class Mixture:
             self.even = {}
         if any(v.inlined for v in rule.operands):
             return rule  # of the last node that is made so
-        key = rule.signature.broadcast, *_uniforms(rule)
+        key = rule.signature.broadcast, *_weights(rule)
         if key not in self.even:
-            views = [v if v.kind.uniform else View(v.kind) for v in rule.operands]
+            views = [v if v.kind.is_weight else View(v.kind) for v in rule.operands]
             self.even[key] = Rule(rule.signature, tuple(views))
         return self.even[key]
 
@@ -324,8 +324,8 @@ def _has_product(rule: Rule) -> bool:
     return any(r.signature.op.contraction for r in inner)
 
 
-def _uniforms(rule: Rule) -> tuple[View | None, ...]:
-    return tuple([v if v.kind.uniform else None for v in rule.operands])
+def _weights(rule: Rule) -> tuple[View | None, ...]:
+    return tuple([v if v.kind.is_weight else None for v in rule.operands])
 
 
 def is_even(op: Op, static: tuple, operands: tuple[View, ...]) -> bool:
@@ -366,7 +366,7 @@ def _names(operands: tuple[View, ...]) -> set[View]:
     """What tells of each operand which it is; rows of many origins have no name."""
     found = set()
     for view in operands:
-        if view.kind.uniform or view.inlined or view.provenance is not None:
+        if view.kind.is_weight or view.inlined or view.provenance is not None:
             found.add(view)
         if view.rule is not None and view.rule.outer().provenance is not None:
             found.add(view.rule.outer())
@@ -405,7 +405,7 @@ def _is_summing(signature: Signature) -> bool:
         signature.op.name == "add"
         and not signature.broadcast
         and all(
-            not k.uniform and k.shape == signature.shape for k in signature.operands
+            not k.is_weight and k.shape == signature.shape for k in signature.operands
         )
     )
 

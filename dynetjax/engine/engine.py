@@ -22,7 +22,7 @@ from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.live import live
-from dynetjax.engine.xla.uniforms import add_up
+from dynetjax.engine.xla.weights import add_up
 from dynetjax.graph import ComputationGraph
 
 
@@ -105,7 +105,7 @@ class Engine:
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:
-            return np.asarray(state.uniforms.value(node.rule.kind))[None]
+            return np.asarray(state.weights.value(node.rule.kind))[None]
         return state.rows(node.args[0], node.lanes)
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:

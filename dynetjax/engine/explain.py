@@ -94,7 +94,7 @@ def _formula(fused: FusedOp) -> str:
     written: list[str] = []
     for step in fused.steps:
         operands = {
-            "uniform": lambda n: f"W{Dim(_shape_of_uniform(fused, n))}",
+            "weight": lambda n: f"W{Dim(_shape_of_weight(fused, n))}",
             "step": lambda n: written[n],
             "leaf": lambda n: str(Dim(fused.leaves[n].shape)),
         }
@@ -104,5 +104,5 @@ def _formula(fused: FusedOp) -> str:
     return written[-1]
 
 
-def _shape_of_uniform(fused: FusedOp, number: int) -> tuple[int, ...]:
+def _shape_of_weight(fused: FusedOp, number: int) -> tuple[int, ...]:
     return next(kind.shape for kind in fused.kinds if kind.id == number)

@@ -7,7 +7,7 @@ from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import Rows
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_no_byte_code, phase
@@ -32,7 +32,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         return False
     native, parts, start = state.native, state.parts, state.done
     if native is None:
-        native = Native(HostUniforms(state.uniforms), state.draws)
+        native = Native(HostWeights(state.weights), state.draws)
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
@@ -125,7 +125,7 @@ def new_run(
             settle(graph, state, asked)
     cells = graph.cells
     nodes = cells[start:] + [cells[number] for number in layout.flat.older]
-    return Run(nodes, start, layout, state.uniforms, state.draws)
+    return Run(nodes, start, layout, state.weights, state.draws)
 
 
 def planned(graph: ComputationGraph) -> list[Run | NativePart]:

@@ -9,7 +9,7 @@ from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
-from dynetjax.engine.xla.uniforms import Uniforms
+from dynetjax.engine.xla.weights import Weights
 
 
 class State:
@@ -23,7 +23,7 @@ class State:
     """
 
     def __init__(self, draws: Draws):
-        self.uniforms = Uniforms()
+        self.weights = Weights()
         self.draws = draws
         self.parts: list[Run | NativePart] = []
         self.native: Native | None = None

@@ -46,7 +46,7 @@ LIFT_OP = Op(
 def lane(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
     """`x` with rows of `shape`, which differs by trailing ones at most."""
     kind = x.rule.kind
-    if x.full_dim.shape == shape and not kind.uniform:
+    if x.full_dim.shape == shape and not kind.is_weight:
         return x
     return graph.add(LIFT_OP, (x,), (shape,))
 

@@ -49,8 +49,8 @@ def _of_rule(rule, args, known):
     for view in rule.operands:
         if view.rule is not None:
             parts.append(_of_rule(view.rule, args, known))
-        elif view.kind.uniform:
-            parts.append(f"uniform {view.kind.shape}")
+        elif view.kind.is_weight:
+            parts.append(f"weight {view.kind.shape}")
         else:
             number = next(args)
             parts.append("0" if number == NOTHING else known[number])

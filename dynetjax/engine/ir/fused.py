@@ -33,7 +33,7 @@ class Step:
     """One operation of a fused op.
 
     `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
-    uniforms ``("uniform", kind)``. `rule` is that of the node, if there is one.
+    weights ``("weight", kind)``. `rule` is that of the node, if there is one.
     """
 
     signature: Signature
@@ -113,8 +113,8 @@ class FusedOp:
         found: list[tuple[str, int]] = []
         broadcast = rule.signature.broadcast
         for k, view in enumerate(rule.operands):
-            if view.kind.uniform:
-                found.append(("uniform", view.kind.id))
+            if view.kind.is_weight:
+                found.append(("weight", view.kind.id))
             elif view.rule is not None:
                 at = self._walk(view.rule, at)
                 found.append(("step", len(self.steps) - 1))
@@ -131,8 +131,8 @@ class FusedOp:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The uniforms among its operands, in order of use."""
-        return [k for s in self.steps for k in s.signature.operands if k.uniform]
+        """The weights among its operands, in order of use."""
+        return [k for s in self.steps for k in s.signature.operands if k.is_weight]
 
     def follows(self, rule: Rule) -> bool:
         """Whether its nodes, or what is part of them, follow this rule."""

@@ -16,7 +16,7 @@ from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
-from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
 
@@ -26,8 +26,8 @@ DONE = -1  # what `extend` returns
 class _Tables:
     """What the executor asks Python for."""
 
-    def __init__(self, uniforms: HostUniforms, draws: Draws):
-        self.uniform, self._draws = uniforms.uniform, draws
+    def __init__(self, weights: HostWeights, draws: Draws):
+        self.weight, self._draws = weights.weight, draws
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
@@ -76,9 +76,9 @@ class Native:
         count: how many stored nodes it knows.
     """
 
-    def __init__(self, uniforms: HostUniforms, draws: Draws):
-        self.uniforms = uniforms
-        self._tables = _Tables(uniforms, draws)
+    def __init__(self, weights: HostWeights, draws: Draws):
+        self.weights = weights
+        self._tables = _Tables(weights, draws)
         self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
         self.lacks, self.count = -1, 0
 
@@ -149,7 +149,7 @@ class NativeBackward:
 
     def __init__(self, native: Native, node: Expression, full: bool):
         self.node, self.full, self._graph = node, full, native.graph
-        self.pulled_back = native.uniforms.pull_back
+        self.pulled_back = native.weights.pull_back
         self._count = native.count
         self._latest: list[int] = []  # index of the latest node, up to each stored one
         found: dict[int, np.ndarray] = {}

@@ -75,7 +75,7 @@ def variants_of(roots: Iterable[Op]) -> Variants:
 def _variant(cell: Cell, step: CellStep) -> tuple[Any, ...]:
     """Static arguments, then the shapes of the operands."""
     shapes = {
-        "uniform": lambda n: cell.uniforms[n].shape,
+        "weight": lambda n: cell.weights[n].shape,
         "step": lambda n: cell.steps[n].shape,
         "leaf": lambda n: cell.reads[n].shape,
     }

@@ -47,7 +47,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Weight:
     """An operand that all lanes share: a parameter, or what is made of parameters.
 
     Attributes:
@@ -65,7 +65,7 @@ class CellStep:
     """One operation of a cell.
 
     Attributes:
-        operands: ``("step", j)``, ``("leaf", k)`` and ``("uniform", n)``, all of the
+        operands: ``("step", j)``, ``("leaf", k)`` and ``("weight", n)``, all of the
             cell.
         columns: those that have its runtime data.
     """
@@ -85,7 +85,7 @@ class Cell:
         form: MAP; LOOKUP; or INPUT, for rows that are given, imports among them.
         steps: its operations, for MAP.
         reads: one per leaf.
-        uniforms: of a LOOKUP, the table.
+        weights: of a LOOKUP, the table.
         valid: the column that marks real lanes.
         rows: of a LOOKUP, the column that has the rows to copy.
         pool: where its rows go.
@@ -95,7 +95,7 @@ class Cell:
     form: str
     steps: tuple[CellStep, ...]
     reads: tuple[Read, ...]
-    uniforms: tuple[Uniform, ...]
+    weights: tuple[Weight, ...]
     valid: int
     rows: int | None
     shape: Shape
@@ -119,13 +119,13 @@ class Code:
     Attributes:
         columns: how many each component has.
         pools: the shape of their rows; all rows of one shape are in one pool.
-        uniforms: the shape of each.
+        weights: the shape of each.
     """
 
     components: tuple[Component, ...]
     columns: tuple[int, ...]
     pools: tuple[Shape, ...]
-    uniforms: tuple[Shape, ...]
+    weights: tuple[Shape, ...]
 
     @cached_property
     def life(self) -> Life:
@@ -163,13 +163,13 @@ class Wiring:
     """Code, and what its names stand for in one family.
 
     Attributes:
-        uniforms: kind ids.
+        weights: kind ids.
         pool_of: of each op.
         data: the columns of runtime data.
     """
 
     code: Code
-    uniforms: tuple[int, ...]
+    weights: tuple[int, ...]
     pool_of: list[int]
     data: list[Column]
 
@@ -181,12 +181,12 @@ def wire(family: Family, full: bool) -> Wiring:
 
 
 class _Wiring:
-    """Makes code: pools, uniforms and columns get numbers in order of first use."""
+    """Makes code: pools, weights and columns get numbers in order of first use."""
 
     def __init__(self, family: Family, full: bool):
         self.family, self.full = family, full
         self.pools: dict[Shape, int] = {}
-        self.uniforms: dict[int, int] = {}
+        self.weights: dict[int, int] = {}
         self.data: list[Column] = []
         self.columns = 0  # of the component at hand
 
@@ -200,9 +200,9 @@ class _Wiring:
                 pool_of[op] = cell.pool
             components.append(cells)
             columns.append(self.columns)
-        shapes = tuple(KINDS[kind].shape for kind in self.uniforms)
+        shapes = tuple(KINDS[kind].shape for kind in self.weights)
         code = _known[tuple(components), tuple(columns), tuple(self.pools), shapes]
-        return Wiring(code, tuple(self.uniforms), pool_of, self.data)
+        return Wiring(code, tuple(self.weights), pool_of, self.data)
 
     def _column(self) -> int:
         self.columns += 1
@@ -211,15 +211,15 @@ class _Wiring:
     def _pool(self, shape: Shape) -> int:
         return self.pools.setdefault(shape, len(self.pools))
 
-    def _uniform(self, kind: int) -> Uniform:
-        number = self.uniforms.setdefault(kind, len(self.uniforms))
-        return Uniform(number, KINDS[kind].shape, KINDS[kind].constant)
+    def _weight(self, kind: int) -> Weight:
+        number = self.weights.setdefault(kind, len(self.weights))
+        return Weight(number, KINDS[kind].shape, KINDS[kind].constant)
 
     def _cell(self, op: int) -> Cell:
         fused = self.family.ops[op]
         valid = self._column()
         kinds = dict.fromkeys([kind.id for kind in fused.kinds])
-        uniforms = tuple(map(self._uniform, kinds))
+        weights = tuple(map(self._weight, kinds))
         reads, steps, rows = [], [], None
         if fused.form == MAP:
             reads = [self._read(op, k) for k in range(len(fused.leaves))]
@@ -240,7 +240,7 @@ class _Wiring:
             _FORMS.get(fused.form, MAP),
             tuple(steps),
             tuple(reads),
-            uniforms,
+            weights,
             valid,
             rows,
             fused.shape,
@@ -261,7 +261,7 @@ class _Wiring:
     def _step(self, op: int, j: int, numbers: dict[int, int]) -> CellStep:
         step = self.family.ops[op].steps[j]
         operands = tuple(
-            (what, numbers[number] if what == "uniform" else number)
+            (what, numbers[number] if what == "weight" else number)
             for what, number in step.operands
         )
         columns = []

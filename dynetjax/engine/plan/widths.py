@@ -100,8 +100,8 @@ def _computed_by(op: FusedOp) -> tuple[Any, ...]:
 
 
 def _ways(operands: tuple[tuple[str, int], ...]) -> tuple[Any, ...]:
-    """Operands, uniforms by their kind alone."""
-    return tuple([way if way[0] != "uniform" else way[:1] for way in operands])
+    """Operands, weights by their kind alone."""
+    return tuple([way if way[0] != "weight" else way[:1] for way in operands])
 
 
 def _shapes(op: FusedOp) -> list[tuple[int, ...]]:

@@ -40,14 +40,14 @@ def needed(cell: Cell) -> tuple[bool, ...]:
     def rows(shape: Shape) -> "jax.ShapeDtypeStruct":
         return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
 
-    def backward(residuals, uniforms, columns, leaves, above):
-        trip = CellTrip(cell, width, columns, uniforms)
+    def backward(residuals, weights, columns, leaves, above):
+        trip = CellTrip(cell, width, columns, weights)
         return trip.pull(leaves, residuals)(above)
 
     last = max([cell.valid, *[c for step in cell.steps for c in step.columns]])
     closed = jax.make_jaxpr(backward)(
         [rows(step.shape) for step in steps],
-        [jax.ShapeDtypeStruct(u.shape, jnp.float32) for u in cell.uniforms],
+        [jax.ShapeDtypeStruct(u.shape, jnp.float32) for u in cell.weights],
         jax.ShapeDtypeStruct((last + 1, width), jnp.int32),
         [rows(read.shape) for read in cell.reads],
         rows(cell.shape),
@@ -81,7 +81,7 @@ class CellTrip:
 
     Args:
         columns: of its component, ``[columns, width]``.
-        uniforms: the cell's, one array each.
+        weights: the cell's, one array each.
         given: rows of an INPUT cell.
     """
 
@@ -90,11 +90,11 @@ class CellTrip:
         cell: Cell,
         width: int,
         columns: Array,
-        uniforms: Sequence[Array],
+        weights: Sequence[Array],
         given: Array = None,
     ):
         self.cell, self.width, self.columns = cell, width, columns
-        self.uniforms, self.given = uniforms, given
+        self.weights, self.given = weights, given
 
     def leaves(
         self, pools: Mapping[int, Array], aligned: Callable[[int], Array]
@@ -120,7 +120,7 @@ class CellTrip:
             rows = self._steps(leaves, residuals, made)
         elif self.cell.form == LOOKUP:
             assert self.cell.rows is not None
-            (table,), ids = self.uniforms, self.columns[self.cell.rows]
+            (table,), ids = self.weights, self.columns[self.cell.rows]
             if isinstance(table, Scaled):
                 rows = take(table.array, ids) * table.factor
             else:
@@ -132,23 +132,23 @@ class CellTrip:
     def pull(self, leaves: Sequence[Array], residuals: Sequence[Array]) -> Callable:
         """Cotangents of its rows to those of what takes gradients.
 
-        These are the differentiable leaves, and the uniforms that are not constant.
+        These are the differentiable leaves, and the weights that are not constant.
         """
         cell = self.cell
         moving = [read.differentiable for read in cell.reads]
-        learned = [not uniform.constant for uniform in cell.uniforms]
+        learned = [not weight.constant for weight in cell.weights]
 
-        def rows(leaves, uniforms):
-            trip = CellTrip(cell, self.width, self.columns, uniforms, self.given)
+        def rows(leaves, weights):
+            trip = CellTrip(cell, self.width, self.columns, weights, self.given)
             return trip.run(leaves, residuals)[0]
 
-        def of_moving(some_leaves, some_uniforms):
+        def of_moving(some_leaves, some_weights):
             return rows(
                 _instead(leaves, moving, some_leaves),
-                _instead(self.uniforms, learned, some_uniforms),
+                _instead(self.weights, learned, some_weights),
             )
 
-        some = [*compress(leaves, moving)], [*compress(self.uniforms, learned)]
+        some = [*compress(leaves, moving)], [*compress(self.weights, learned)]
         return jax.vjp(of_moving, *some)[1]
 
     def real(self, rows: Array) -> Array:
@@ -163,7 +163,7 @@ class CellTrip:
         """The result of its last step; those of contractions are added to `made`."""
         values: list[Array] = []
         for step in self.cell.steps:
-            shared = [what == "uniform" for what, _ in step.operands]
+            shared = [what == "weight" for what, _ in step.operands]
             lanes, fixed = [], []
             for k, (what, n) in enumerate(step.operands):
                 if what == "step":
@@ -173,12 +173,12 @@ class CellTrip:
                 elif (
                     residuals is None
                     or step.op.contraction
-                    or self.cell.uniforms[n].constant
+                    or self.cell.weights[n].constant
                 ):
-                    fixed.append(self.uniforms[n])
+                    fixed.append(self.weights[n])
                 else:  # that learns, lane by lane
-                    shape = self.width, *self.cell.uniforms[n].shape
-                    lanes.append(self.real(jnp.broadcast_to(self.uniforms[n], shape)))
+                    shape = self.width, *self.cell.weights[n].shape
+                    lanes.append(self.real(jnp.broadcast_to(self.weights[n], shape)))
                     shared[k] = False
             fn = lane_function(step, shared, self.width)
             lanes += self._runtime(step)
@@ -228,8 +228,8 @@ def lane_function(
     fn = step.op.bind(step.static)
 
     def one(fixed: Sequence[Array], *lanes: Array) -> Array:
-        rest, uniform = iter(lanes), iter(fixed)
-        operands = [next(uniform) if s else next(rest) for s in shared]
+        rest, weight = iter(lanes), iter(fixed)
+        operands = [next(weight) if s else next(rest) for s in shared]
         return fn(*operands, *rest)
 
     def every(fixed: Sequence[Array], *lanes: Array) -> Array:

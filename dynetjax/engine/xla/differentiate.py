@@ -27,19 +27,19 @@ class Backward:
 
     def __init__(self, run: Run, node: Expression, full: bool):
         self.run, self.node, self.full = run, node, full
-        self.pulled_back = run.uniforms.pull_back
+        self.pulled_back = run.weights.pull_back
         self.reached = reached_by(node, run.fused_up_to(node))
         wiring = run.layout.binding.wiring
         assert run.values is not None
         self._found: Gradients = run_backward(
             run.layout.program,
             *run.place(node),
-            run.uniforms.several(wiring.uniforms),
+            run.weights.several(wiring.weights),
             run.values,
             run.indices_back(node.args[0]),
         )
         self.weight_gradients: dict[int, list[Array]] = {
-            wiring.uniforms[n]: [array]
+            wiring.weights[n]: [array]
             for n, array in self._found.weight_gradients.items()
         }
 

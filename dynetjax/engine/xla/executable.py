@@ -52,7 +52,7 @@ class Gradients(NamedTuple):
 
     Attributes:
         pools: of rows, by pool.
-        weight_gradients: of uniforms, by number.
+        weight_gradients: of weights, by number.
         tables: of the rows of each component that looks rows up, lane by lane.
     """
 
@@ -73,7 +73,7 @@ def is_given(cells: tuple[Cell, ...]) -> bool:
 
 
 def run_forward(
-    program: Program, keeping: bool, uniforms: list, given: list, indices: Array
+    program: Program, keeping: bool, weights: list, given: list, indices: Array
 ) -> Pools:
     """Run a program.
 
@@ -84,14 +84,14 @@ def run_forward(
     use = program, keeping and keeps(program)
     source = buffer_pool_for(use, lambda: _buffers(*use))
     run = forward(*use)
-    args = uniforms, given, indices
+    args = weights, given, indices
     if run.is_new:  # what compiling takes is free again before arrays are made
         run.compile(*jax.tree.map(shape_of, args), [*map(_of_floats, source.shapes)])
     pools, residuals = run(*args, source.acquire())
     return Pools(pools, residuals, source)
 
 
-def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None:
+def prepare_backward(program: Program, pool: int, weights: list[Array]) -> None:
     """Have the way back from a row of a pool compiled, if that is new."""
     run = backward(program, pool)
     if not run.is_new:
@@ -100,7 +100,7 @@ def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None
     count = len(program.rows)
     run.prepare(
         jax.ShapeDtypeStruct((), jnp.int32),
-        jax.tree.map(shape_of, uniforms),
+        jax.tree.map(shape_of, weights),
         shapes[:count],
         _dealt(shapes[count:], program, keeps(program)),
         jax.ShapeDtypeStruct((program.size,), jnp.int32),
@@ -108,11 +108,11 @@ def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None
 
 
 def run_backward(
-    program: Program, pool: int, row: int, uniforms: list, values: Pools, indices: Array
+    program: Program, pool: int, row: int, weights: list, values: Pools, indices: Array
 ) -> Gradients:
     """Go back from the number in a row of a pool."""
     run = backward(program, pool)
-    found = run(np.int32(row), uniforms, values.pools, values.residuals, indices)
+    found = run(np.int32(row), weights, values.pools, values.residuals, indices)
     return Gradients(*found)
 
 
@@ -141,17 +141,17 @@ def _dealt(arrays: list, program: Program, keeping: bool) -> list[list]:
 
 @lru_cache(maxsize=KEPT)
 def forward(program: Program, keeping: bool) -> Compiled:
-    """``(uniforms, given, indices, buffers) -> (pools, residuals)``, compiled.
+    """``(weights, given, indices, buffers) -> (pools, residuals)``, compiled.
 
     `buffers`, donated, are the arrays for both results.
     """
     note_made("forward", program)
 
-    def run(uniforms, given, indices, buffers):
+    def run(weights, given, indices, buffers):
         count, rows = len(program.rows), iter(given)
         pools, residuals = buffers[:count], _dealt(buffers[count:], program, keeping)
         for k, cells in enumerate(program.code.components):
-            loop = Loop(program, k, uniforms, indices)
+            loop = Loop(program, k, weights, indices)
             mine = next(rows) if is_given(cells) else None
             pools, residuals[k] = loop.forward(pools, residuals[k], mine, keeping)
         return pools, residuals
@@ -161,13 +161,13 @@ def forward(program: Program, keeping: bool) -> Compiled:
 
 @lru_cache(maxsize=KEPT)
 def backward(program: Program, root: int) -> Compiled:
-    """``(row, uniforms, pools, residuals, indices) -> Gradients``, compiled.
+    """``(row, weights, pools, residuals, indices) -> Gradients``, compiled.
 
     They are those of the number in a row of pool `root`.
     """
     note_made("backward", program)
 
-    def run(row, uniforms, pools, residuals, indices):
+    def run(row, weights, pools, residuals, indices):
         above = {root: sown(jnp.zeros_like(pools[root]), row)}
         weight_gradients: dict[int, Array] = {}
         tables: dict[int, Array] = {}
@@ -177,7 +177,7 @@ def backward(program: Program, root: int) -> Compiled:
                 continue
             if not any(cell.differentiable for cell in cells):
                 continue
-            loop = Loop(program, k, uniforms, indices)
+            loop = Loop(program, k, weights, indices)
             if is_source(cells):
                 tables[k] = loop.source_rows(above)
                 continue

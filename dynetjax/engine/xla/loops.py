@@ -35,16 +35,16 @@ class Loop:
     """The loop of one component, while it is traced.
 
     Args:
-        uniforms: the program's, one array each.
+        weights: the program's, one array each.
         indices: the index buffer.
     """
 
-    def __init__(self, program: Program, number: int, uniforms: list, indices: Array):
+    def __init__(self, program: Program, number: int, weights: list, indices: Array):
         self.component = program.code.components[number]
         self.width, self.lanes = program.widths[number], program.lanes[number]
         self.rows = program.rows
         self.pools = program.code.pools
-        self._uniforms = uniforms
+        self._weights = weights
         count = program.code.columns[number]
         self._columns = [program.address(number, k) for k in range(count)]
         self._indices = indices
@@ -58,12 +58,12 @@ class Loop:
         columns = [cut(self._indices, at + lane, width) for at in self._columns]
         rows = None if given is None else cut(given, lane, width)
         return [
-            CellTrip(cell, width, columns, self._uniforms_of(cell), rows)
+            CellTrip(cell, width, columns, self._weights_of(cell), rows)
             for cell in self.component
         ]
 
-    def _uniforms_of(self, cell: Cell) -> list[Array]:
-        return [self._uniforms[uniform.number] for uniform in cell.uniforms]
+    def _weights_of(self, cell: Cell) -> list[Array]:
+        return [self._weights[weight.number] for weight in cell.weights]
 
     def forward(
         self, pools: list[Array], residuals: list[Array], given: Array, keeping: bool
@@ -99,7 +99,7 @@ class Loop:
     def backward(
         self, pools: list[Array], residuals: list[Array], above: dict[int, Array]
     ) -> dict[int, Array]:
-        """Add gradients to pools that are read, and return those of uniforms.
+        """Add gradients to pools that are read, and return those of weights.
 
         Args:
             pools: the values.
@@ -115,10 +115,10 @@ class Loop:
         }
         still = {pool: array for pool, array in above.items() if pool not in back}
         learned = {
-            uniform.number: jnp.zeros(uniform.shape, jnp.float32)
+            weight.number: jnp.zeros(weight.shape, jnp.float32)
             for cell in self.component
-            for uniform in cell.uniforms
-            if not uniform.constant
+            for weight in cell.weights
+            if not weight.constant
         }
         values = dict(enumerate(pools))
 
@@ -142,8 +142,8 @@ class Loop:
                     above = mine if above is None else mine + above
                 if above is not None:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
-                    leaves, uniforms = pull(above)
-                    _add(trip, leaves, uniforms, back, weight_gradients, direct)
+                    leaves, weights = pull(above)
+                    _add(trip, leaves, weights, back, weight_gradients, direct)
             return back, weight_gradients
 
         back, weight_gradients = lax.fori_loop(0, self.trips, step, (back, learned))
@@ -180,12 +180,12 @@ class Loop:
 def _add(
     trip: CellTrip,
     leaves: Sequence[Array],
-    uniforms: Sequence[Array],
+    weights: Sequence[Array],
     back: dict[int, Array],
     weight_gradients: dict[int, Array],
     direct: dict[int, Array],
 ) -> None:
-    """Add a trip's gradients: to the rows that were read, and to those of uniforms.
+    """Add a trip's gradients: to the rows that were read, and to those of weights.
 
     Those of aligned reads go to `direct`, but where these lanes are empty: the others
     may be real.
@@ -208,8 +208,8 @@ def _add(
         else:
             joined = jnp.concatenate(rows), jnp.concatenate(gradients)
             back[pool] = add_rows(back[pool], *joined)
-    learned = [uniform.number for uniform in cell.uniforms if not uniform.constant]
-    for number, gradient in zip(learned, uniforms, strict=True):
+    learned = [weight.number for weight in cell.weights if not weight.constant]
+    for number, gradient in zip(learned, weights, strict=True):
         weight_gradients[number] = weight_gradients[number] + gradient
 
 

@@ -34,8 +34,8 @@ def test_lanes_that_read_one_row(case):
 
 
 @pytest.mark.parametrize("case", SEVERAL, ids=repr)
-def test_lanes_that_read_a_uniform(case):
-    check(case, 3, 1, uniform=True)
+def test_lanes_that_read_a_weight(case):
+    check(case, 3, 1, weight=True)
 
 
 def test_names_of_cases_differ():
@@ -278,7 +278,7 @@ def test_results_that_are_constant():
     np.testing.assert_array_equal(run.gradients(np.ones((2, 3)))[0], np.zeros((2, 3)))
 
 
-class TestUniforms:
+class TestWeights:
     def test_gradients_are_added_up(self):
         """Of a matrix that is read twice, and a bias, over lanes."""
         rng = np.random.default_rng(5)

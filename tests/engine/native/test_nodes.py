@@ -141,9 +141,9 @@ def test_args_that_are_no_tuple():
     [
         ("no Program", TypeError, {"program": 3}, [row()]),
         (
-            "a uniform is too small",
+            "a weight is too small",
             ValueError,
-            {"uniform": np.zeros(1, np.float32)},
+            {"weight": np.zeros(1, np.float32)},
             [row(), cell(PLUS, 0)],
         ),
         (

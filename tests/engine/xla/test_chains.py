@@ -41,7 +41,7 @@ class Net:
         (width,) = [
             layout.program.widths[k]
             for k, cells in enumerate(layout.program.code.components)
-            if layout.family.cyclic[k] and any(cell.uniforms for cell in cells)
+            if layout.family.cyclic[k] and any(cell.weights for cell in cells)
         ]
         return width
 

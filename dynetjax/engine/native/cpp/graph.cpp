@@ -267,7 +267,7 @@ Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
     f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr, f.base[COTANGENT] = g ? g->gradient : nullptr;
     if (s && s->outside) f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes, f.outside = s->outside;
     else f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0, f.room_hoisted = lanes, f.outside = 0;
-    for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
+    for (size_t k = 0; k < u.weights.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.weights[k]);
     f.lanes = f.width = lanes, f.lane = 0, f.room = g ? g->lanes : lanes, f.first = 0, f.apart = false;
     return f;
 }

@@ -42,7 +42,7 @@ constexpr int32_t DEAD = -1;     // a node that was cut
 struct Use {
     std::shared_ptr<const Program> program;
     int32_t number;                        // of the fused op
-    std::vector<const float*> uniforms;    // as they were when first read
+    std::vector<const float*> weights;     // as they were when first read
     std::vector<Aside> asides;
     int64_t groups = 0, rows = 0;  // that were computed, and in how long, where that is measured
     double seconds = 0;
@@ -105,7 +105,7 @@ public:
     // What was computed since is there to stay, up to a cut.
     void keep(const Mark& since) { marks_.push_back(since); }
     void cut(int32_t count);
-    // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
+    // Go back from a node whose gradient is `begin`. `gradients` are those of weights, by use and by
     // number there; null where there is none.
     void backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);

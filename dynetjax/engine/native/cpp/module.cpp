@@ -10,7 +10,7 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
+    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *keys, *rows, *number;
 };
 Names names;
 
@@ -33,12 +33,12 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
         int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0, outer = 1;
         const char* types = "";
-        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *uniforms = nullptr, *uniform_sizes = nullptr, *forward = nullptr,
+        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *weights = nullptr, *weight_sizes = nullptr, *forward = nullptr,
                  *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
+        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "weights", "weight_sizes", "forward",
                                   "backward", "extra", "constants", "temporary", "saved", "hoisted", "asides", "table", "pieces", "outer", nullptr};
         if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
-                                         &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
+                                         &sizes, &data, &types, &weights, &weight_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
                                          &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
@@ -48,7 +48,7 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         const auto at = given<int32_t>(data);
         if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
         for (size_t k = 0; k < at.size(); k++) p->data.push_back({at[k], types[k]});
-        p->uniforms = given<int32_t>(uniforms), p->uniform_sizes = given<int32_t>(uniform_sizes);
+        p->weights = given<int32_t>(weights), p->weight_sizes = given<int32_t>(weight_sizes);
         p->forward = given<Instruction>(forward);
         p->differentiable = backward != Py_None;
         if (p->differentiable) p->backward = given<Instruction>(backward);
@@ -60,16 +60,16 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         return programmed(type, std::move(p));
     });
 }
-// (places, data, uniforms): the same code for nodes whose args are in other places, and
-// other uniforms.
+// (places, data, weights): the same code for nodes whose args are in other places, and
+// other weights.
 PyObject* bound(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        PyObject *places, *data, *uniforms;
-        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &uniforms)) throw Failed();
+        PyObject *places, *data, *weights;
+        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &weights)) throw Failed();
         auto p = std::make_shared<Program>(**((ProgramObject*)self)->program);
-        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(uniforms);
-        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->uniforms.size()) fail(PyExc_ValueError, "bound to another number of things");
-        p->places = at, p->uniforms = kinds;
+        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(weights);
+        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->weights.size()) fail(PyExc_ValueError, "bound to another number of things");
+        p->places = at, p->weights = kinds;
         for (size_t k = 0; k < of_data.size(); k++) p->data[k].place = of_data[k];
         return programmed(Py_TYPE(self), std::move(p));
     });
@@ -85,10 +85,10 @@ void free_program(PyObject* self) {
 
 struct GraphState {
     Graph graph;
-    Ref tables;                             // Python's side: programs, uniforms, rows of tables
+    Ref tables;                             // Python's side: programs, weights, rows of tables
     Ref programs;                           // a dict of those that are known, by number
     std::unordered_map<long, int32_t> use;  // by number of the fused op
-    std::vector<View> views;                // of uniforms, which must not go
+    std::vector<View> views;                // of weights, which must not go
     bool busy = false;                      // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
@@ -130,12 +130,12 @@ int32_t GraphState::use_of(long fused) {
     Use u;
     u.program = program_in(found.get());
     u.number = (int32_t)fused;
-    for (size_t k = 0; k < u.program->uniforms.size(); k++) {
-        Ref kind = owned(PyLong_FromLong(u.program->uniforms[k]));
-        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.uniform, kind.get()));
+    for (size_t k = 0; k < u.program->weights.size(); k++) {
+        Ref kind = owned(PyLong_FromLong(u.program->weights[k]));
+        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
         views.emplace_back(array.get());
-        if ((int64_t)views.back().words() < u.program->uniform_sizes[k]) fail(PyExc_ValueError, "a uniform is too small");
-        u.uniforms.push_back(views.back().as<float>());
+        if ((int64_t)views.back().words() < u.program->weight_sizes[k]) fail(PyExc_ValueError, "a weight is too small");
+        u.weights.push_back(views.back().as<float>());
     }
     graph.uses.push_back(std::move(u));
     return use[fused] = (int32_t)graph.uses.size() - 1;
@@ -548,7 +548,7 @@ PyObject* cut(PyObject* self, PyObject* count) {
 }
 
 // (root, index of its node, full, new, seed=None) -> (fused ops up to it, [(table, ids, gradients)]).
-// `new(kind)` gives an array of zeros to which the gradient of a uniform is added.
+// `new(kind)` gives an array of zeros to which the gradient of a weight is added.
 PyObject* backward(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
@@ -571,14 +571,14 @@ PyObject* backward(PyObject* self, PyObject* args) {
             const Program& p = *g.uses[n].program;
             if (p.form != Form::MAP) continue;
             if (!p.differentiable) fail(PyExc_RuntimeError, "a fused op has no derivative");
-            for (size_t k = 0; k < p.uniforms.size(); k++) {
-                auto at = by_kind.find(p.uniforms[k]);
+            for (size_t k = 0; k < p.weights.size(); k++) {
+                auto at = by_kind.find(p.weights[k]);
                 if (at == by_kind.end()) {
-                    Ref kind = owned(PyLong_FromLong(p.uniforms[k]));
+                    Ref kind = owned(PyLong_FromLong(p.weights[k]));
                     Ref array = owned(PyObject_CallOneArg(make, kind.get()));
                     kept.emplace_back(array.get(), PyBUF_CONTIG);
-                    if ((int64_t)kept.back().words() < p.uniform_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
-                    at = by_kind.emplace(p.uniforms[k], kept.back().as<float>()).first;
+                    if ((int64_t)kept.back().words() < p.weight_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
+                    at = by_kind.emplace(p.weights[k], kept.back().as<float>()).first;
                 }
                 gradients[n].push_back(at->second);
             }
@@ -634,7 +634,7 @@ PyMethodDef graph_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef program_methods[] = {
-    {"bound", bound, METH_VARARGS, "(places, data, uniforms): the same for nodes whose args are in other places, and other uniforms."},
+    {"bound", bound, METH_VARARGS, "(places, data, weights): the same for nodes whose args are in other places, and other weights."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_methods, program_methods}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
 PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT, program_slots};
@@ -650,7 +650,7 @@ PyObject* make_module() {
         PyObject** to;
         const char* text;
     } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
-                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.uniform, "uniform"},
+                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.weight, "weight"},
                     {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}, {&names.number, "number"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
