@@ -36,7 +36,7 @@ from dynetjax.core.registry import (
 from dynetjax.core.rules import CHANGED, Rule, View, are_many, is_even
 from dynetjax.core.tables import forget_all
 
-NOTHING = -1  # among the cells that a node reads: zeros
+NOTHING = -1  # among the stored nodes that a node reads: zeros
 MOST_DECIDED = 4096  # of an operation
 MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
@@ -52,7 +52,7 @@ class ComputationGraph(Nodes):
         nodes: what was built.
         open: `nodes`, where more may simply be appended; None if the graph is not
             live, or computes every node at once.
-        cells: the stored nodes; what they read always comes before them. An
+        stored_nodes: those with rows; what they read always comes before them. An
             expression's `args` count in this list.
         weights: the nodes that have no rows, for they are made of parameters alone.
         tables: of which it reads rows, and which live as long.
@@ -76,7 +76,7 @@ class ComputationGraph(Nodes):
         self.nodes: list[Expression] = []
         self.lines: dict[int, str] | None = {} if _noting_lines else None
         self.open = None if immediate or _noting_lines else self.nodes
-        self.cells: list[Expression] = []
+        self.stored_nodes: list[Expression] = []
         self.changes = len(CHANGED)
         self.held: set[int] = set()
         self.entering: int | None = None
@@ -99,10 +99,10 @@ class ComputationGraph(Nodes):
         """Give up every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
         self.invalidate()
-        given_up = self.nodes, self.cells
+        given_up = self.nodes, self.stored_nodes
         if self.nodes:  # a loss that the user still has would keep all others
             self.nodes[-1].first, self.nodes[-1].others = None, ()
-        self.nodes, self.cells, self.weights = [], [], []
+        self.nodes, self.stored_nodes, self.weights = [], [], []
         self.sessions, self.marks, self.tables = {}, [], set()
         return given_up
 
@@ -323,12 +323,12 @@ class ComputationGraph(Nodes):
         source.first, source.others, source.inner = None, (), ()
         source.data = data
         source.index = len(self.nodes)
-        nodes, cells = self.open, self.cells
+        nodes, stored_nodes = self.open, self.stored_nodes
         if nodes is None:
             self._enter(source)
             return source
-        source.args = place(len(cells))
-        cells.append(source)
+        source.args = place(len(stored_nodes))
+        stored_nodes.append(source)
         nodes.append(source)
         return source
 
@@ -396,7 +396,7 @@ class ComputationGraph(Nodes):
             self._compute_now(node)
 
     def _settle(self, node: Expression, operands: tuple[Expression, ...]) -> None:
-        """Give `node` its args, and a place among the cells if its rule says so."""
+        """Give `node` its args, and a number if its rule has it stored."""
         rule = node.rule
         if rule.sums:
             args = self._terms(node, operands)
@@ -409,8 +409,8 @@ class ComputationGraph(Nodes):
             args += own_data(node, op.runtime)
         node.view = view = rule.view
         if view.stored:
-            node.inner, node.args = args, place(len(self.cells))
-            self.cells.append(node)
+            node.inner, node.args = args, place(len(self.stored_nodes))
+            self.stored_nodes.append(node)
         else:
             node.args = args
 
@@ -438,13 +438,13 @@ class ComputationGraph(Nodes):
             rule.store()
             node.inner = node.args
         node.view = rule.outer()
-        node.args = place(len(self.cells))
-        self.cells.append(node)
+        node.args = place(len(self.stored_nodes))
+        self.stored_nodes.append(node)
 
     def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:
-        """At most so many rows with the sum of `rows`; partial sums are cells.
+        """At most so many rows with the sum of `rows`; partial sums are stored.
 
-        A node whose `rule.sums` is among the cells stands for a sum of its `inner`.
+        A stored node whose `rule.sums` stands for a sum of its `inner`.
         """
         while len(rows) > most:
             rows = tuple(
@@ -458,18 +458,18 @@ class ComputationGraph(Nodes):
     def _partial_sum(self, node: Expression, rows: tuple) -> int:
         if len(rows) == 1:
             return rows[0]
-        batch = max([self.cells[k].lanes for k in rows])
+        batch = max([self.stored_nodes[k].lanes for k in rows])
         part = self._made(node.rule, node.rule.outer(), batch, (), ())
         part.index = node.index
         part.inner, part.data = rows, None
-        self.cells.append(part)
-        return len(self.cells) - 1
+        self.stored_nodes.append(part)
+        return len(self.stored_nodes) - 1
 
     def rebuild(self) -> None:
         """Enter every node anew, after rules have changed; nothing may be computed."""
         while True:
             self.changes = len(CHANGED)
-            self.cells.clear()
+            self.stored_nodes.clear()
             try:
                 for node in self.nodes:
                     self.entering = node.index

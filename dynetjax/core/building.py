@@ -37,9 +37,9 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             node.rule, node.view = rule, view
             node.lanes, node.first, node.others = x.lanes, x, None
             if view.stored:
-                cells = graph.cells
-                node.inner, node.args = x.args, place(len(cells))
-                cells.append(node)
+                stored_nodes = graph.stored_nodes
+                node.inner, node.args = x.args, place(len(stored_nodes))
+                stored_nodes.append(node)
             else:
                 node.args = x.args
             nodes.append(node)
@@ -82,9 +82,9 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             node.rule, node.view = rule, view
             node.lanes, node.first, node.others = lanes, x, y
             if view.stored:
-                cells = graph.cells
-                node.inner, node.args = x.args + y.args, place(len(cells))
-                cells.append(node)
+                stored_nodes = graph.stored_nodes
+                node.inner, node.args = x.args + y.args, place(len(stored_nodes))
+                stored_nodes.append(node)
             else:
                 node.args = x.args + y.args
             nodes.append(node)
@@ -120,9 +120,9 @@ def _enter(
     node.rule, node.view, node.data = rule, view, None
     node.lanes, node.first, node.others = lanes, first, others
     if view.stored:
-        cells = graph.cells
-        node.inner, node.args = args, place(len(cells))
-        cells.append(node)
+        stored_nodes = graph.stored_nodes
+        node.inner, node.args = args, place(len(stored_nodes))
+        stored_nodes.append(node)
     else:
         node.args = args
     nodes.append(node)
@@ -256,7 +256,7 @@ def append_product(
         args = x.args
         if stored:
             part = stored_part(graph, len(nodes), product, x)
-            graph.cells.append(part)
+            graph.stored_nodes.append(part)
             args = part.args
         return _enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
     except (KeyError, AttributeError, TypeError, IndexError):
@@ -281,7 +281,7 @@ def append_products(
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
             if stored:
                 part = stored_part(graph, len(nodes), product, x)
-                graph.cells.append(part)
+                graph.stored_nodes.append(part)
                 args += part.args
             else:
                 args += x.args
@@ -291,10 +291,10 @@ def append_products(
 
 
 def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expression:
-    """A product with `x` that has rows, which is to be the next of the cells."""
+    """A product with `x` that has rows, which is to be the next stored node."""
     part = Expression()
     part.graph, part.index = graph, number
     part.rule, part.view = product, product.outer()
     part.lanes, part.first, part.others = x.lanes, None, ()
-    part.inner, part.args = x.args, place(len(graph.cells))
+    part.inner, part.args = x.args, place(len(graph.stored_nodes))
     return part

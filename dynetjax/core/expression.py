@@ -70,7 +70,7 @@ class Nodes:
 
     nodes: "list[Expression]"
     open: Any
-    cells: "list[Expression]"
+    stored_nodes: "list[Expression]"
     live: bool
 
 

@@ -32,15 +32,15 @@ def describe(graph: ComputationGraph) -> str:
     Where the graph was built under ``init(debug=True)``, the user's line that made the
     first node of each is named.
     """
-    if not graph.cells and not graph.nodes:
+    if not graph.stored_nodes and not graph.nodes:
         return "an empty graph"
     parts = _parts(graph)  # which decides what has rows
-    lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
+    lines = [f"{len(graph)} nodes, {len(graph.stored_nodes)} of them with rows"]
     for head, several in parts:
         lines.append(head)
         for number, component in enumerate(several, 1):
             lines.append(f"{number:3}. {component.about}")
-            lines += _fused_ops(graph, component.cells)
+            lines += _fused_ops(graph, component.nodes)
     return "\n".join(lines)
 
 
@@ -49,11 +49,11 @@ class Component(NamedTuple):
 
     Attributes:
         about: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
-        cells: the nodes that have rows.
+        nodes: that have rows.
     """
 
     about: str
-    cells: list[Expression]
+    nodes: list[Expression]
 
 
 def components(graph: ComputationGraph) -> list[Component]:
@@ -70,13 +70,13 @@ def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
     return found
 
 
-def _fused_ops(graph: ComputationGraph, cells: list[Expression]) -> list[str]:
+def _fused_ops(graph: ComputationGraph, nodes: list[Expression]) -> list[str]:
     """The fused ops of some nodes, in a line each."""
     by_fused: dict[int, list[Expression]] = {}
-    for cell in cells:
-        by_fused.setdefault(fused_op_of(cell.rule), []).append(cell)
+    for node in nodes:
+        by_fused.setdefault(fused_op_of(node.rule), []).append(node)
     return [
-        _line(graph, fused, sum([cell.lanes for cell in several]), several[0])
+        _line(graph, fused, sum([node.lanes for node in several]), several[0])
         for fused, several in by_fused.items()
     ]
 

@@ -37,7 +37,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
         older = older_rows(graph, state)
-    if not native.compute(graph.cells, start, older):
+    if not native.compute(graph.stored_nodes, start, older):
         steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
@@ -45,15 +45,15 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     if isinstance(part, NativePart):
         part.stop = native.count
     else:
-        parts.append(NativePart(start, graph.cells, native.graph))
+        parts.append(NativePart(start, graph.stored_nodes, native.graph))
     free_last_graph()
     return True
 
 
 def older_rows(graph: ComputationGraph, state: State) -> Rows:
     """What gives a part the rows of nodes that earlier ones have computed."""
-    cells = graph.cells
-    return lambda number: state.rows(number, cells[number].lanes)
+    stored_nodes = graph.stored_nodes
+    return lambda number: state.rows(number, stored_nodes[number].lanes)
 
 
 def backward_natively(
@@ -123,8 +123,10 @@ def new_run(
     with phase("plan"):
         while (layout := make_layout(graph, start, asked, full)) is None:
             settle(graph, state, asked)
-    cells = graph.cells
-    nodes = cells[start:] + [cells[number] for number in layout.flat.older]
+    stored_nodes = graph.stored_nodes
+    nodes = stored_nodes[start:] + [
+        stored_nodes[number] for number in layout.flat.older
+    ]
     return Run(nodes, start, layout, state.weights, state.draws)
 
 

@@ -38,16 +38,16 @@ class State:
         """Drop what was computed; the draws of random nodes stay as they are."""
         self.parts, self.native = [], None
 
-    def revert(self, nodes: int, cells: int) -> None:
+    def revert(self, nodes: int, stored_nodes: int) -> None:
         """Keep what was computed of so many nodes and stored nodes."""
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
         if self.native is not None:
-            self.native.graph.cut(cells)
-        while self.parts and self.parts[-1].start >= cells:
+            self.native.graph.cut(stored_nodes)
+        while self.parts and self.parts[-1].start >= stored_nodes:
             self.parts.pop()
         if self.parts:
-            self.parts[-1].stop = min(self.parts[-1].stop, cells)
+            self.parts[-1].stop = min(self.parts[-1].stop, stored_nodes)
 
     def rows(self, number: int, lanes: int) -> np.ndarray:
         """The values of a stored node that was computed."""

@@ -130,8 +130,8 @@ def _alike(
     first, lanes = x.view, x.lanes
     graph: Nodes = x.graph
     nodes: list[Expression] = graph.open
-    cells = graph.cells
-    number, at = len(nodes), len(cells)
+    stored_nodes = graph.stored_nodes
+    number, at = len(nodes), len(stored_nodes)
     made = []
     for k in range(start, len(xs)):
         x = xs[k]
@@ -140,7 +140,7 @@ def _alike(
         read = x.args
         if stored:
             product = stored_part(graph, number, of_product, x)
-            cells.append(product)
+            stored_nodes.append(product)
             read = product.args
             at += 1
         total = Expression()
@@ -163,7 +163,7 @@ def _alike(
         output.rule, output.view = of_output, seen_output
         output.lanes, output.first, output.others = lanes, gates, cell
         output.inner, output.args = gates.args + cell.args, place(at + 2)
-        cells += gates, cell, output
+        stored_nodes += gates, cell, output
         nodes += total, gates, cell, output
         made.append((cell, output))
         if h.view is not seen_output or c.view is not seen_cell:

@@ -372,6 +372,6 @@ def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
             loss = attend(world)
             graph = loss.graph
             nodes = [(x.rule, x.view, x.args, x.dim()) for x in graph.nodes]
-            cells = [(x.rule, x.inner) for x in graph.cells]
-            found.append((nodes, cells, loss.value()))
+            stored_nodes = [(x.rule, x.inner) for x in graph.stored_nodes]
+            found.append((nodes, stored_nodes, loss.value()))
     assert found[:2] == found[2:4] == found[4:]

@@ -32,15 +32,15 @@ MOST_TRIALS = 250
 def spelled(graph):
     """What every stored node computes, as text."""
     known = []
-    for cell in graph.cells:
-        if cell.rule.operands:
-            args = iter(cell.inner)
-            known.append(_of_rule(cell.rule, args, known))
+    for node in graph.stored_nodes:
+        if node.rule.operands:
+            args = iter(node.inner)
+            known.append(_of_rule(node.rule, args, known))
             assert next(args, None) is None
         else:
-            rows = sorted(known[k] for k in cell.inner)
-            name = cell.rule.signature.op.name
-            known.append(f"{name}{rows}" if rows else f"{name} {cell.index}")
+            rows = sorted(known[k] for k in node.inner)
+            name = node.rule.signature.op.name
+            known.append(f"{name}{rows}" if rows else f"{name} {node.index}")
     return known
 
 

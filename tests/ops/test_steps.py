@@ -44,8 +44,10 @@ def shown(graph):
     operands = [
         [o.index if o.graph else o.view for o in n.operands] for n in graph.nodes
     ]
-    cells = [(n.rule, n.view, n.inner, n.args, n.lanes) for n in graph.cells]
-    return nodes, operands, cells
+    stored_nodes = [
+        (n.rule, n.view, n.inner, n.args, n.lanes) for n in graph.stored_nodes
+    ]
+    return nodes, operands, stored_nodes
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -92,7 +94,7 @@ def test_a_rule_that_changed_is_not_followed(build):
     again = current_graph().nodes[sums[0].index]
     assert again.rule is sums[0].rule
     assert again.rule.view.stored
-    assert again in current_graph().cells
+    assert again in current_graph().stored_nodes
 
 
 def test_batches_of_different_sizes_are_stretched():

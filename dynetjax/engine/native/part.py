@@ -82,7 +82,9 @@ class Native:
         self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
         self.lacks, self.count = -1, 0
 
-    def compute(self, cells: list[Expression], start: int, older: Rows | None) -> bool:
+    def compute(
+        self, stored_nodes: list[Expression], start: int, older: Rows | None
+    ) -> bool:
         """Compute the stored nodes from `start` on; False if some have no byte code.
 
         `older` tells the rows of nodes that another tier computed, if one did.
@@ -90,12 +92,12 @@ class Native:
         self._tables.older = older
         try:
             with phase("run"):
-                self.lacks = self.graph.extend(cells, start)
+                self.lacks = self.graph.extend(stored_nodes, start)
         finally:
             self._tables.older = None
         if self.lacks != DONE:
             return False
-        self.count = len(cells)
+        self.count = len(stored_nodes)
         note_interpreted()
         _note_times(self.graph)
         return True
@@ -109,15 +111,15 @@ class NativePart:
         graph: the executor's, which has computed it.
     """
 
-    def __init__(self, start: int, cells: list[Expression], graph: Any):
-        self.start, self.stop = start, len(cells)
-        self._cells, self.graph = cells, graph
+    def __init__(self, start: int, stored_nodes: list[Expression], graph: Any):
+        self.start, self.stop = start, len(stored_nodes)
+        self._stored_nodes, self.graph = stored_nodes, graph
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
         del batch
         found = np.frombuffer(self.graph.rows(number), np.float32)
-        return found.reshape(-1, *_shape(self._cells[number]))
+        return found.reshape(-1, *_shape(self._stored_nodes[number]))
 
     def executor(self) -> Any:
         """What has computed it, and writes rows where they are wanted."""
@@ -127,7 +129,9 @@ class NativePart:
         """What it is, and its components."""
         found = []
         for trips, numbers in self.graph.components():
-            nodes = [self._cells[n] for n in numbers if self.start <= n < self.stop]
+            nodes = [
+                self._stored_nodes[n] for n in numbers if self.start <= n < self.stop
+            ]
             kind = "loop" if trips > 1 else "once"
             if nodes:
                 found.append((f"{kind}, {trips} trip{'s' if trips > 1 else ''}", nodes))
@@ -181,21 +185,21 @@ class NativeBackward:
         """
         if number >= self._count:
             return False
-        cells = self.node.graph.cells
+        stored_nodes = self.node.graph.stored_nodes
         if len(self._latest) < self._count:
-            indices = [cell.index for cell in cells[: self._count]]
+            indices = [node.index for node in stored_nodes[: self._count]]
             self._latest = [*accumulate(indices, max)]
-        return self._latest[number] == cells[number].index
+        return self._latest[number] == stored_nodes[number].index
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node, ``[batch, *shape]``."""
-        shape = _shape(self.node.graph.cells[number])
+        shape = _shape(self.node.graph.stored_nodes[number])
         found = self._graph.gradient(number)
         if found is None:
             return np.zeros((batch, *shape), np.float32)
         return np.frombuffer(found, np.float32).reshape(batch, *shape)
 
 
-def _shape(cell: Expression) -> Shape:
+def _shape(node: Expression) -> Shape:
     """Of a row of a stored node."""
-    return cell.rule.kind.shape
+    return node.rule.kind.shape

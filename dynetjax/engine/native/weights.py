@@ -69,7 +69,7 @@ class HostWeights:
         found = self._made.get(kind)
         if found is None:
             graph: Any = core.Graph(self)
-            outcome = graph.extend([_cell(kind.id)], 0)
+            outcome = graph.extend([_node(kind.id)], 0)
             if outcome >= 0:  # no byte code: by XLA
                 array = np.asarray(self._weights.value(kind))
                 graph = None
@@ -104,7 +104,7 @@ class HostWeights:
         return found
 
 
-def _cell(number: int) -> Any:
+def _node(number: int) -> Any:
     """What the executor sees of a node."""
     rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=1, inner=(), data=None, index=0)

@@ -102,7 +102,7 @@ def make_layout(
     With `full`, gradients are to flow to constants, too. None if rules had to be
     changed: the graph must be built anew to follow them, if it can be.
     """
-    flat = flat_graph(graph.cells, start)
+    flat = flat_graph(graph.stored_nodes, start)
     roots = frozenset([fused_op_of(node.rule) for node in asked])
     with RUNTIME.lock:
         _drop_outdated()

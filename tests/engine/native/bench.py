@@ -46,7 +46,7 @@ def plain(form, size, **about):
     return core.Program(FORMS[form], size, **about)
 
 
-def cell(number, *inner, lanes=1, data=None, index=0):
+def node(number, *inner, lanes=1, data=None, index=0):
     """What the executor sees of a node."""
     rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=lanes, inner=inner, data=data, index=index)
@@ -102,14 +102,14 @@ class Run:
         made = program(function, shape, *shapes, types)
         assert made is not None, "it has no byte code"
         programs = {0: made}
-        cells = []
+        nodes = []
         for k, x in enumerate(operands, 1):
             programs[k] = plain(INPUT, prod(x.shape[1:]))
-            cells.append(cell(k, lanes=len(x), data=x))
+            nodes.append(node(k, lanes=len(x), data=x))
         inner = *range(len(operands)), *data
-        cells.append(cell(0, *inner, lanes=self.lanes))
+        nodes.append(node(0, *inner, lanes=self.lanes))
         self.graph = core.Graph(Tables(programs, weights))
-        assert self.graph.extend(cells, 0) == -1
+        assert self.graph.extend(nodes, 0) == -1
         self.operands, self.root = operands, len(operands)
         found = np.frombuffer(self.graph.rows(self.root), np.float32)
         self.value = found.reshape(self.lanes, *self.shape)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bench import Tables, cell, plain
+from bench import Tables, node, plain
 
 from dynetjax.core.registry import INPUT
 from dynetjax.engine.native import core
@@ -277,9 +277,9 @@ def test_no_derivative():
     alone = made(forward, **about)
     none = np.zeros(SIZE, np.float32)
     tables = Tables({0: alone, 1: plain(INPUT, SIZE)}, [none])
-    cells = [cell(1, data=none), cell(0, 0)]
+    nodes = [node(1, data=none), node(0, 0)]
     graph = core.Graph(tables)
-    assert graph.extend(cells, 0) == -1
+    assert graph.extend(nodes, 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward(1, 0, False, None, none)
 

@@ -193,7 +193,7 @@ class TestValues:
             expected = np.tanh(W @ expected + E[k % 5])
             close(h.value(), expected)
         (part,) = current_graph().state.parts
-        assert (part.start, part.stop) == (0, len(current_graph().cells))
+        assert (part.start, part.stop) == (0, len(current_graph().stored_nodes))
 
     def test_of_batches(self, world):
         x = world.E.batch([1, 2, 4])

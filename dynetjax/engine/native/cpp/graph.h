@@ -48,7 +48,7 @@ struct Use {
     double seconds = 0;
 };
 
-struct Cell {
+struct Node {
     int32_t use, lanes;
     int32_t reads, count;    // where `refs` has what it reads, and how many
     int32_t data;            // where `words` has its runtime data
@@ -58,7 +58,7 @@ struct Cell {
     bool needed, reached, external;
 };
 // One that something else has computed, and of which nothing is known so far.
-constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
+constexpr Node EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
 
 // Nodes of one fused op that are computed together, side by side.
 struct Group {
@@ -81,7 +81,7 @@ class Graph {
 public:
     std::vector<Use> uses;
     bool timed = false;
-    std::vector<Cell> cells;
+    std::vector<Node> nodes;
     std::vector<int32_t> refs, words;
 
     // Have a place for the rows of a node that something else has computed.
@@ -97,7 +97,7 @@ public:
 
     // How long everything is, to go back to.
     struct Mark {
-        size_t cells, refs, words, groups, order, operands, data, fetched, series;
+        size_t nodes, refs, words, groups, order, operands, data, fetched, series;
         Arena::Place values;
     };
     Mark mark() const;
@@ -149,7 +149,7 @@ private:
     bool aim(const Group& g, int32_t from, int32_t to, size_t operand, long first, float** targets);
     float* reach(int32_t number);
     float* row(int32_t number, int32_t lane) const {
-        const Cell& c = cells[number];
+        const Node& c = nodes[number];
         return c.value + (size_t)(c.lanes == 1 ? 0 : lane) * uses[c.use].program->size;
     }
 };
