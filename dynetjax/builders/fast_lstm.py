@@ -10,7 +10,7 @@ from dynetjax.core.errors import explain
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import COUPLED, Cell, lstm_step
+from dynetjax.ops.steps import COUPLED, LSTMCell, lstm_step
 
 
 class FastLSTMBuilder(LSTMFamily):
@@ -84,7 +84,7 @@ class FastLSTMBuilder(LSTMFamily):
     def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
         return [stacked_gates(p) for p in layers]
 
-    def _kind(self) -> Cell:
+    def _kind(self) -> LSTMCell:
         return COUPLED
 
     def _step(

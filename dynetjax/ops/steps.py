@@ -27,7 +27,7 @@ Two = Callable[[Expression, Expression], Expression]
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class LSTMCell:
     """A kind of LSTM, by the functions that make its nodes.
 
     Attributes:
@@ -41,13 +41,13 @@ class Cell:
     output: Two
 
 
-COUPLED = Cell(coupled_gates, coupled_cell, coupled_output)
+COUPLED = LSTMCell(coupled_gates, coupled_cell, coupled_output)
 
 
 @cache
-def vanilla(forget_bias: float) -> Cell:
+def vanilla(forget_bias: float) -> LSTMCell:
     """The usual LSTM; `forget_bias` is added to the forget gate."""
-    return Cell(activation(forget_bias), lstm_cell, gated_output)
+    return LSTMCell(activation(forget_bias), lstm_cell, gated_output)
 
 
 class _Rules(NamedTuple):
@@ -70,7 +70,7 @@ forgets(_known.clear)
 
 
 def lstm_step(
-    kind: Cell,
+    kind: LSTMCell,
     weights: tuple[Expression, ...],
     x: Expression,
     h: Expression,
@@ -84,7 +84,7 @@ def lstm_step(
 
 
 def lstm_steps(
-    kind: Cell,
+    kind: LSTMCell,
     weights: tuple[Expression, ...],
     xs: Sequence[Expression],
     h: Expression,

@@ -29,20 +29,20 @@ from dynetjax.engine.plan.family import Family
 
 @dataclass(frozen=True)
 class Read:
-    """A leaf of a cell: rows of a pool.
+    """A leaf of an op: rows of a pool.
 
     Attributes:
         pool: by number in the code.
         column: of the component's columns, the one that has the rows; None if they are
-            those of the same lanes of another cell, in the same trip.
-        cell: the number of that cell in the component.
+            those of the same lanes of another op, in the same trip.
+        op: the number of that op in the component.
         differentiable: a gradient flows back.
     """
 
     pool: int
     shape: Shape
     column: int | None
-    cell: int | None
+    op: int | None
     differentiable: bool
 
 
@@ -61,12 +61,12 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class CellStep:
-    """One operation of a cell.
+class BodyStep:
+    """One operation of a body op.
 
     Attributes:
         operands: ``("step", j)``, ``("leaf", k)`` and ``("weight", n)``, all of the
-            cell.
+            op.
         columns: those that have its runtime data.
     """
 
@@ -78,8 +78,8 @@ class CellStep:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A fused op in a component.
+class BodyOp:
+    """A fused op in the body of a component, with names that no family has of its own.
 
     Attributes:
         form: MAP; LOOKUP; or INPUT, for rows that are given, imports among them.
@@ -93,7 +93,7 @@ class Cell:
     """
 
     form: str
-    steps: tuple[CellStep, ...]
+    steps: tuple[BodyStep, ...]
     reads: tuple[Read, ...]
     weights: tuple[Weight, ...]
     valid: int
@@ -109,7 +109,7 @@ class Cell:
         return label_of(names, self.shape)
 
 
-Component = tuple[Cell, ...]
+Component = tuple[BodyOp, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Code:
     @cached_property
     def labels(self) -> list[str]:
         """Each component in a few words."""
-        return [", ".join([cell.label for cell in cells]) for cells in self.components]
+        return [", ".join([op.label for op in body]) for body in self.components]
 
 
 _known: Shared[tuple[Any, ...], Code] = Shared(lambda parts: Code(*parts))
@@ -195,10 +195,10 @@ class _Wiring:
         pool_of = [0] * len(self.family.ops)
         for ops in self.family.components:
             self.columns = 0
-            cells = tuple([self._cell(op) for op in ops])
-            for op, cell in zip(ops, cells, strict=True):
-                pool_of[op] = cell.pool
-            components.append(cells)
+            body = tuple([self._body_op(op) for op in ops])
+            for op, made in zip(ops, body, strict=True):
+                pool_of[op] = made.pool
+            components.append(body)
             columns.append(self.columns)
         shapes = tuple(KINDS[kind].shape for kind in self.weights)
         code = _known[tuple(components), tuple(columns), tuple(self.pools), shapes]
@@ -215,7 +215,7 @@ class _Wiring:
         number = self.weights.setdefault(kind, len(self.weights))
         return Weight(number, KINDS[kind].shape, KINDS[kind].constant)
 
-    def _cell(self, op: int) -> Cell:
+    def _body_op(self, op: int) -> BodyOp:
         fused = self.family.ops[op]
         valid = self._column()
         kinds = dict.fromkeys([kind.id for kind in fused.kinds])
@@ -232,11 +232,11 @@ class _Wiring:
             static = ()
             if fused.form == JOIN:
                 static = fused.steps[0].signature.static[1:]
-            steps = [CellStep(_OF_ROWS[fused.form], static, leaves, fused.shape, ())]
+            steps = [BodyStep(_OF_ROWS[fused.form], static, leaves, fused.shape, ())]
         elif fused.form == LOOKUP:
             rows = self._column()
             self.data.append(Column(op, "rows", (0, 0), rows))
-        return Cell(
+        return BodyOp(
             _FORMS.get(fused.form, MAP),
             tuple(steps),
             tuple(reads),
@@ -255,10 +255,10 @@ class _Wiring:
         if source is None:
             return Read(self._pool(shape), shape, self._column(), None, differentiable)
         ops = self.family.components[self.family.component[op]]
-        cell = ops.index(source)
-        return Read(self._pool(shape), shape, None, cell, differentiable)
+        at = ops.index(source)
+        return Read(self._pool(shape), shape, None, at, differentiable)
 
-    def _step(self, op: int, j: int, numbers: dict[int, int]) -> CellStep:
+    def _step(self, op: int, j: int, numbers: dict[int, int]) -> BodyStep:
         step = self.family.ops[op].steps[j]
         operands = tuple(
             (what, numbers[number] if what == "weight" else number)
@@ -270,7 +270,7 @@ class _Wiring:
                 columns.append(self._column())
                 self.data.append(Column(op, what, (j, field), columns[-1]))
         of = step.signature
-        return CellStep(of.op, of.static, operands, of.shape, tuple(columns))
+        return BodyStep(of.op, of.static, operands, of.shape, tuple(columns))
 
 
 _FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}

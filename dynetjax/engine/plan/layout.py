@@ -255,10 +255,10 @@ def _bound(family: Family, wiring: Wiring, widths: list[int], sizes: Sizes) -> B
     code = wiring.code
     rows = tuple([sizes[shape] for shape in code.pools])
     fitting, lanes = [], []
-    for cells, ops, width in zip(
+    for body, ops, width in zip(
         code.components, family.components, widths, strict=True
     ):
-        most = min([rows[pool] for pool in written(cells)])
+        most = min([rows[pool] for pool in written(body)])
         fitting.append(min(width, most))  # one without nodes may have settled on more
         lanes.append(max(min(sizes[ops[0]], most), fitting[-1]))
     made = program(code, tuple(fitting), tuple(lanes), rows)
@@ -271,11 +271,11 @@ def _addresses(family: Family, made: Program) -> Addresses:
     valid = [0] * len(family.ops)
     leaves: list[list[int]] = [[] for _ in family.ops]
     for k, ops in enumerate(family.components):
-        for op, cell in zip(ops, made.code.components[k], strict=True):
-            valid[op] = made.address(k, cell.valid)
+        for op, body_op in zip(ops, made.code.components[k], strict=True):
+            valid[op] = made.address(k, body_op.valid)
             leaves[op] = [
                 -1 if read.column is None else made.address(k, read.column)
-                for read in cell.reads
+                for read in body_op.reads
             ]
     columns = [column for several in leaves for column in several]
     return Addresses(ints(valid), offsets(leaves), ints(columns))

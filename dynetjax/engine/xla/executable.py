@@ -15,10 +15,10 @@ from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT
 from dynetjax.core.tables import remembers
 from dynetjax.engine.plan.causes import note_made
-from dynetjax.engine.plan.code import Cell
+from dynetjax.engine.plan.code import BodyOp
 from dynetjax.engine.plan.program import Program, written
+from dynetjax.engine.xla.body import needed
 from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
-from dynetjax.engine.xla.cells import needed
 from dynetjax.engine.xla.compiling import Compiled, shape_of
 from dynetjax.engine.xla.loops import Loop, is_source, residual_shapes_of
 
@@ -64,12 +64,12 @@ class Gradients(NamedTuple):
 @remembers
 def keeps(program: Program) -> bool:
     """Whether backward needs results that are not rows anyway."""
-    return any(any(needed(cell)) for cells in program.code.components for cell in cells)
+    return any(any(needed(op)) for body in program.code.components for op in body)
 
 
-def is_given(cells: tuple[Cell, ...]) -> bool:
+def is_given(body: tuple[BodyOp, ...]) -> bool:
     """Whether a component's rows come from outside."""
-    return cells[0].form == INPUT
+    return body[0].form == INPUT
 
 
 def run_forward(
@@ -150,9 +150,9 @@ def forward(program: Program, keeping: bool) -> Compiled:
     def run(weights, given, indices, buffers):
         count, rows = len(program.rows), iter(given)
         pools, residuals = buffers[:count], _dealt(buffers[count:], program, keeping)
-        for k, cells in enumerate(program.code.components):
+        for k, body in enumerate(program.code.components):
             loop = Loop(program, k, weights, indices)
-            mine = next(rows) if is_given(cells) else None
+            mine = next(rows) if is_given(body) else None
             pools, residuals[k] = loop.forward(pools, residuals[k], mine, keeping)
         return pools, residuals
 
@@ -172,13 +172,13 @@ def backward(program: Program, root: int) -> Compiled:
         weight_gradients: dict[int, Array] = {}
         tables: dict[int, Array] = {}
         for k in reversed(range(len(program.code.components))):
-            cells = program.code.components[k]
-            if above.keys().isdisjoint(written(cells)):
+            body = program.code.components[k]
+            if above.keys().isdisjoint(written(body)):
                 continue
-            if not any(cell.differentiable for cell in cells):
+            if not any(op.differentiable for op in body):
                 continue
             loop = Loop(program, k, weights, indices)
-            if is_source(cells):
+            if is_source(body):
                 tables[k] = loop.source_rows(above)
                 continue
             found = loop.backward(pools, residuals[k], above)

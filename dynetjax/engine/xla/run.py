@@ -154,10 +154,10 @@ class Run:
         """The rows of components that get them from outside."""
         made, family = self.layout.program, self.layout.family
         found = []
-        for k, cells in enumerate(made.code.components):
-            if not is_given(cells):
+        for k, body in enumerate(made.code.components):
+            if not is_given(body):
                 continue
-            shape = made.lanes[k], *cells[0].shape
+            shape = made.lanes[k], *body[0].shape
             if not self.layout.trips[k]:
                 found.append(empty(shape))
                 continue
