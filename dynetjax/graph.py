@@ -19,7 +19,7 @@ from dynetjax.core.nodes import (
     batch_mismatch,
     checked_rule,
     circumstances,
-    follows_from_views,
+    follows_from_specs,
     given_data,
     line_of_user,
     own_data,
@@ -33,7 +33,7 @@ from dynetjax.core.registry import (
     Op,
     intern,
 )
-from dynetjax.core.rules import CHANGED, Rule, View, are_many, is_even
+from dynetjax.core.rules import CHANGED, OperandSpec, Rule, are_many, is_even
 from dynetjax.core.tables import forget_all
 
 NOTHING = -1  # among the stored nodes that a node reads: zeros
@@ -171,7 +171,7 @@ class ComputationGraph(Nodes):
         if op.mixtures is not None:
             if op.is_listed and not all(x.lanes for x in parts):
                 parts = self.with_rows(parts)
-            if op.mixtures and is_even(op, static, self._views(parts)):
+            if op.mixtures and is_even(op, static, self._specs(parts)):
                 for x in parts:
                     self.store(x)
         call = None
@@ -199,12 +199,12 @@ class ComputationGraph(Nodes):
         """`add`; `table` is to know the rule next time, by static arguments if any."""
         node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
-        lanes = any(not view.kind.is_weight for view in rule.operands)
-        if lanes and follows_from_views(rule, op, operands):
+        lanes = any(not spec.kind.is_weight for spec in rule.operands)
+        if lanes and follows_from_specs(rule, op, operands):
             seen = zip(operands, rule.operands, strict=True)
-            views: Any = tuple([x.view or view for x, view in seen])
-            views = views[0] if len(views) == 1 else views
-            table[views if static is None else (static, views)] = rule
+            specs: Any = tuple([x.spec or spec for x, spec in seen])
+            specs = specs[0] if len(specs) == 1 else specs
+            table[specs if static is None else (static, specs)] = rule
         return node
 
     def _rule(
@@ -217,8 +217,8 @@ class ComputationGraph(Nodes):
                 if x.lanes == 1:
                     broadcast |= 1 << bit
         while True:
-            views = self._views(operands)
-            rule = op.rules.get((static, broadcast, *views))
+            specs = self._specs(operands)
+            rule = op.rules.get((static, broadcast, *specs))
             if rule is None or op.batch_matters:
                 rule = checked_rule(op, operands, static, broadcast)
             must_store = rule.must_store or (
@@ -229,13 +229,13 @@ class ComputationGraph(Nodes):
             for k in must_store:
                 self.store(operands[k])
 
-    def _views(self, operands: tuple[Expression, ...]) -> tuple[View, ...]:
+    def _specs(self, operands: tuple[Expression, ...]) -> tuple[OperandSpec, ...]:
         """Of operands; those that are part of another node are stored now."""
         for x in operands:
-            if x.view is None:
+            if x.spec is None:
                 self.store(x)
-        views: Any = tuple([x.view for x in operands])
-        return views
+        specs: Any = tuple([x.spec for x in operands])
+        return specs
 
     def part(
         self, op: Op, operands: tuple[Expression, ...], static: tuple = ()
@@ -279,15 +279,15 @@ class ComputationGraph(Nodes):
     ) -> Expression:
         """A node that is not entered yet; its number is the next."""
         lanes = 0 if rule.kind.is_weight else batch
-        return self._made(rule, rule.view, lanes, (), operands)
+        return self._made(rule, rule.spec, lanes, (), operands)
 
     def _made(
-        self, rule: Rule, view: View, lanes: int, args: tuple, operands: tuple
+        self, rule: Rule, spec: OperandSpec, lanes: int, args: tuple, operands: tuple
     ) -> Expression:
         node = Expression()
         number = self.entering
         node.graph, node.index = self, len(self.nodes) if number is None else number
-        node.rule, node.view, node.lanes = rule, view, lanes
+        node.rule, node.spec, node.lanes = rule, spec, lanes
         node.args, node.first, node.others = args, None, operands
         return node
 
@@ -318,7 +318,7 @@ class ComputationGraph(Nodes):
         """Append a node that reads rows of a table."""
         self.tables.add(table)
         source = Expression()
-        source.graph, source.rule, source.view = self, rule, rule.view
+        source.graph, source.rule, source.spec = self, rule, rule.spec
         source.lanes = len(data) if isinstance(data, list) else 1
         source.first, source.others, source.inner = None, (), ()
         source.data = data
@@ -335,19 +335,19 @@ class ComputationGraph(Nodes):
     def zeros(self, shape: Shape, lanes: int) -> Expression:
         """An operand of zeros, which is no node and costs nothing."""
         rule = zeros_rule(shape)
-        return self._made(rule, rule.view, lanes, (NOTHING,), ())
+        return self._made(rule, rule.spec, lanes, (NOTHING,), ())
 
     def add_sum_of_like(self, op: Op, terms: list[Expression]) -> Expression | None:
         """`add_sum` of stored terms of one kind; None if that is not what they are."""
-        view, batch = terms[0].view, terms[0].lanes
-        if not (view and batch and self.open) or view.inlined or view.kind.ragged:
+        spec, batch = terms[0].spec, terms[0].lanes
+        if not (spec and batch and self.open) or spec.inlined or spec.kind.ragged:
             return None
-        rule = op.rules.get(view.kind.shape)
+        rule = op.rules.get(spec.kind.shape)
         if rule is None or not rule.sums:
             return None
         rows: list[int] = []
         for x in terms:
-            if x.view is not view or x.lanes != batch or x.graph is not self:
+            if x.spec is not spec or x.lanes != batch or x.graph is not self:
                 return None
             rows += x.args
         node = self._node(rule, tuple(terms), batch)
@@ -359,7 +359,7 @@ class ComputationGraph(Nodes):
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""
         for x in terms:
-            if x.view is None:
+            if x.spec is None:
                 self.store(x)
         rule = rule_of_rows(op, terms[0].full_dim.shape, sums=True)
         batch, parts = max([x.lanes for x in terms]), terms
@@ -403,12 +403,12 @@ class ComputationGraph(Nodes):
         else:
             args = tuple(chain.from_iterable([x.args for x in operands]))
             for k in rule.fuses:
-                operands[k].view = None
+                operands[k].spec = None
         op = rule.signature.op
         if op.runtime and op.form == MAP:
             args += own_data(node, op.runtime)
-        node.view = view = rule.view
-        if view.stored:
+        node.spec = spec = rule.spec
+        if spec.stored:
             node.inner, node.args = args, place(len(self.stored_nodes))
             self.stored_nodes.append(node)
         else:
@@ -418,18 +418,18 @@ class ComputationGraph(Nodes):
         """The rows that a sum adds up so far, with those of sums among its operands."""
         rows: list[int] = []
         for x in operands:
-            if not (x.view and x.view.sums):
+            if not (x.spec and x.spec.sums):
                 self.store(x)
             rows += x.args
         for x in operands:
-            if x.view is not None and x.view.sums:
-                x.view = None
+            if x.spec is not None and x.spec.sums:
+                x.spec = None
         return self._summed(node, tuple(rows), MOST_TERMS)
 
     def store(self, node: Expression) -> None:
         """See to it that a node has rows; nodes made like it will have them, too."""
-        view = node.view
-        if view is not None and not view.inlined:
+        spec = node.spec
+        if spec is not None and not spec.inlined:
             return
         rule = node.rule
         if rule.sums:
@@ -437,7 +437,7 @@ class ComputationGraph(Nodes):
         else:
             rule.store()
             node.inner = node.args
-        node.view = rule.outer()
+        node.spec = rule.outer()
         node.args = place(len(self.stored_nodes))
         self.stored_nodes.append(node)
 
@@ -496,7 +496,7 @@ class ComputationGraph(Nodes):
             operands = self._exact(operands)
         else:
             for x in operands:
-                if x.view is None or not rule.sums:
+                if x.spec is None or not rule.sums:
                     self.store(x)
         self._settle(node, operands)
         if node.index in self.held:

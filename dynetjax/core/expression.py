@@ -7,7 +7,7 @@ import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import explain
-from dynetjax.core.rules import Rule, View
+from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.native import mypyc_attr
 
 
@@ -84,7 +84,7 @@ class Expression:
         graph: that it belongs to; None for a parameter, which belongs to all.
         index: its number among the graph's nodes.
         rule: what nodes like it have in common.
-        view: what a consumer sees of it; None once it has become part of one.
+        spec: what a consumer sees of it; None once it has become part of one.
         lanes: batch size; 0 for a weight, which has no rows.
         args: of a stored node, its number among the stored ones; of an inlined one,
             the numbers of the stored nodes it reads and its runtime data, in the
@@ -115,13 +115,13 @@ class Expression:
         "lengths",
         "others",
         "rule",
-        "view",
+        "spec",
     )
     # Whoever makes one fills these in itself: __init__ would take half as long again.
     graph: Any
     index: int
     rule: Rule
-    view: View | None
+    spec: OperandSpec | None
     lanes: int
     args: tuple
     inner: tuple

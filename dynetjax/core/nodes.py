@@ -61,20 +61,20 @@ def checked_rule(
         shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
         if signature is None:
             signature = intern(op, key, shape)
-    views: Any = tuple([x.view for x in operands])
-    return rule_for(op, signature, views)
+    specs: Any = tuple([x.spec for x in operands])
+    return rule_for(op, signature, specs)
 
 
 def is_for(rule: Rule, operands) -> bool:
     """Whether a rule is for these operands themselves, and not for parts of them."""
     return len(rule.operands) == len(operands) and all(
-        view.kind is x.rule.kind
-        for view, x in zip(rule.operands, operands, strict=True)
+        spec.kind is x.rule.kind
+        for spec, x in zip(rule.operands, operands, strict=True)
     )
 
 
-def follows_from_views(rule: Rule, op: Op, operands) -> bool:
-    """Whether another node of `op` over operands of the same views has this rule, too.
+def follows_from_specs(rule: Rule, op: Op, operands) -> bool:
+    """Whether another node of `op` over operands of the same specs has this rule, too.
 
     That is not so where lengths, batch sizes or what was added up before matter, or
     where the node is made of parts.
@@ -105,9 +105,9 @@ def circumstances(
     """What decides how a node of an operation is made; None where that is not all."""
     about: list[Any] = [static]
     for x in operands:
-        if x.view is None or (x.lanes and x.lanes != batch):
+        if x.spec is None or (x.lanes and x.lanes != batch):
             return None
-        about.append(x.view)
+        about.append(x.spec)
         if x.rule.kind.ragged:
             about.append(x.lengths)
     return tuple(about)

@@ -85,8 +85,8 @@ class Op:
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: by (static arguments, broadcast operands, *kind ids).
-        rules: rules by (static arguments, broadcast operands, *views).
-        quick: rules by the views of operands, for quick building; with static arguments
+        rules: rules by (static arguments, broadcast operands, *specs).
+        quick: rules by the specs of operands, for quick building; with static arguments
             before, where there are any.
         decided: how nodes over ragged operands are made (`core.nodes.Decided`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
@@ -226,7 +226,7 @@ class Kind:
             computes the weight, its `maker`.
         level: operations between the weight and its parameters.
         constant: no gradient flows to it.
-        views: that consumers may have of it, in `dynetjax.core.rules`.
+        specs: that consumers may have of it, in `dynetjax.core.rules`.
     """
 
     __slots__ = (
@@ -240,7 +240,7 @@ class Kind:
         "ragged",
         "shape",
         "source",
-        "views",
+        "specs",
     )
 
     def __init__(
@@ -261,7 +261,7 @@ class Kind:
         self.level: int = level
         self.constant: bool = constant
         self.maker: Signature | None = maker
-        self.views: dict[Any, Any] = {}
+        self.specs: dict[Any, Any] = {}
         self.life = Life(self)
         self.id = KINDS.add(self)
 
@@ -283,17 +283,17 @@ class Signature:
             whose operands are rows of the result's own shape).
         broadcast: bit k is set where operand k has one row for all batch elements.
         kind: the kind of the result.
-        views: that consumers may have of rows which it tells from others of a kind.
+        specs: that consumers may have of rows which it tells from others of a kind.
     """
 
-    __slots__ = ("broadcast", "id", "kind", "op", "operands", "static", "views")
+    __slots__ = ("broadcast", "id", "kind", "op", "operands", "specs", "static")
 
     def __init__(self, op: Op, static: tuple, operands: tuple, broadcast: int):
         self.op, self.static = op, static
         self.operands: tuple[Kind, ...] = operands
         self.broadcast = broadcast
         self.kind: Kind
-        self.views: dict[Any, Any] = {}
+        self.specs: dict[Any, Any] = {}
         self.id = next(_signature_ids)
 
     @property

@@ -76,7 +76,7 @@ def _take_rows(graph: ComputationGraph, node: Expression, stop: int) -> None:
     while node.rule.sums and max(read) >= stop:  # partial sums go, too
         parts = [graph.stored_nodes[k].inner if k >= stop else (k,) for k in read]
         read = list(chain.from_iterable(parts))
-    node.args, node.inner, node.view = tuple(read), (), None
+    node.args, node.inner, node.spec = tuple(read), (), None
 
 
 _nowhere = ComputationGraph()

@@ -49,7 +49,7 @@ def reached_by(root: Expression, fused_ops: Iterable[int]) -> frozenset[Kind]:
     """
     weights = root.graph.weights
     rules = {node.rule for node in weights if node.index <= root.index}
-    kinds = frozenset([view.kind for rule in rules for view in rule.operands])
+    kinds = frozenset([spec.kind for rule in rules for spec in rule.operands])
     return _read_by(kinds, tuple(fused_ops))
 
 

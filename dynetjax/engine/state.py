@@ -77,4 +77,4 @@ def _start(part: Run | NativePart) -> int:
 
 def has_no_rows(node: Expression) -> bool:
     """Whether a node is a part of another, with no rows of its own."""
-    return node.view is None or node.view.inlined
+    return node.spec is None or node.spec.inlined

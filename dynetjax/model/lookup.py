@@ -61,7 +61,7 @@ class LookupParameters(Whole, Expression):
         of = storage.ident, storage.shape
         self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
         self.rule = _whole(parameter_rule(*of, False))
-        self.view = self.rule.view
+        self.spec = self.rule.spec
 
     def __reduce__(self) -> tuple:
         return type(self), (self.storage,)
@@ -316,7 +316,7 @@ def _whole(table: Rule) -> Rule:
     rows, *row = table.kind.shape
     shape = (*row, rows)
     signature = intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
-    return rule_for(WHOLE_TABLE, signature, (table.view,))
+    return rule_for(WHOLE_TABLE, signature, (table.spec,))
 
 
 def _storage(name: str, table: Any) -> TableStorage:

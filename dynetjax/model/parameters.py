@@ -27,7 +27,7 @@ class _Leaf(Expression):
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
-        self.view = self.rule.view
+        self.spec = self.rule.spec
 
     def __reduce__(self) -> tuple:
         return type(self), (self.storage,)

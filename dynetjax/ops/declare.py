@@ -20,7 +20,7 @@ from typing import Any
 from dynetjax.core.building import append, append_decided, append_list, binary, unary
 from dynetjax.core.errors import explain
 from dynetjax.core.expression import Expression, stale
-from dynetjax.core.nodes import follows_from_views
+from dynetjax.core.nodes import follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.ops.templates import with_arguments, without_arguments
@@ -186,9 +186,9 @@ def _list_builder(operation: Op, others, accept) -> Any:
         rule = node.rule
         lengthens = operation.lengthens and operation.lengthens(xs, *static)
         usual = data is None and not kwargs and not lengthens
-        if usual and follows_from_views(rule, operation, xs):
+        if usual and follows_from_specs(rule, operation, xs):
             seen = zip(xs, rule.operands, strict=True)
-            known[args, *[x.view or view for x, view in seen]] = rule
+            known[args, *[x.spec or spec for x, spec in seen]] = rule
         return node
 
     built: Any = build

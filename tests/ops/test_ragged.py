@@ -371,7 +371,7 @@ def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
                     op.decided.clear()
             loss = attend(world)
             graph = loss.graph
-            nodes = [(x.rule, x.view, x.args, x.dim()) for x in graph.nodes]
+            nodes = [(x.rule, x.spec, x.args, x.dim()) for x in graph.nodes]
             stored_nodes = [(x.rule, x.inner) for x in graph.stored_nodes]
             found.append((nodes, stored_nodes, loss.value()))
     assert found[:2] == found[2:4] == found[4:]

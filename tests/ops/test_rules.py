@@ -22,7 +22,7 @@ def weights():
 
 
 def stored(*nodes):
-    return [node.view is not None and not node.view.inlined for node in nodes]
+    return [node.spec is not None and not node.spec.inlined for node in nodes]
 
 
 def test_a_node_used_once_is_inlined(weights):
@@ -41,7 +41,7 @@ def test_a_node_used_twice_is_stored_in_graphs_to_come(weights):
         return inner, dy.dot_product(first, second)
 
     before = build()[1].value()
-    assert build()[0].rule.view.stored
+    assert build()[0].rule.spec.stored
     assert stored(build()[0]) == [True]
     assert build()[1].value() == pytest.approx(before, rel=1e-6)
 

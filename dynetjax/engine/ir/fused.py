@@ -112,15 +112,15 @@ class FusedOp:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
         found: list[tuple[str, int]] = []
         broadcast = rule.signature.broadcast
-        for k, view in enumerate(rule.operands):
-            if view.kind.is_weight:
-                found.append(("weight", view.kind.id))
-            elif view.rule is not None:
-                at = self._walk(view.rule, at)
+        for k, spec in enumerate(rule.operands):
+            if spec.kind.is_weight:
+                found.append(("weight", spec.kind.id))
+            elif spec.rule is not None:
+                at = self._walk(spec.rule, at)
                 found.append(("step", len(self.steps) - 1))
             else:
                 found.append(("leaf", len(self.leaves)))
-                self.leaves.append(Leaf(view.kind.shape, bool(broadcast >> k & 1)))
+                self.leaves.append(Leaf(spec.kind.shape, bool(broadcast >> k & 1)))
                 self.places.append(at)
                 at += 1
         for field in range(len(rule.signature.op.runtime)):

@@ -157,7 +157,7 @@ def _hoist(family: Family) -> bool:
                 for source in family.sources(op, leaf)
             ):
                 assert step.rule is not None
-                found = found or not step.rule.view.stored
+                found = found or not step.rule.spec.stored
                 step.rule.store()
     return found
 
