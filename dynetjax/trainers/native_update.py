@@ -14,7 +14,7 @@ from dynetjax.trainers.native_rule import native_rule
 
 
 class Numbers(NamedTuple):
-    """What an update is about; see `dynetjax.trainers.apply.Step`."""
+    """What an update is about; see `dynetjax.trainers.apply.UpdateTerms`."""
 
     learning_rate: float
     threshold: float

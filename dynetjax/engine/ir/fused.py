@@ -29,7 +29,7 @@ SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 
 
 @dataclass(slots=True)
-class Step:
+class FusedStep:
     """One operation of a fused op.
 
     `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
@@ -84,7 +84,7 @@ class FusedOp:
     )
 
     def __init__(self, signature: Signature, rule: Rule | None = None):
-        self.steps: list[Step] = []
+        self.steps: list[FusedStep] = []
         self.leaves: list[Leaf] = []
         self.places: list[int] = []
         self.fields: dict[tuple[int, int], int] = {}
@@ -93,7 +93,7 @@ class FusedOp:
             assert rule is not None
             self._walk(rule, 0)
         else:
-            self.steps.append(Step(signature, (), rule))
+            self.steps.append(FusedStep(signature, (), rule))
             if self.form in (REDUCE, GATHER):
                 self.leaves.append(Leaf(self.shape, True))
             elif self.form == JOIN:
@@ -126,7 +126,7 @@ class FusedOp:
         for field in range(len(rule.signature.op.runtime)):
             self.fields[len(self.steps), field] = at
             at += 1
-        self.steps.append(Step(rule.signature, tuple(found), rule))
+        self.steps.append(FusedStep(rule.signature, tuple(found), rule))
         return at
 
     @property

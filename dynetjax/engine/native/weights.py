@@ -7,7 +7,7 @@ import numpy as np
 
 from dynetjax.core.registry import KINDS, MAP, OWNERS, Kind
 from dynetjax.core.tables import remembers
-from dynetjax.engine.ir.fused import Step
+from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.xla.weights import Weights, signature_of
@@ -25,7 +25,7 @@ def _program(number: int) -> Any:
         leaves=[],
         places=[],
         fields={},
-        steps=[Step(signature, operands, None)],
+        steps=[FusedStep(signature, operands, None)],
     )
     return program_of(fused)
 

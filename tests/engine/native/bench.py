@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from dynetjax.core.registry import INPUT, MAP, Op
-from dynetjax.engine.ir.fused import Step
+from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
 
@@ -36,7 +36,7 @@ def program(function, shape, weights=(), operands=(), types="", constant=()):
         leaves=[SimpleNamespace(shape=tuple(s)) for s in operands],
         places=list(range(len(operands))),
         fields={(0, k): len(operands) + k for k in range(len(types))},
-        steps=[Step(SimpleNamespace(op=op, static=()), tuple(named), None)],
+        steps=[FusedStep(SimpleNamespace(op=op, static=()), tuple(named), None)],
     )
     return program_of(fused)
 
