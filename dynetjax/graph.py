@@ -12,7 +12,7 @@ from typing import Any
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import explain
-from dynetjax.core.expression import Expression, Nodes, engine, place, stale
+from dynetjax.core.expression import Expression, Nodes, args_of, engine, stale
 from dynetjax.core.nodes import (
     ROWS,
     Decided,
@@ -327,7 +327,7 @@ class ComputationGraph(Nodes):
         if nodes is None:
             self._enter(source)
             return source
-        source.args = place(len(stored_nodes))
+        source.args = args_of(len(stored_nodes))
         stored_nodes.append(source)
         nodes.append(source)
         return source
@@ -409,7 +409,7 @@ class ComputationGraph(Nodes):
             args += own_data(node, op.runtime)
         node.spec = spec = rule.spec
         if spec.stored:
-            node.inner, node.args = args, place(len(self.stored_nodes))
+            node.inner, node.args = args, args_of(len(self.stored_nodes))
             self.stored_nodes.append(node)
         else:
             node.args = args
@@ -438,7 +438,7 @@ class ComputationGraph(Nodes):
             rule.store()
             node.inner = node.args
         node.spec = rule.outer()
-        node.args = place(len(self.stored_nodes))
+        node.args = args_of(len(self.stored_nodes))
         self.stored_nodes.append(node)
 
     def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:

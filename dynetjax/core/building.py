@@ -9,7 +9,7 @@ enough to be compiled by mypyc, which makes it three times as fast.
 from collections.abc import Callable
 from typing import Any
 
-from dynetjax.core.expression import Expression, Nodes, place
+from dynetjax.core.expression import Expression, Nodes, args_of
 from dynetjax.core.nodes import Decided, circumstances, repeated
 from dynetjax.core.registry import Op
 from dynetjax.core.rules import CHANGED, Rule
@@ -38,7 +38,7 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             node.lanes, node.first, node.others = x.lanes, x, None
             if spec.stored:
                 stored_nodes = graph.stored_nodes
-                node.inner, node.args = x.args, place(len(stored_nodes))
+                node.inner, node.args = x.args, args_of(len(stored_nodes))
                 stored_nodes.append(node)
             else:
                 node.args = x.args
@@ -83,7 +83,7 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             node.lanes, node.first, node.others = lanes, x, y
             if spec.stored:
                 stored_nodes = graph.stored_nodes
-                node.inner, node.args = x.args + y.args, place(len(stored_nodes))
+                node.inner, node.args = x.args + y.args, args_of(len(stored_nodes))
                 stored_nodes.append(node)
             else:
                 node.args = x.args + y.args
@@ -121,7 +121,7 @@ def _enter(
     node.lanes, node.first, node.others = lanes, first, others
     if spec.stored:
         stored_nodes = graph.stored_nodes
-        node.inner, node.args = args, place(len(stored_nodes))
+        node.inner, node.args = args, args_of(len(stored_nodes))
         stored_nodes.append(node)
     else:
         node.args = args
@@ -296,5 +296,5 @@ def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expr
     part.graph, part.index = graph, number
     part.rule, part.spec = product, product.outer()
     part.lanes, part.first, part.others = x.lanes, None, ()
-    part.inner, part.args = x.args, place(len(graph.stored_nodes))
+    part.inner, part.args = x.args, args_of(len(graph.stored_nodes))
     return part

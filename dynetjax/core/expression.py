@@ -49,20 +49,20 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
 
 
 ONE: Final = (1,)  # the shape of one number
-_places: Final[list[tuple[int, ...]]] = []
-SOME_PLACES: Final = 1 << 10
-MOST_PLACES: Final = 1 << 16  # which are never freed
+_args: Final[list[tuple[int, ...]]] = []
+SOME_ARGS: Final = 1 << 10
+MOST_ARGS: Final = 1 << 16  # which are never freed
 
 
-def place(number: int) -> tuple[int, ...]:
+def args_of(number: int) -> tuple[int, ...]:
     """``(number,)``: the args of a stored node, which every graph has the same of."""
-    if number >= MOST_PLACES:
+    if number >= MOST_ARGS:
         return (number,)
-    while len(_places) <= number:
-        start = len(_places)  # another thread may be here, too, and says the same
-        more = range(start, start + SOME_PLACES)
-        _places[start : start + SOME_PLACES] = [(k,) for k in more]
-    return _places[number]
+    while len(_args) <= number:
+        start = len(_args)  # another thread may be here, too, and says the same
+        more = range(start, start + SOME_ARGS)
+        _args[start : start + SOME_ARGS] = [(k,) for k in more]
+    return _args[number]
 
 
 class Nodes:

@@ -118,7 +118,7 @@ def _in_one_room(
 ) -> tuple[Expression, ...]:
     """The operands, with the largest room wherever lengths are the same.
 
-    Lists of other rows that are as long may have another room; see `Place`.
+    Lists of other rows that are as long may have another room; see `RoomChoice`.
     """
     rooms: dict[int, int] = {}
     for x in operands:
@@ -304,8 +304,8 @@ def _mean(x, bounds):
     return (jnp.sum(x) / count).reshape(1)
 
 
-class Place:
-    """Where lists of one kind of rows are put side by side.
+class RoomChoice:
+    """Settles on the room of a ragged axis: of lists of one kind of rows.
 
     Attributes:
         seen: the first lengths.
@@ -356,8 +356,8 @@ class Place:
                     CHANGED.append(rule)
 
 
-_places: dict[tuple, Place] = {}
-forgets(_places.clear)
+_choices: dict[tuple, RoomChoice] = {}
+forgets(_choices.clear)
 
 
 def side_by_side(
@@ -370,8 +370,8 @@ def side_by_side(
     (d,) = static
     first = operands[0].rule
     shape, of = first.kind.shape, first.signature.op
-    place = _places.setdefault((op, d, shape, of), Place(op, d))
-    size = place.take(len(operands))
+    choice = _choices.setdefault((op, d, shape, of), RoomChoice(op, d))
+    size = choice.take(len(operands))
     if not size:
         return None
     rule = _piece(shape, d)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dynetjax.core.building import stored_part
-from dynetjax.core.expression import Expression, Nodes, place
+from dynetjax.core.expression import Expression, Nodes, args_of
 from dynetjax.core.rules import CHANGED, Rule
 from dynetjax.core.tables import forgets
 from dynetjax.ops.gates import (
@@ -152,17 +152,17 @@ def _alike(
         gates.graph, gates.index = graph, number + 1
         gates.rule, gates.spec = of_gates, seen_gates
         gates.lanes, gates.first, gates.others = lanes, total, None
-        gates.inner, gates.args = read, place(at)
+        gates.inner, gates.args = read, args_of(at)
         cell = Expression()
         cell.graph, cell.index = graph, number + 2
         cell.rule, cell.spec = of_cell, seen_cell
         cell.lanes, cell.first, cell.others = lanes, gates, c
-        cell.inner, cell.args = gates.args + c.args, place(at + 1)
+        cell.inner, cell.args = gates.args + c.args, args_of(at + 1)
         output = Expression()
         output.graph, output.index = graph, number + 3
         output.rule, output.spec = of_output, seen_output
         output.lanes, output.first, output.others = lanes, gates, cell
-        output.inner, output.args = gates.args + cell.args, place(at + 2)
+        output.inner, output.args = gates.args + cell.args, args_of(at + 2)
         stored_nodes += gates, cell, output
         nodes += total, gates, cell, output
         made.append((cell, output))

@@ -18,7 +18,7 @@ from dynetjax.engine.plan.facts import Addresses, ints, offsets
 from dynetjax.engine.plan.family import Family
 from dynetjax.engine.plan.flat import flat_graph
 from dynetjax.engine.plan.program import Program, program, written
-from dynetjax.engine.plan.widths import LARGE, places_of
+from dynetjax.engine.plan.widths import LARGE, width_choices
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph
@@ -164,8 +164,10 @@ def _hoist(family: Family) -> bool:
 
 def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> Layout:
     levels = flat.levels(family.facts)
-    places = places_of(family)
-    widths = [p.width_for(lanes) for p, lanes in zip(places, levels, strict=True)]
+    choices = width_choices(family)
+    widths = [
+        choice.width_for(lanes) for choice, lanes in zip(choices, levels, strict=True)
+    ]
     trips = flat.place(family.facts, widths)
     apart = flat.unaligned(family.facts)
     if apart:

@@ -33,7 +33,7 @@ class Backward:
         assert run.values is not None
         self._found: Gradients = run_backward(
             run.layout.program,
-            *run.place(node),
+            *run.pool_and_row(node),
             run.weights.several(wiring.weights),
             run.values,
             run.indices_back(node.args[0]),
@@ -74,7 +74,7 @@ class Backward:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node of this run, ``[batch, *shape]``."""
         node = self.run.node(number)
-        pool, row = self.run.place(node)
+        pool, row = self.run.pool_and_row(node)
         reached = self.full or self.run.layout.op(node) in self.run.differentiable
         if node is self.node or (reached and pool in self._found.pools):
             return read_rows(self._found.pools[pool], row, batch)

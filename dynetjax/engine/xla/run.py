@@ -193,14 +193,14 @@ class Run:
         weights = self.weights.several(self.layout.binding.wiring.weights)
         prepare_backward(self.layout.program, self.layout.pool(node), weights)
 
-    def place(self, node: Expression) -> tuple[int, int]:
+    def pool_and_row(self, node: Expression) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
         row = self.layout.flat.row(node.args[0] - self.start)
         return self.layout.pool(node), row
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
-        pool, row = self.place(self.node(number))
+        pool, row = self.pool_and_row(self.node(number))
         seen = self._seen.get(pool)
         if seen is not None:
             return seen[row : row + batch]
@@ -230,7 +230,7 @@ class Run:
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
-        pool, row = self.place(node)
+        pool, row = self.pool_and_row(node)
         seen = self._seen.get(pool)
         return None if seen is None else seen[row : row + node.lanes]
 

@@ -12,12 +12,12 @@
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
 public:
-    struct Place {
+    struct Top {
         size_t chunk = 0, at = 0;
     };
     float* take(size_t words);
-    Place here() const { return here_; }
-    void rewind(Place to) { here_ = to; }
+    Top here() const { return here_; }
+    void rewind(Top to) { here_ = to; }
 
     struct Free {
         void operator()(float* p) const { std::free(p); }
@@ -32,7 +32,7 @@ private:
         size_t room;
     };
     std::vector<Chunk> chunks_;
-    Place here_;
+    Top here_;
 };
 
 constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
@@ -98,7 +98,7 @@ public:
     // How long everything is, to go back to.
     struct Mark {
         size_t nodes, refs, words, groups, order, operands, data, fetched, series;
-        Arena::Place values;
+        Arena::Top values;
     };
     Mark mark() const;
     void rewind(const Mark& to);

@@ -341,12 +341,12 @@ void put_aside(const Instruction& q, const Frame& f, const Program& p) {
     }
 }
 
-using Place = const Instruction*;
+using Cursor = const Instruction*;
 
-void run(Place at, Place end, const Program& p, Frame& f);
+void run(Cursor at, Cursor end, const Program& p, Frame& f);
 
 // Run the blocks that belong to an instruction; where the next one is.
-Place control(Place at, const Program& p, Frame& f) {
+Cursor control(Cursor at, const Program& p, Frame& f) {
     const Instruction& q = *at++;
     if (q.op == LOOP) {
         for (long i = 0; i < q.n; i++) run(at, at + q.m, p, f);
@@ -363,7 +363,7 @@ Place control(Place at, const Program& p, Frame& f) {
             for (run(at, at + q.m, p, f); which; run(at, at + q.m, p, f)) run(at + q.m, at + q.m + q.k, p, f);
         } else {
             const int chosen = std::min(std::max(which, 0), q.n - 1);
-            const Place block = std::accumulate(lengths, lengths + chosen, at);
+            const Cursor block = std::accumulate(lengths, lengths + chosen, at);
             run(block, block + lengths[chosen], p, f);
         }
     }
@@ -371,7 +371,7 @@ Place control(Place at, const Program& p, Frame& f) {
     return q.op == WHILE ? at + q.m + q.k : std::accumulate(lengths, lengths + q.n, at);
 }
 
-void run(Place at, Place end, const Program& p, Frame& f) {
+void run(Cursor at, Cursor end, const Program& p, Frame& f) {
     while (at != end) {
         const Instruction& q = *at;
         if ((q.flags & HOIST && f.outside >> hoisted_operand(q.flags) & 1) != f.apart) {
