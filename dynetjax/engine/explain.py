@@ -44,7 +44,7 @@ def describe(graph: ComputationGraph) -> str:
     return "\n".join(lines)
 
 
-class Component(NamedTuple):
+class ComponentSummary(NamedTuple):
     """Nodes that run together.
 
     Attributes:
@@ -56,17 +56,17 @@ class Component(NamedTuple):
     nodes: list[Expression]
 
 
-def components(graph: ComputationGraph) -> list[Component]:
+def components(graph: ComputationGraph) -> list[ComponentSummary]:
     """The components of a graph in the order in which they run."""
     return [component for _, several in _parts(graph) for component in several]
 
 
-def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
+def _parts(graph: ComputationGraph) -> list[tuple[str, list[ComponentSummary]]]:
     """What each part of a graph is, and its components."""
     found = []
     for part in planned(graph):
         head, several = part.summary()
-        found.append((head, [Component(*about) for about in several]))
+        found.append((head, [ComponentSummary(*about) for about in several]))
     return found
 
 
