@@ -12,7 +12,7 @@ import sys
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
 from dynetjax.compat.python2 import NAMES, convert_imports, run_converted
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 def main(words: list[str]) -> None:
@@ -33,7 +33,7 @@ def main(words: list[str]) -> None:
     if not as_module and not os.path.exists(name):
         message = "python -m dynetjax: there is no such program"
         fix = "-m for the name of a module"
-        sys.exit(explain(message, got=name, expected="a file", fix=fix))
+        sys.exit(error_text(message, got=name, expected="a file", fix=fix))
     if old:
         convert_imports(folder)
     if as_module:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, Nodes, args_of, engine, stale
 from dynetjax.core.nodes import (
     ROWS,
@@ -507,7 +507,7 @@ class ComputationGraph(Nodes):
         op = node.rule.signature.op
         if self.check_validity and op.is_bad(rows):
             raise RuntimeError(
-                explain(
+                error_text(
                     f"{op.name}: NaN or Inf detected",
                     got=rows,
                     expected="finite numbers, as check_validity asks",

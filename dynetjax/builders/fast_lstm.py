@@ -6,7 +6,7 @@ from dynetjax.builders.base import Masks
 from dynetjax.builders.coupled_lstm import stacked_gates
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
@@ -68,7 +68,7 @@ class FastLSTMBuilder(LSTMFamily):
         """
         if rate("set_dropout", p):
             warnings.warn(
-                explain(
+                error_text(
                     "set_dropout: a FastLSTMBuilder drops nothing",
                     got=p,
                     expected="0, or another builder",

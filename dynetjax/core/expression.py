@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Protocol
 import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.native import mypyc_attr
 
@@ -233,7 +233,7 @@ class Expression:
         rows = self._rows(recalculate)
         if rows.size != 1:
             raise RuntimeError(
-                explain(
+                error_text(
                     "scalar_value: the expression has more than one number",
                     got=Dim(*self.dim()),
                     expected="{1}",
@@ -258,7 +258,7 @@ class Expression:
         dim = node.full_dim
         if dim.size * dim.batch != 1:
             raise ValueError(
-                explain(
+                error_text(
                     "backward: the expression is not one number",
                     got=dim,
                     expected="{1}",
@@ -287,7 +287,7 @@ class Expression:
         op = self.rule.signature.op
         if op.reset is None:
             raise ValueError(
-                explain(
+                error_text(
                     f"{op.name}: set() has nothing to set",
                     got=op.name,
                     expected="an input vector or scalar, or a lookup",
@@ -325,7 +325,7 @@ class Expression:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            explain(
+            error_text(
                 "Expression: no copies and no pickles",
                 got="copy or pickle",
                 expected="a number, an array or a parameter",
@@ -394,7 +394,7 @@ operators: Final = Operators()  # filled in by `dynetjax.ops.operators`
 
 def stale(use: str) -> str:
     """The message for an expression of an earlier graph."""
-    return explain(
+    return error_text(
         "the expression is stale",
         got=f"{use} of an expression made before renew_cg(), or cut by cg_revert()",
         expected="an expression of the current graph",

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.nodes import ZEROS
@@ -212,7 +212,7 @@ def _keys(op: Op, key: Array, node: _Node) -> Array:
     """A random key for each batch element."""
     if key is None:
         raise TypeError(
-            explain(
+            error_text(
                 f"to_jax: {op.name} needs a random key",
                 got="key = None",
                 expected="a key of jax.random",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import INPUT, MAP, Op, Signature, intern, lane_kind
 from dynetjax.core.rules import Rule, rule_for
@@ -143,7 +143,7 @@ def batch_mismatch(op: Op, operands, batch: int) -> DimError:
     """The error for operands, or runtime data, of different batch sizes."""
     dims = ", ".join(str(x.full_dim) for x in operands)
     return DimError(
-        explain(
+        error_text(
             f"{op.name}: the operands have different batch sizes",
             got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
             expected="one batch size, or 1",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
@@ -130,7 +130,7 @@ class Engine:
         last = state.last
         if last is None or (node.lanes and node.index > last.node.index):
             raise RuntimeError(
-                explain(
+                error_text(
                     "gradient: there is none for this expression",
                     got="no backward()"
                     if last is None

@@ -5,7 +5,7 @@ program. Nothing here depends on how many operands or elements there are.
 """
 
 from dynetjax.core.dims import Dim, DimError, Shape, trim
-from dynetjax.core.errors import explain, named
+from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
@@ -84,7 +84,7 @@ def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
 
 def _misfit(name: str, dims: list[Dim]) -> DimError:
     return DimError(
-        explain(
+        error_text(
             f"{name}: the dims of the operands differ",
             got=", ".join(map(str, dims)),
             expected="the same dims everywhere",
@@ -266,7 +266,7 @@ def pick_batch_elems(x, vs):
     rows = indices_below("pick_batch_elems", "vs", vs, x.full_dim.batch)
     if not rows:
         raise ValueError(
-            explain(
+            error_text(
                 "pick_batch_elems: vs is empty",
                 got=vs,
                 expected="at least one batch element",

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, optax, with_jax
 from dynetjax.engine.xla.slices import take_if_there
 from dynetjax.model.storage import DenseStorage
@@ -207,7 +207,7 @@ def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) 
             return leaf
         if leaf.shape != shapes[name]:
             raise ValueError(
-                explain(
+                error_text(
                     f"OptaxTrainer: the state of {name} does not go by rows",
                     got=f"{jax.tree_util.keystr(path)} of shape {leaf.shape}",
                     expected=f"{shapes[name]}, like the table",

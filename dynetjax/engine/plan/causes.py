@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from dynetjax.core.errors import CompilationWarning, explain
+from dynetjax.core.errors import CompilationWarning, error_text
 from dynetjax.core.registry import Op
 from dynetjax.engine.plan.code import BodyOp, BodyStep, Code
 from dynetjax.engine.plan.program import Program
@@ -92,7 +92,7 @@ def _warn(op: Op, found: list[tuple[Any, ...]]) -> None:
     most = max(range(len(names)), key=lambda k: len(values[k]))
     some = ", ".join(map(str, values[most][:4]))
     warnings.warn(
-        explain(
+        error_text(
             f"{op.name}: a program keeps compiling",
             got=f"{len(values[most])} values of {names[most]}: {some}, ...",
             expected="few: each is compiled anew",
