@@ -1,7 +1,7 @@
 """Every primitive of JAX that has byte code, against NumPy."""
 
+import cases_of_indexing
 import cases_of_numbers
-import cases_of_places
 import cases_of_views
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import lax
 from dynetjax.engine.native.lowering import blocks, further, loops, matrices, windows
 from dynetjax.engine.native.lowering.lower import PRIMITIVES, inline
 
-ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_places.CASES]
+ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_indexing.CASES]
 SEVERAL = [case for case in ALL if len(case.shapes) > 1]
 
 
