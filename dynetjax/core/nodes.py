@@ -8,7 +8,7 @@ from typing import Any
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.core.registry import INPUT, MAP, Op, Signature, intern, lane_kind
+from dynetjax.core.registry import INPUT, MAP, Op, Signature, batched_kind, intern
 from dynetjax.core.rules import Rule, rule_for
 
 
@@ -22,7 +22,7 @@ def same_dim(name: str, x: Dim) -> Shape:
 
 
 ZEROS = Op("zeros", form=INPUT, internal=True)
-ROWS = Op("rows", same, same_dim, form=MAP, lane=True, internal=True)
+ROWS = Op("rows", same, same_dim, form=MAP, batched=True, internal=True)
 
 
 def zeros_rule(shape: Shape) -> Rule:
@@ -37,7 +37,7 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
     """
     rule = op.rules.get(shape)
     if rule is None:
-        signature = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        signature = intern(op, (shape, 0), shape, kind=batched_kind(shape))
         rule = op.rules[shape] = Rule(signature, (), sums)
     return rule
 
@@ -55,7 +55,7 @@ def checked_rule(
     if op.padded is not None:
         dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
         shape, axes = op.padded(op.name, *dims, *static)
-        signature = intern(op, key, shape, kind=lane_kind(shape, axes))
+        signature = intern(op, key, shape, kind=batched_kind(shape, axes))
     else:
         assert op.dim is not None
         shape = op.dim(op.name, *[x.full_dim for x in operands], *static)

@@ -103,7 +103,7 @@ class Op:
         form: MAP and the others above.
         contraction: its operands are always stored, and its result is kept for
             backward (matrix products, convolutions).
-        lane: its result has rows even where every operand is a weight.
+        batched: its result has rows even where every operand is a weight.
         internal: it stands for a part of an operation and has no number of its
             own among the user's nodes.
         compose: ``(graph, operands) -> parts``: its function takes parts that are
@@ -122,6 +122,7 @@ class Op:
 
     __slots__ = (
         "batch_matters",
+        "batched",
         "compose",
         "contraction",
         "decided",
@@ -130,7 +131,6 @@ class Op:
         "form",
         "internal",
         "is_listed",
-        "lane",
         "lengthens",
         "life",
         "masks",
@@ -160,7 +160,7 @@ class Op:
         form: str = MAP,
         contraction: bool = False,
         internal: bool = False,
-        lane: bool = False,
+        batched: bool = False,
         reset: Callable[..., Any] | None = None,
         batch_matters: bool = False,
         compose: Callable[..., Any] | None = None,
@@ -178,7 +178,7 @@ class Op:
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
-        self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
+        self.batched, self.reset, self.batch_matters = batched, reset, batch_matters
         self.compose, self.tells = compose, tells
         self.masks, self.pieces = masks, pieces
         self.signatures: dict[tuple, Signature] = {}
@@ -222,7 +222,7 @@ class Kind:
     Attributes:
         shape: sizes of one row, or of the weight; `dim` is the same with a batch of 1.
         ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
-        source: None for lanes; the parameter's id, or the id of the signature that
+        source: None for rows; the parameter's id, or the id of the signature that
             computes the weight, its `maker`.
         level: operations between the weight and its parameters.
         constant: no gradient flows to it.
@@ -318,13 +318,13 @@ def forget_nodes() -> None:
             life.of.forget()
 
 
-def lane_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
+def batched_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
     """The kind of every value that has rows of `shape`, of which axes are `ragged`."""
-    kind: Kind = _lane_kinds[shape, ragged]
+    kind: Kind = _batched_kinds[shape, ragged]
     return kind
 
 
-def _lane_kind(key: tuple) -> Kind:
+def _batched_kind(key: tuple) -> Kind:
     shape, ragged = key
     return Kind(shape, ragged=ragged)
 
@@ -340,7 +340,7 @@ def _parameter_kind(key: tuple) -> Kind:
     return Kind(shape, ident, is_parameter=True, constant=constant)
 
 
-_lane_kinds: Shared[tuple, Kind] = Shared(_lane_kind)
+_batched_kinds: Shared[tuple, Kind] = Shared(_batched_kind)
 _parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
 
 
@@ -369,7 +369,7 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
     made_of_weights = bool(operands) and all(k.is_weight for k in operands)
     if (
         op.form == MAP
-        and not (op.runtime or op.lane)
+        and not (op.runtime or op.batched)
         and made_of_weights
         and (op.internal or sum(n > 1 for n in shape) > 1)
         and level <= WEIGHT_LEVELS
@@ -378,4 +378,4 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
         return Kind(
             shape, signature.id, level=level, constant=constant, maker=signature
         )
-    return lane_kind(shape)
+    return batched_kind(shape)

@@ -20,7 +20,7 @@ from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.nodes import given_data
-from dynetjax.core.registry import FAN_IN, JOIN, Op, intern, lane_kind
+from dynetjax.core.registry import FAN_IN, JOIN, Op, batched_kind, intern
 from dynetjax.core.rules import CHANGED, Rule
 from dynetjax.core.tables import forgets, remembers
 from dynetjax.graph import ComputationGraph, use_lengths
@@ -281,7 +281,7 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         static=(*op.static, "inside", "outside"),
         runtime=op.given + "i" * known + "k" * ("k" in op.runtime),
         contraction=op.contraction,
-        lane=True,
+        batched=True,
         tells=op.tells,
         padded=padded,
         origin=op,
@@ -415,7 +415,7 @@ def _piece(shape: Shape, d: int) -> Rule:
 def _new_piece(shape: Shape, d: int) -> Rule:
     column = pad(shape, d + 1)
     whole = (*column[:d], FAN_IN, *column[d + 1 :])
-    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
+    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=batched_kind(whole))
     return Rule(signature, ())
 
 

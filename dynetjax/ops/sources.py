@@ -13,8 +13,8 @@ from dynetjax.core.registry import (
     PARAMETER,
     Kind,
     Op,
+    batched_kind,
     intern,
-    lane_kind,
     parameter_kind,
 )
 from dynetjax.core.rules import Rule
@@ -45,7 +45,7 @@ def parameter_rule(ident: int, shape: Shape, constant: bool) -> Rule:
 def lookup_rule(ident: int, shape: Shape, constant: bool) -> Rule:
     """The rule of nodes that read rows of a table; `shape` is the table's."""
     table = parameter_kind(ident, shape, constant)
-    return _rule(LOOKUP_OP, table, lane_kind(shape[1:]))
+    return _rule(LOOKUP_OP, table, batched_kind(shape[1:]))
 
 
 def _rule(op: Op, source: Kind, result: Kind) -> Rule:

@@ -18,8 +18,8 @@ from dynetjax.core.registry import (
     Kind,
     Op,
     Signature,
+    batched_kind,
     intern,
-    lane_kind,
 )
 from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Life, Numbered, Shared
@@ -170,6 +170,6 @@ def import_of(origin: int) -> int:
         if fused.imported is None:
             shape = fused.shape
             key = ((origin, *shape), 0)
-            signature = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
+            signature = intern(IMPORT_OP, key, shape, kind=batched_kind(shape))
             fused.imported = FusedOp(signature)
         return fused.imported.id
