@@ -113,23 +113,25 @@ def page(names: dict[dy.Expression, str]) -> str:
     layout = run.layout
     (loop,) = [k for k, cyclic in enumerate(layout.family.cyclic) if cyclic]
     count, width = layout.trips[loop], layout.program.widths[loop]
-    found = {graph.cells.index(x): name for x, name in names.items() if " " in name}
-    nodes = run.nodes(layout.op(graph.cells[min(found)]))
+    found = {
+        graph.stored_nodes.index(x): name for x, name in names.items() if " " in name
+    }
+    nodes = run.nodes(layout.op(graph.stored_nodes[min(found)]))
     places = zip(nodes.numbers.tolist(), nodes.lanes.tolist(), strict=True)
-    at = {lane: cell for cell, lane in places}
+    at = {lane: number for number, lane in places}
     row = layout.flat.row
-    first = min(row(cell) - lane for lane, cell in at.items())
+    first = min(row(number) - lane for lane, number in at.items())
     trips: list[list[Any]] = []
     buffer: list[list[Any]] = []
     for lane in range(count * width):
         trip, here = divmod(lane, width)
         if not here:
             trips.append([trip])
-        cell, read = at.get(lane), [0, 0]
-        if cell is not None:
-            (pair,) = graph.cells[cell].inner
-            read = [row(n) for n in graph.cells[pair].inner]
-        trips[-1].append("(empty)" if cell is None else found[cell])
+        number, read = at.get(lane), [0, 0]
+        if number is not None:
+            (pair,) = graph.stored_nodes[number].inner
+            read = [row(n) for n in graph.stored_nodes[pair].inner]
+        trips[-1].append("(empty)" if number is None else found[number])
         buffer.append([trip, here, *read, first + lane])
     lanes = [f"lane {k}" for k in range(width)]
     heads = ["trip", "lane", "row of the left child", "of the right child", "own row"]

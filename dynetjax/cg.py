@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynetjax import graph
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.revert import cg_checkpoint, cg_revert
 from dynetjax.inspect import drawing, listing
@@ -26,7 +26,7 @@ class ComputationGraph:
 
     def __init__(self) -> None:
         raise RuntimeError(
-            explain(
+            error_text(
                 "ComputationGraph: there is one, and no other can be made",
                 got="ComputationGraph()",
                 expected="cg()",

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
 from dynetjax.core.registry import OWNERS
 from dynetjax.engine import policy
@@ -74,7 +74,7 @@ def init(
 def _choose_tier(tier: str) -> None:
     if tier not in policy.TIERS:
         raise ValueError(
-            explain(
+            error_text(
                 "init: there is no such tier",
                 got=tier,
                 expected=", ".join(policy.TIERS),
@@ -83,7 +83,7 @@ def _choose_tier(tier: str) -> None:
         )
     if tier == "native" and not policy.is_built:
         raise RuntimeError(
-            explain(
+            error_text(
                 "init: there is no tier 0",
                 got="an installation without compiled modules",
                 expected="one that was made where there is a C++ compiler",
@@ -100,7 +100,7 @@ def _make_deterministic() -> None:
     in_use = is_jax_imported() and bool(OWNERS or stats().graphs)
     if in_use and jax.default_backend() != "cpu":
         raise RuntimeError(
-            explain(
+            error_text(
                 "init: deterministic comes too late",
                 got="JAX is in use already",
                 expected="init() before the first parameter",

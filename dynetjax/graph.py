@@ -11,15 +11,15 @@ from typing import Any
 
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
-from dynetjax.core.expression import Expression, Nodes, engine, place, stale
+from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression, Nodes, args_of, engine, stale
 from dynetjax.core.nodes import (
     ROWS,
     Decided,
     batch_mismatch,
     checked_rule,
     circumstances,
-    follows_from_views,
+    follows_from_specs,
     given_data,
     line_of_user,
     own_data,
@@ -33,10 +33,10 @@ from dynetjax.core.registry import (
     Op,
     intern,
 )
-from dynetjax.core.rules import CHANGED, Rule, View, are_many, is_even
+from dynetjax.core.rules import CHANGED, OperandSpec, Rule, are_many, is_even
 from dynetjax.core.tables import forget_all
 
-NOTHING = -1  # among the cells that a node reads: zeros
+NOTHING = -1  # among the stored nodes that a node reads: zeros
 MOST_DECIDED = 4096  # of an operation
 MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
@@ -52,9 +52,9 @@ class ComputationGraph(Nodes):
         nodes: what was built.
         open: `nodes`, where more may simply be appended; None if the graph is not
             live, or computes every node at once.
-        cells: the stored nodes; what they read always comes before them. An
+        stored_nodes: those with rows; what they read always comes before them. An
             expression's `args` count in this list.
-        uniforms: the nodes that have no rows, for they are made of parameters alone.
+        weights: the nodes that have no rows, for they are made of parameters alone.
         tables: of which it reads rows, and which live as long.
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
@@ -76,12 +76,12 @@ class ComputationGraph(Nodes):
         self.nodes: list[Expression] = []
         self.lines: dict[int, str] | None = {} if _noting_lines else None
         self.open = None if immediate or _noting_lines else self.nodes
-        self.cells: list[Expression] = []
+        self.stored_nodes: list[Expression] = []
         self.changes = len(CHANGED)
         self.held: set[int] = set()
         self.entering: int | None = None
         self.given = 0
-        self.uniforms: list[Expression] = []
+        self.weights: list[Expression] = []
         self.tables: set[Expression] = set()
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
@@ -99,10 +99,10 @@ class ComputationGraph(Nodes):
         """Give up every node. Expressions made before are stale from now on."""
         self.live, self.open = False, None
         self.invalidate()
-        given_up = self.nodes, self.cells
+        given_up = self.nodes, self.stored_nodes
         if self.nodes:  # a loss that the user still has would keep all others
             self.nodes[-1].first, self.nodes[-1].others = None, ()
-        self.nodes, self.cells, self.uniforms = [], [], []
+        self.nodes, self.stored_nodes, self.weights = [], [], []
         self.sessions, self.marks, self.tables = {}, [], set()
         return given_up
 
@@ -171,7 +171,7 @@ class ComputationGraph(Nodes):
         if op.mixtures is not None:
             if op.is_listed and not all(x.lanes for x in parts):
                 parts = self.with_rows(parts)
-            if op.mixtures and is_even(op, static, self._views(parts)):
+            if op.mixtures and is_even(op, static, self._specs(parts)):
                 for x in parts:
                     self.store(x)
         call = None
@@ -183,7 +183,7 @@ class ComputationGraph(Nodes):
             op, parts, static, data, lengths = call
         batch = max([batch, *[x.lanes for x in parts]])
         node.rule = rule = self._rule(op, parts, static, batch)
-        node.lanes = 0 if rule.kind.uniform else batch
+        node.lanes = 0 if rule.kind.is_weight else batch
         node.data, node.lengths = data, lengths
         return parts
 
@@ -199,12 +199,12 @@ class ComputationGraph(Nodes):
         """`add`; `table` is to know the rule next time, by static arguments if any."""
         node = self.add(op, operands, static or (), data, batch)
         rule = node.rule
-        lanes = any(not view.kind.uniform for view in rule.operands)
-        if lanes and follows_from_views(rule, op, operands):
+        lanes = any(not spec.kind.is_weight for spec in rule.operands)
+        if lanes and follows_from_specs(rule, op, operands):
             seen = zip(operands, rule.operands, strict=True)
-            views: Any = tuple([x.view or view for x, view in seen])
-            views = views[0] if len(views) == 1 else views
-            table[views if static is None else (static, views)] = rule
+            specs: Any = tuple([x.spec or spec for x, spec in seen])
+            specs = specs[0] if len(specs) == 1 else specs
+            table[specs if static is None else (static, specs)] = rule
         return node
 
     def _rule(
@@ -217,8 +217,8 @@ class ComputationGraph(Nodes):
                 if x.lanes == 1:
                     broadcast |= 1 << bit
         while True:
-            views = self._views(operands)
-            rule = op.rules.get((static, broadcast, *views))
+            specs = self._specs(operands)
+            rule = op.rules.get((static, broadcast, *specs))
             if rule is None or op.batch_matters:
                 rule = checked_rule(op, operands, static, broadcast)
             must_store = rule.must_store or (
@@ -229,13 +229,13 @@ class ComputationGraph(Nodes):
             for k in must_store:
                 self.store(operands[k])
 
-    def _views(self, operands: tuple[Expression, ...]) -> tuple[View, ...]:
+    def _specs(self, operands: tuple[Expression, ...]) -> tuple[OperandSpec, ...]:
         """Of operands; those that are part of another node are stored now."""
         for x in operands:
-            if x.view is None:
+            if x.spec is None:
                 self.store(x)
-        views: Any = tuple([x.view for x in operands])
-        return views
+        specs: Any = tuple([x.spec for x in operands])
+        return specs
 
     def part(
         self, op: Op, operands: tuple[Expression, ...], static: tuple = ()
@@ -278,16 +278,16 @@ class ComputationGraph(Nodes):
         self, rule: Rule, operands: tuple[Expression, ...], batch: int
     ) -> Expression:
         """A node that is not entered yet; its number is the next."""
-        lanes = 0 if rule.kind.uniform else batch
-        return self._made(rule, rule.view, lanes, (), operands)
+        lanes = 0 if rule.kind.is_weight else batch
+        return self._made(rule, rule.spec, lanes, (), operands)
 
     def _made(
-        self, rule: Rule, view: View, lanes: int, args: tuple, operands: tuple
+        self, rule: Rule, spec: OperandSpec, lanes: int, args: tuple, operands: tuple
     ) -> Expression:
         node = Expression()
         number = self.entering
         node.graph, node.index = self, len(self.nodes) if number is None else number
-        node.rule, node.view, node.lanes = rule, view, lanes
+        node.rule, node.spec, node.lanes = rule, spec, lanes
         node.args, node.first, node.others = args, None, operands
         return node
 
@@ -318,36 +318,36 @@ class ComputationGraph(Nodes):
         """Append a node that reads rows of a table."""
         self.tables.add(table)
         source = Expression()
-        source.graph, source.rule, source.view = self, rule, rule.view
+        source.graph, source.rule, source.spec = self, rule, rule.spec
         source.lanes = len(data) if isinstance(data, list) else 1
         source.first, source.others, source.inner = None, (), ()
         source.data = data
         source.index = len(self.nodes)
-        nodes, cells = self.open, self.cells
+        nodes, stored_nodes = self.open, self.stored_nodes
         if nodes is None:
             self._enter(source)
             return source
-        source.args = place(len(cells))
-        cells.append(source)
+        source.args = args_of(len(stored_nodes))
+        stored_nodes.append(source)
         nodes.append(source)
         return source
 
     def zeros(self, shape: Shape, lanes: int) -> Expression:
         """An operand of zeros, which is no node and costs nothing."""
         rule = zeros_rule(shape)
-        return self._made(rule, rule.view, lanes, (NOTHING,), ())
+        return self._made(rule, rule.spec, lanes, (NOTHING,), ())
 
     def add_sum_of_like(self, op: Op, terms: list[Expression]) -> Expression | None:
         """`add_sum` of stored terms of one kind; None if that is not what they are."""
-        view, batch = terms[0].view, terms[0].lanes
-        if not (view and batch and self.open) or view.inlined or view.kind.ragged:
+        spec, batch = terms[0].spec, terms[0].lanes
+        if not (spec and batch and self.open) or spec.inlined or spec.kind.ragged:
             return None
-        rule = op.rules.get(view.kind.shape)
+        rule = op.rules.get(spec.kind.shape)
         if rule is None or not rule.sums:
             return None
         rows: list[int] = []
         for x in terms:
-            if x.view is not view or x.lanes != batch or x.graph is not self:
+            if x.spec is not spec or x.lanes != batch or x.graph is not self:
                 return None
             rows += x.args
         node = self._node(rule, tuple(terms), batch)
@@ -359,7 +359,7 @@ class ComputationGraph(Nodes):
     def add_sum(self, op: Op, terms: tuple[Expression, ...]) -> Expression:
         """Append the sum of terms of one shape, to which more may be added."""
         for x in terms:
-            if x.view is None:
+            if x.spec is None:
                 self.store(x)
         rule = rule_of_rows(op, terms[0].full_dim.shape, sums=True)
         batch, parts = max([x.lanes for x in terms]), terms
@@ -389,28 +389,28 @@ class ComputationGraph(Nodes):
         self._settle(node, node.operands if operands is None else operands)
         self.nodes.append(node)
         if not node.lanes:
-            self.uniforms.append(node)
+            self.weights.append(node)
         if self.lines is not None:
             self.lines[node.index] = line_of_user()
         if self.immediate:
             self._compute_now(node)
 
     def _settle(self, node: Expression, operands: tuple[Expression, ...]) -> None:
-        """Give `node` its args, and a place among the cells if its rule says so."""
+        """Give `node` its args, and a number if its rule has it stored."""
         rule = node.rule
         if rule.sums:
             args = self._terms(node, operands)
         else:
             args = tuple(chain.from_iterable([x.args for x in operands]))
             for k in rule.fuses:
-                operands[k].view = None
+                operands[k].spec = None
         op = rule.signature.op
         if op.runtime and op.form == MAP:
             args += own_data(node, op.runtime)
-        node.view = view = rule.view
-        if view.stored:
-            node.inner, node.args = args, place(len(self.cells))
-            self.cells.append(node)
+        node.spec = spec = rule.spec
+        if spec.stored:
+            node.inner, node.args = args, args_of(len(self.stored_nodes))
+            self.stored_nodes.append(node)
         else:
             node.args = args
 
@@ -418,18 +418,18 @@ class ComputationGraph(Nodes):
         """The rows that a sum adds up so far, with those of sums among its operands."""
         rows: list[int] = []
         for x in operands:
-            if not (x.view and x.view.sums):
+            if not (x.spec and x.spec.sums):
                 self.store(x)
             rows += x.args
         for x in operands:
-            if x.view is not None and x.view.sums:
-                x.view = None
+            if x.spec is not None and x.spec.sums:
+                x.spec = None
         return self._summed(node, tuple(rows), MOST_TERMS)
 
     def store(self, node: Expression) -> None:
         """See to it that a node has rows; nodes made like it will have them, too."""
-        view = node.view
-        if view is not None and not view.inlined:
+        spec = node.spec
+        if spec is not None and not spec.inlined:
             return
         rule = node.rule
         if rule.sums:
@@ -437,14 +437,14 @@ class ComputationGraph(Nodes):
         else:
             rule.store()
             node.inner = node.args
-        node.view = rule.outer()
-        node.args = place(len(self.cells))
-        self.cells.append(node)
+        node.spec = rule.outer()
+        node.args = args_of(len(self.stored_nodes))
+        self.stored_nodes.append(node)
 
     def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:
-        """At most so many rows with the sum of `rows`; partial sums are cells.
+        """At most so many rows with the sum of `rows`; partial sums are stored.
 
-        A node whose `rule.sums` is among the cells stands for a sum of its `inner`.
+        A stored node whose `rule.sums` stands for a sum of its `inner`.
         """
         while len(rows) > most:
             rows = tuple(
@@ -458,18 +458,18 @@ class ComputationGraph(Nodes):
     def _partial_sum(self, node: Expression, rows: tuple) -> int:
         if len(rows) == 1:
             return rows[0]
-        batch = max([self.cells[k].lanes for k in rows])
+        batch = max([self.stored_nodes[k].lanes for k in rows])
         part = self._made(node.rule, node.rule.outer(), batch, (), ())
         part.index = node.index
         part.inner, part.data = rows, None
-        self.cells.append(part)
-        return len(self.cells) - 1
+        self.stored_nodes.append(part)
+        return len(self.stored_nodes) - 1
 
     def rebuild(self) -> None:
         """Enter every node anew, after rules have changed; nothing may be computed."""
         while True:
             self.changes = len(CHANGED)
-            self.cells.clear()
+            self.stored_nodes.clear()
             try:
                 for node in self.nodes:
                     self.entering = node.index
@@ -496,7 +496,7 @@ class ComputationGraph(Nodes):
             operands = self._exact(operands)
         else:
             for x in operands:
-                if x.view is None or not rule.sums:
+                if x.spec is None or not rule.sums:
                     self.store(x)
         self._settle(node, operands)
         if node.index in self.held:
@@ -507,7 +507,7 @@ class ComputationGraph(Nodes):
         op = node.rule.signature.op
         if self.check_validity and op.is_bad(rows):
             raise RuntimeError(
-                explain(
+                error_text(
                     f"{op.name}: NaN or Inf detected",
                     got=rows,
                     expected="finite numbers, as check_validity asks",

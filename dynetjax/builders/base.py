@@ -14,7 +14,7 @@ import numpy as np
 
 from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
 from dynetjax.core.dims import trim
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
@@ -78,7 +78,7 @@ class RNNBuilder(Whole):
     ):
         if not isinstance(model, ParameterCollection):
             raise TypeError(
-                explain(
+                error_text(
                     f"{self.whoami()}: model is no collection",
                     got=f"{model!r} ({type(model).__name__})",
                     expected="a ParameterCollection",
@@ -112,7 +112,7 @@ class RNNBuilder(Whole):
     def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
         """The same where every layer reads `aux`, too."""
         raise ValueError(
-            explain(
+            error_text(
                 "add_auxiliary_input: the builder has no weights for it",
                 got=self.whoami(),
                 expected="a SimpleRNNBuilder that supports lags",
@@ -244,7 +244,7 @@ class RNNBuilder(Whole):
 
     def _no_layers(self, name: str) -> ValueError:
         return ValueError(
-            explain(
+            error_text(
                 f"{name}: the builder has no layers",
                 got="layers=0",
                 expected="at least one layer",
@@ -268,7 +268,7 @@ class RNNBuilder(Whole):
         if len(given) not in counts or not given:
             expected = " or ".join(str(n) for n in counts)
             raise ValueError(
-                explain(
+                error_text(
                     f"{name}: the number of vectors does not fit the builder",
                     got=len(given),
                     expected=f"{expected}, for {self.layers} layers",
@@ -282,7 +282,7 @@ def unsigned(owner: str, name: str, value: Any) -> int:
     size = int(number(owner, name, value))
     if size < 0:
         raise OverflowError(
-            explain(
+            error_text(
                 f"{owner}: {name} is negative",
                 got=value,
                 expected="0 or more",

@@ -6,7 +6,7 @@ from dynetjax.builders.state import Vectors
 from dynetjax.builders.tree import Children, TreeBuilder, TreeSession, present
 from dynetjax.builders.unidirectional_tree_lstm import require_one_size
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.shaping import concatenate
@@ -57,7 +57,7 @@ class BidirectionalTreeLSTMBuilder(TreeBuilder):
         require_one_size(self)
         if self.hidden_dim % 2:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}: hidden_dim is odd",
                     got=self.hidden_dim,
                     expected="an even number, half of it for each direction",

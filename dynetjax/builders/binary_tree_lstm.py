@@ -6,7 +6,7 @@ from typing import Any, Self
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
 from dynetjax.builders.state import Vectors
 from dynetjax.builders.tree import Children, TreeSession
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.shaping import concatenate
@@ -99,7 +99,7 @@ class BinaryTreeLSTMBuilder(PlacedTreeLSTM):
     ) -> Vectors:
         if len(children) > 2:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}.add_input: there are too many children",
                     got=len(children),
                     expected="at most 2",

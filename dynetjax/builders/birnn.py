@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from dynetjax.builders.base import RNNBuilder, unsigned
 from dynetjax.builders.state import RNNState
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
@@ -163,7 +163,7 @@ def _reversed(name: str, es: Any) -> list[Expression]:
         return list(reversed(es))
     except TypeError:
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: what is to be read from both ends is no sequence",
                 got=type(es).__name__,
                 expected="a list or tuple of expressions",
@@ -175,7 +175,7 @@ def _reversed(name: str, es: Any) -> list[Expression]:
 def _require_collection(model: Any) -> None:
     if not isinstance(model, ParameterCollection):
         raise TypeError(
-            explain(
+            error_text(
                 "BiRNNBuilder: model is no collection",
                 got=f"{model!r} ({type(model).__name__})",
                 expected="a ParameterCollection",
@@ -187,7 +187,7 @@ def _require_collection(model: Any) -> None:
 def _require_sizes(num_layers: Any, hidden_dim: Any) -> None:
     if num_layers <= 0 or hidden_dim % 2:
         raise AssertionError(
-            explain(
+            error_text(
                 "BiRNNBuilder: the sizes will not do",
                 got=f"num_layers={num_layers}, hidden_dim={hidden_dim}",
                 expected="at least one layer, and an even hidden_dim",

@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.builders.choices import Choices, Item, full
 from dynetjax.builders.clusters import Clusters, read_classes
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.arguments import index_below
@@ -197,7 +197,7 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         """The class of a word, and its number in it."""
         if word not in self._place:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}.{name}: the word is in no class",
                     got=f"id {word}",
                     expected="a word of the cluster file",
@@ -211,7 +211,7 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         k = index_below(name, "classid", classid, len(self._classes))
         if len(self._classes[k]) == 1:
             raise ValueError(
-                explain(
+                error_text(
                     f"{name}: the class has one word only",
                     got=f"class {k}, of the word with id {self._classes[k][0]}",
                     expected="a class of two or more",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 class Clusters(NamedTuple):
@@ -83,7 +83,7 @@ def _size(name: str, dic: Any) -> int:
     """How many words there are."""
     if not isinstance(dic, Mapping):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: dic is no dict",
                 got=type(dic).__name__,
                 expected="a dict from words to ids",
@@ -92,7 +92,7 @@ def _size(name: str, dic: Any) -> int:
         )
     if sorted(dic.values()) != list(range(len(dic))):
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: the ids in dic have gaps or repeats",
                 got=f"{len(dic)} words, ids {_some(sorted(dic.values()))}",
                 expected=f"each of 0 to {len(dic) - 1} once",
@@ -115,7 +115,7 @@ def _lines(name: str, path: Any) -> Iterator[tuple[str, str]]:
                 yield f"{path}, line {count}", line.rstrip("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: cannot read {path}",
                 got=error,
                 expected="a cluster file in UTF-8",
@@ -124,7 +124,7 @@ def _lines(name: str, path: Any) -> Iterator[tuple[str, str]]:
         ) from error
     if not count:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {path} is empty",
                 got="no line",
                 expected="a line for each word",
@@ -136,7 +136,7 @@ def _lines(name: str, path: Any) -> Iterator[tuple[str, str]]:
 def _id(name: str, place: str, word: str, dic: Mapping[str, int]) -> int:
     if word not in dic:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {place}: the word is not in dic",
                 got=repr(word),
                 expected="a word with an id",
@@ -148,7 +148,7 @@ def _id(name: str, place: str, word: str, dic: Mapping[str, int]) -> int:
 
 def _bad(name: str, place: str, line: str, expected: str) -> ValueError:
     return ValueError(
-        explain(
+        error_text(
             f"{name}: {place} has another form",
             got=repr(line),
             expected=expected,

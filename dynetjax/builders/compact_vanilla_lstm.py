@@ -8,7 +8,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arguments import number_from
 from dynetjax.ops.noise import noise, rate
-from dynetjax.ops.steps import Cell, lstm_step, vanilla
+from dynetjax.ops.steps import LSTMCell, lstm_step, vanilla
 
 
 class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -75,7 +75,7 @@ class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         """
         self._deviation = number_from("set_weightnoise", "std", std, 0)
 
-    def _kind(self) -> Cell | None:
+    def _kind(self) -> LSTMCell | None:
         plain = not self._deviation and not any(self._rates)
         return vanilla(1.0) if plain else None
 

@@ -6,11 +6,11 @@ from dynetjax.builders.base import Masks
 from dynetjax.builders.coupled_lstm import stacked_gates
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.state import Vectors
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import COUPLED, Cell, lstm_step
+from dynetjax.ops.steps import COUPLED, LSTMCell, lstm_step
 
 
 class FastLSTMBuilder(LSTMFamily):
@@ -68,7 +68,7 @@ class FastLSTMBuilder(LSTMFamily):
         """
         if rate("set_dropout", p):
             warnings.warn(
-                explain(
+                error_text(
                     "set_dropout: a FastLSTMBuilder drops nothing",
                     got=p,
                     expected="0, or another builder",
@@ -84,7 +84,7 @@ class FastLSTMBuilder(LSTMFamily):
     def _prepared(self, layers: list[Vectors], update: bool) -> list[Vectors]:
         return [stacked_gates(p) for p in layers]
 
-    def _kind(self) -> Cell:
+    def _kind(self) -> LSTMCell:
         return COUPLED
 
     def _step(

@@ -9,7 +9,7 @@ import numpy as np
 from dynetjax.builders.choices import Choices, Item, full
 from dynetjax.builders.clusters import Paths, read_paths
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.inputs import inputTensor
@@ -163,7 +163,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         """The choices on the way to a word."""
         if word not in self._ways:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}.{name}: the word is not in the tree",
                     got=f"id {word}",
                     expected="a word of the cluster file",
@@ -198,7 +198,7 @@ def _tree(name: str, paths: Paths) -> _Node:
             above.append(above[-1].next[symbol])
         if any(n.words and n.next for n in above):
             raise ValueError(
-                explain(
+                error_text(
                     f"{name}: {place}: a node has words as well as children",
                     got=" ".join(symbols),
                     expected="words at the ends of ways only",

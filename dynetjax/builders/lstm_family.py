@@ -6,7 +6,7 @@ from itertools import chain
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.core.expression import Expression
-from dynetjax.ops.steps import Cell, lstm_steps
+from dynetjax.ops.steps import LSTMCell, lstm_steps
 
 _ORDER = "one vector per layer; for set_s all cells, then all outputs"
 
@@ -54,7 +54,7 @@ class LSTMFamily(RNNBuilder):
         steps = zip(*layers, strict=True)
         return [tuple(chain.from_iterable(zip(*step, strict=True))) for step in steps]
 
-    def _kind(self) -> Cell | None:
+    def _kind(self) -> LSTMCell | None:
         """What all steps are, if nothing but weights and vectors goes into them."""
         return None
 

@@ -7,7 +7,7 @@ from dynetjax.builders.base import unsigned
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
 from dynetjax.builders.whole import whole
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
@@ -82,7 +82,7 @@ class NaryTreeLSTMBuilder(PlacedTreeLSTM):
         self.N = unsigned(self.whoami(), "N", N)
         if not self.N:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}: N is 0",
                     got=N,
                     expected="1 or more",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 def children_of(node: Any) -> list[Any]:
@@ -47,7 +47,7 @@ def _opened(node: Any, children, above: set[int]) -> tuple[Any, int, Iterator[An
     if found:
         if id(node) in above:
             raise ValueError(
-                explain(
+                error_text(
                     "build: a node is among its own descendants",
                     got=repr(type(node).__name__),
                     expected="a tree",

@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.state import require_operand
 from dynetjax.core.dims import Dim, DimError
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
@@ -43,7 +43,7 @@ class SoftmaxBuilder(Whole, ABC):
     def __init__(self, input_dim: int, pc: ParameterCollection):
         if not isinstance(pc, ParameterCollection):
             raise TypeError(
-                explain(
+                error_text(
                     f"{self.whoami()}: pc is no collection",
                     got=f"{pc!r} ({type(pc).__name__})",
                     expected="a ParameterCollection",
@@ -124,7 +124,7 @@ class SoftmaxBuilder(Whole, ABC):
         require_operand(name, x)
         if x.full_dim.shape != (self.input_dim,):
             raise DimError(
-                explain(
+                error_text(
                     f"{name}: x does not fit the builder",
                     got=x.full_dim,
                     expected=f"{{{self.input_dim}}}, or a batch of it",
@@ -138,7 +138,7 @@ class SoftmaxBuilder(Whole, ABC):
         x = self._input(name, x)
         if x.full_dim.batch > 1:
             raise DimError(
-                explain(
+                error_text(
                     f"{self.whoami()}.{name}: x is batched",
                     got=x.full_dim,
                     expected=Dim((self.input_dim,), 1),

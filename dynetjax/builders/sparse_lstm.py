@@ -6,7 +6,7 @@ import numpy as np
 
 from dynetjax.builders.state import Vectors
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arguments import number
 from dynetjax.ops.arithmetic import cmult
@@ -98,7 +98,7 @@ def _part(fraction: Any) -> float:
     part = number("set_sparsity", "fraction", fraction)
     if not 0 <= part <= 1:
         raise ValueError(
-            explain(
+            error_text(
                 "set_sparsity: fraction is out of range",
                 got=fraction,
                 expected="0 <= fraction <= 1",

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.ops.linear import affine_transform, matmul
@@ -55,7 +55,7 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         self.size = unsigned(self.whoami(), "num_classes", num_classes)
         if not self.size:
             raise ValueError(
-                explain(
+                error_text(
                     f"{self.whoami()}: there are no classes",
                     got="num_classes=0",
                     expected="1 or more",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.unique import Unique
@@ -39,7 +39,7 @@ class Builder(Protocol):
 def stale_state(name: str) -> ValueError:
     """The error for what belongs to an earlier graph."""
     return ValueError(
-        explain(
+        error_text(
             f"{name}: the state is stale",
             got="a state made before renew_cg()",
             expected="a state of the current graph",
@@ -188,7 +188,7 @@ def require_operand(name: str, x: Any) -> Expression:
     if not isinstance(x, Expression):
         wrong = ValueError if x is None else TypeError
         raise wrong(
-            explain(
+            error_text(
                 f"{name}: it is no Expression",
                 got=f"{x!r} ({type(x).__name__})",
                 expected="an Expression of the current graph",
@@ -218,7 +218,7 @@ class StackedRNNState:
     def __init__(self, states: list[RNNState], prev: "StackedRNNState | None" = None):
         if not isinstance(states, list):
             raise TypeError(
-                explain(
+                error_text(
                     "StackedRNNState: states is no list",
                     got=type(states).__name__,
                     expected="a list of RNNState",

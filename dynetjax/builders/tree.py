@@ -16,7 +16,7 @@ from dynetjax.builders.nested import children_of, post_order
 from dynetjax.builders.state import Vectors, require_operand
 from dynetjax.builders.tree_state import Children, TreeSession, TreeState
 from dynetjax.core.dims import DimError
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
@@ -36,7 +36,7 @@ class TreeBuilder(Whole):
         name = self.whoami()
         if not isinstance(model, ParameterCollection):
             raise TypeError(
-                explain(
+                error_text(
                     f"{name}: model is no collection",
                     got=f"{model!r} ({type(model).__name__})",
                     expected="a ParameterCollection",
@@ -235,7 +235,7 @@ class TreeBuilder(Whole):
             return
         if not isinstance(child, TreeState):
             raise TypeError(
-                explain(
+                error_text(
                     f"{self.whoami()}.add_input: a child is no state",
                     got=f"{child!r} ({type(child).__name__})",
                     expected="what add_input or build returned",
@@ -265,7 +265,7 @@ class TreeBuilder(Whole):
         require_operand(name, x)
         if x.full_dim.shape[0] != self.input_dim:
             raise DimError(
-                explain(
+                error_text(
                     f"{name}: x does not fit the builder",
                     got=x.full_dim,
                     expected=f"{{{self.input_dim}}}",
@@ -285,4 +285,4 @@ def draw_mask(size: int, p: float, batch: int) -> Expression:
 
 
 def _wrong(problem: str, got: Any, expected: str, fix: str) -> ValueError:
-    return ValueError(explain(problem, got=got, expected=expected, fix=fix))
+    return ValueError(error_text(problem, got=got, expected=expected, fix=fix))

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from dynetjax.builders.nested import post_order
 from dynetjax.builders.state import Vectors
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Unique
@@ -65,7 +65,7 @@ class TreeState(Unique):
         """
         if not self.rows[-1].graph.live:
             raise ValueError(
-                explain(
+                error_text(
                     "the state of a tree is stale",
                     got="a state made before renew_cg(), or cut by cg_revert()",
                     expected="a state of the current graph",

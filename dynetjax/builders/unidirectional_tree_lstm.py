@@ -5,7 +5,7 @@ from typing import Any
 from dynetjax.builders.state import Vectors
 from dynetjax.builders.tree import Children, TreeBuilder, TreeSession, present
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 
@@ -75,7 +75,7 @@ def require_one_size(builder: TreeBuilder) -> None:
     """
     if builder.input_dim != builder.hidden_dim:
         raise ValueError(
-            explain(
+            error_text(
                 f"{builder.whoami()}: input_dim is not hidden_dim",
                 got=f"input_dim={builder.input_dim}, hidden_dim={builder.hidden_dim}",
                 expected="one size, as one LSTM reads inputs and outputs of children",

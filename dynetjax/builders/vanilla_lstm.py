@@ -11,7 +11,7 @@ from dynetjax.ops.arithmetic import cdiv, cmult
 from dynetjax.ops.gates import activation, gated_output, lstm_cell
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import Cell, lstm_step, vanilla
+from dynetjax.ops.steps import LSTMCell, lstm_step, vanilla
 
 
 class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -114,7 +114,7 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         """
         self._rates = rate("set_dropouts", d), rate("set_dropouts", d_r)
 
-    def _kind(self) -> Cell | None:
+    def _kind(self) -> LSTMCell | None:
         plain = not self.ln_lstm and not any(self._rates)
         return vanilla(self.forget_bias) if plain else None
 

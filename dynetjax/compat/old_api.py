@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.meta import dumps, loads_all
 from dynetjax.io.pair import load, save
@@ -153,7 +153,7 @@ def _find_saveable(module: str, name: str) -> type:
     if isinstance(found, type) and issubclass(found, Saveable):
         return found
     raise pickle.UnpicklingError(
-        explain(
+        error_text(
             "load: the file names a class that is not known",
             got=f"{module}.{name}",
             expected="a Saveable class whose module is imported",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 @dataclasses.dataclass
@@ -162,7 +162,7 @@ def _devices(name: str, value: str) -> tuple[str, ...]:
 
 def wrong(name: str, got: Any, expected: str, fix: str) -> ValueError:
     message = f"{name}: it will not do"
-    return ValueError(explain(message, got=got, expected=expected, fix=fix))
+    return ValueError(error_text(message, got=got, expected=expected, fix=fix))
 
 
 Read = Callable[[str, str], Any]

@@ -5,7 +5,7 @@ import runpy
 import sys
 
 from dynetjax.compat.python2 import NAMES, convert_imports, run_converted
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 def run_program(words: list[str], usage: str) -> None:
@@ -26,7 +26,7 @@ def run_program(words: list[str], usage: str) -> None:
     if not as_module and not os.path.exists(name):
         message = "python -m dynetjax: there is no such program"
         fix = "-m for the name of a module"
-        sys.exit(explain(message, got=name, expected="a file", fix=fix))
+        sys.exit(error_text(message, got=name, expected="a file", fix=fix))
     if old:
         convert_imports(folder)
     if as_module:

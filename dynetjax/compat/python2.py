@@ -19,7 +19,7 @@ import types
 from functools import cache
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 @cache
@@ -29,7 +29,7 @@ def _tool() -> Any:
         refactor = importlib.import_module("fissix.refactor")
     except ImportError as error:
         raise ImportError(
-            explain(
+            error_text(
                 "--py2: the package fissix is not installed",
                 got=error,
                 expected="fissix, which converts Python 2",
@@ -53,7 +53,7 @@ def convert(text: str, name: str) -> str:
         raise
     except Exception as error:  # the library has errors of its own
         raise SyntaxError(
-            explain(
+            error_text(
                 f"--py2: {name} cannot be converted",
                 got=error,
                 expected="a program in Python 2",

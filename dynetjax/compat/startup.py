@@ -18,7 +18,7 @@ from dynetjax.compat.options import (
     wrong,
 )
 from dynetjax.config import init
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import use_engine
 from dynetjax.core.group import PROCESS
 from dynetjax.core.lazy import jax
@@ -71,7 +71,7 @@ def _choose_device(options: Options) -> None:
     missing = [name for name in named if name not in gpus]
     if missing:
         raise RuntimeError(
-            explain(
+            error_text(
                 "--dynet-devices: there is no such device",
                 got=", ".join(missing),
                 expected=", ".join(["CPU", *gpus]),
@@ -84,7 +84,7 @@ def _choose_device(options: Options) -> None:
         jax.config.update("jax_default_device", jax.devices("cpu")[0])
     elif not gpus:
         warnings.warn(
-            explain(
+            error_text(
                 "a GPU was asked for, and there is none",
                 got=f"JAX sees {', '.join(str(d) for d in jax.devices())}",
                 expected="pip install dynetjax[cuda], and a GPU with its driver",
@@ -97,7 +97,7 @@ def _choose_device(options: Options) -> None:
 
 def _no_sharing() -> RuntimeError:
     return RuntimeError(
-        explain(
+        error_text(
             "--dynet-shared-parameters: memory cannot be shared with forked processes",
             got="shared_parameters",
             expected="one process, whose threads share parameters",
@@ -113,7 +113,7 @@ class ForkedEngine:
     def values(self, *_: Any) -> NoReturn:
         """Raises RuntimeError."""
         raise RuntimeError(
-            explain(
+            error_text(
                 "computing in a forked process",
                 got="os.fork() after the first graph was computed",
                 expected="a process of its own",
@@ -204,7 +204,7 @@ class DynetParams:
         number = whole()("set_random_seed", random_seed)
         if not 0 <= number < 2**32:
             raise OverflowError(
-                explain(
+                error_text(
                     "set_random_seed: the seed is out of range",
                     got=number,
                     expected=f"0 to {2**32 - 1}",

@@ -9,7 +9,7 @@ enough to be compiled by mypyc, which makes it three times as fast.
 from collections.abc import Callable
 from typing import Any
 
-from dynetjax.core.expression import Expression, Nodes, place
+from dynetjax.core.expression import Expression, Nodes, args_of
 from dynetjax.core.nodes import Decided, circumstances, repeated
 from dynetjax.core.registry import Op
 from dynetjax.core.rules import CHANGED, Rule
@@ -18,13 +18,13 @@ Slowly = Callable[..., Expression]
 
 
 def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
-    """The function of an operation of one operand; rules are known by its view."""
+    """The function of an operation of one operand; rules are known by its spec."""
     rules: dict[Any, Rule] = op.quick
 
     def build(x: Any) -> Expression:
         if not isinstance(x, Expression):
             return slowly(x)
-        rule = rules.get(x.view)
+        rule = rules.get(x.spec)
         if rule is None:
             known = append_decided(op, (x,), (), ())
             return slowly(x) if known is None else known
@@ -33,33 +33,33 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
             nodes: list[Expression] = graph.open
             node = Expression()
             node.graph, node.index = graph, len(nodes)
-            view = rule.view
-            node.rule, node.view = rule, view
+            spec = rule.spec
+            node.rule, node.spec = rule, spec
             node.lanes, node.first, node.others = x.lanes, x, None
-            if view.stored:
-                cells = graph.cells
-                node.inner, node.args = x.args, place(len(cells))
-                cells.append(node)
+            if spec.stored:
+                stored_nodes = graph.stored_nodes
+                node.inner, node.args = x.args, args_of(len(stored_nodes))
+                stored_nodes.append(node)
             else:
                 node.args = x.args
             nodes.append(node)
         except (AttributeError, TypeError):
             return slowly(x)
         if rule.fuses:
-            x.view = None
+            x.spec = None
         return node
 
     return build
 
 
 def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Expression]:
-    """The same for two operands; rules are known by the views of both."""
+    """The same for two operands; rules are known by the specs of both."""
     rules: dict[Any, Rule] = op.quick
 
     def build(x: Any, y: Any) -> Expression:
         if not (isinstance(x, Expression) and isinstance(y, Expression)):
             return slowly(x, y)
-        rule = rules.get((x.view, y.view))
+        rule = rules.get((x.spec, y.spec))
         if rule is None:
             known = append_decided(op, (x, y), (), ())
             return slowly(x, y) if known is None else known
@@ -78,13 +78,13 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             nodes: list[Expression] = graph.open
             node = Expression()
             node.graph, node.index = graph, len(nodes)
-            view = rule.view
-            node.rule, node.view = rule, view
+            spec = rule.spec
+            node.rule, node.spec = rule, spec
             node.lanes, node.first, node.others = lanes, x, y
-            if view.stored:
-                cells = graph.cells
-                node.inner, node.args = x.args + y.args, place(len(cells))
-                cells.append(node)
+            if spec.stored:
+                stored_nodes = graph.stored_nodes
+                node.inner, node.args = x.args + y.args, args_of(len(stored_nodes))
+                stored_nodes.append(node)
             else:
                 node.args = x.args + y.args
             nodes.append(node)
@@ -92,9 +92,9 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             return slowly(x, y)
         for k in rule.fuses:
             if k:
-                y.view = None
+                y.spec = None
             else:
-                x.view = None
+                x.spec = None
         return node
 
     return build
@@ -116,13 +116,13 @@ def _enter(
     nodes: list[Expression] = graph.open
     node = Expression()
     node.graph, node.index = graph, len(nodes)
-    view = rule.view
-    node.rule, node.view, node.data = rule, view, None
+    spec = rule.spec
+    node.rule, node.spec, node.data = rule, spec, None
     node.lanes, node.first, node.others = lanes, first, others
-    if view.stored:
-        cells = graph.cells
-        node.inner, node.args = args, place(len(cells))
-        cells.append(node)
+    if spec.stored:
+        stored_nodes = graph.stored_nodes
+        node.inner, node.args = args, args_of(len(stored_nodes))
+        stored_nodes.append(node)
     else:
         node.args = args
     nodes.append(node)
@@ -138,7 +138,7 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     node = _enter(x.graph, rule, x.lanes, x, None, x.args + own)
     node.data = data
     if rule.fuses:
-        x.view = None
+        x.spec = None
     return node
 
 
@@ -147,7 +147,7 @@ def append_list(
 ) -> Expression | None:
     """Add a node over a list; None where something is not as usual.
 
-    Rules are known by `args`, the arguments of the operation, and the views of `xs`.
+    Rules are known by `args`, the arguments of the operation, and the specs of `xs`.
     """
     if len(xs) == 2:
         return _append_pair(known, xs, args)
@@ -158,7 +158,7 @@ def _append_several(
     known: dict[Any, Rule], xs: list[Expression], args: tuple[Any, ...]
 ) -> Expression | None:
     try:
-        rule = known[(args, *[x.view for x in xs])]
+        rule = known[(args, *[x.spec for x in xs])]
     except (KeyError, AttributeError, TypeError):
         return None
     return _append_over(rule, tuple(xs), ())
@@ -189,7 +189,7 @@ def _append_over(
     except (AttributeError, TypeError):
         return None
     for k in fuses:
-        operands[k].view = None
+        operands[k].spec = None
     return node
 
 
@@ -199,7 +199,7 @@ def _append_pair(
     """The same over two operands, both of which have rows."""
     try:
         x, y = xs
-        rule = known[args, x.view, y.view]
+        rule = known[args, x.spec, y.spec]
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.fuses:
             return _append_several(known, xs, args)
@@ -230,9 +230,9 @@ def append_decided(
 
 
 class Recipe:
-    """How a sum of products is made whose bias and weights are uniform, all else rows.
+    """How a sum of products is made whose bias and matrices are weights, all else rows.
 
-    By the views of its operands: its rule; that of each product, and whether the rule
+    By the specs of its operands: its rule; that of each product, and whether the rule
     of the sum takes it to be stored. It holds as long as no more than `changes` rules
     of the process have changed.
     """
@@ -247,7 +247,7 @@ def append_product(
     """Add ``b + W x`` by a known recipe; None where something is not as usual."""
     try:
         b, W, x = exprs
-        recipe = recipes[b.view, W.view, x.view]
+        recipe = recipes[b.spec, W.spec, x.spec]
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open
         if recipe.changes != len(CHANGED):
@@ -256,7 +256,7 @@ def append_product(
         args = x.args
         if stored:
             part = stored_part(graph, len(nodes), product, x)
-            graph.cells.append(part)
+            graph.stored_nodes.append(part)
             args = part.args
         return _enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
     except (KeyError, AttributeError, TypeError, IndexError):
@@ -268,7 +268,7 @@ def append_products(
 ) -> Expression | None:
     """The same for ``b + W1 x1 + W2 x2 + ...``."""
     try:
-        recipe = recipes[tuple([x.view for x in exprs])]
+        recipe = recipes[tuple([x.spec for x in exprs])]
         found, lanes = exprs[2].graph, exprs[2].lanes
         graph: Nodes = found
         nodes: list[Expression] = graph.open
@@ -281,7 +281,7 @@ def append_products(
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
             if stored:
                 part = stored_part(graph, len(nodes), product, x)
-                graph.cells.append(part)
+                graph.stored_nodes.append(part)
                 args += part.args
             else:
                 args += x.args
@@ -291,10 +291,10 @@ def append_products(
 
 
 def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expression:
-    """A product with `x` that has rows, which is to be the next of the cells."""
+    """A product with `x` that has rows, which is to be the next stored node."""
     part = Expression()
     part.graph, part.index = graph, number
-    part.rule, part.view = product, product.outer()
+    part.rule, part.spec = product, product.outer()
     part.lanes, part.first, part.others = x.lanes, None, ()
-    part.inner, part.args = x.args, place(len(graph.cells))
+    part.inner, part.args = x.args, args_of(len(graph.stored_nodes))
     return part

@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 MAX_ORDER = 7
 
@@ -80,7 +80,7 @@ def to_shape(name: str, dim: object) -> Shape:
     sizes = (dim,) if isinstance(dim, (int, float)) else dim
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: dim is not a number or a tuple of numbers",
                 got=f"{dim!r} ({type(dim).__name__})",
                 expected="an int or a tuple of ints",
@@ -90,7 +90,7 @@ def to_shape(name: str, dim: object) -> Shape:
     shape = tuple(int(n) for n in sizes)
     if len(shape) > MAX_ORDER or any(n < 0 for n in shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: dim is out of range",
                 got=Dim(shape),
                 expected=f"at most {MAX_ORDER} sizes, none negative",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def explain(problem: str, *, got: object, expected: object, fix: str) -> str:
+def error_text(problem: str, *, got: object, expected: object, fix: str) -> str:
     """A message of four lines; the first names the operation.
 
     pickneglogsoftmax: x is not a vector of scores

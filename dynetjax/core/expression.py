@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final, Protocol
 import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain
-from dynetjax.core.rules import Rule, View
+from dynetjax.core.errors import error_text
+from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.native import mypyc_attr
 
 
@@ -49,20 +49,20 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
 
 
 ONE: Final = (1,)  # the shape of one number
-_places: Final[list[tuple[int, ...]]] = []
-SOME_PLACES: Final = 1 << 10
-MOST_PLACES: Final = 1 << 16  # which are never freed
+_args: Final[list[tuple[int, ...]]] = []
+SOME_ARGS: Final = 1 << 10
+MOST_ARGS: Final = 1 << 16  # which are never freed
 
 
-def place(number: int) -> tuple[int, ...]:
+def args_of(number: int) -> tuple[int, ...]:
     """``(number,)``: the args of a stored node, which every graph has the same of."""
-    if number >= MOST_PLACES:
+    if number >= MOST_ARGS:
         return (number,)
-    while len(_places) <= number:
-        start = len(_places)  # another thread may be here, too, and says the same
-        more = range(start, start + SOME_PLACES)
-        _places[start : start + SOME_PLACES] = [(k,) for k in more]
-    return _places[number]
+    while len(_args) <= number:
+        start = len(_args)  # another thread may be here, too, and says the same
+        more = range(start, start + SOME_ARGS)
+        _args[start : start + SOME_ARGS] = [(k,) for k in more]
+    return _args[number]
 
 
 class Nodes:
@@ -70,7 +70,7 @@ class Nodes:
 
     nodes: "list[Expression]"
     open: Any
-    cells: "list[Expression]"
+    stored_nodes: "list[Expression]"
     live: bool
 
 
@@ -84,8 +84,8 @@ class Expression:
         graph: that it belongs to; None for a parameter, which belongs to all.
         index: its number among the graph's nodes.
         rule: what nodes like it have in common.
-        view: what a consumer sees of it; None once it has become part of one.
-        lanes: batch size; 0 for a uniform, which has no rows.
+        spec: what a consumer sees of it; None once it has become part of one.
+        lanes: batch size; 0 for a weight, which has no rows.
         args: of a stored node, its number among the stored ones; of an inlined one,
             the numbers of the stored nodes it reads and its runtime data, in the
             order in which its rule mentions them.
@@ -115,13 +115,13 @@ class Expression:
         "lengths",
         "others",
         "rule",
-        "view",
+        "spec",
     )
     # Whoever makes one fills these in itself: __init__ would take half as long again.
     graph: Any
     index: int
     rule: Rule
-    view: View | None
+    spec: OperandSpec | None
     lanes: int
     args: tuple
     inner: tuple
@@ -233,7 +233,7 @@ class Expression:
         rows = self._rows(recalculate)
         if rows.size != 1:
             raise RuntimeError(
-                explain(
+                error_text(
                     "scalar_value: the expression has more than one number",
                     got=Dim(*self.dim()),
                     expected="{1}",
@@ -258,7 +258,7 @@ class Expression:
         dim = node.full_dim
         if dim.size * dim.batch != 1:
             raise ValueError(
-                explain(
+                error_text(
                     "backward: the expression is not one number",
                     got=dim,
                     expected="{1}",
@@ -287,7 +287,7 @@ class Expression:
         op = self.rule.signature.op
         if op.reset is None:
             raise ValueError(
-                explain(
+                error_text(
                     f"{op.name}: set() has nothing to set",
                     got=op.name,
                     expected="an input vector or scalar, or a lookup",
@@ -325,7 +325,7 @@ class Expression:
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            explain(
+            error_text(
                 "Expression: no copies and no pickles",
                 got="copy or pickle",
                 expected="a number, an array or a parameter",
@@ -394,7 +394,7 @@ operators: Final = Operators()  # filled in by `dynetjax.ops.operators`
 
 def stale(use: str) -> str:
     """The message for an expression of an earlier graph."""
-    return explain(
+    return error_text(
         "the expression is stale",
         got=f"{use} of an expression made before renew_cg(), or cut by cg_revert()",
         expected="an expression of the current graph",

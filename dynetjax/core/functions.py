@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.nodes import ZEROS
@@ -41,19 +41,19 @@ def to_jax(expr: Expression) -> "JaxFunction":
 
 
 class _Value(NamedTuple):
-    """What a step computes: ``[lanes, *shape]``, or ``[*shape]`` if `lanes` is 0."""
+    """What a node computes: ``[lanes, *shape]``, or ``[*shape]`` if `lanes` is 0."""
 
     array: Array
     lanes: int
 
 
-class _Step(NamedTuple):
+class _Node(NamedTuple):
     """A node, as it was when the function was made.
 
     Attributes:
         data: runtime data; of an input, its numbers.
         number: of the node in its graph.
-        operands: positions of other steps.
+        operands: positions of other nodes.
         source: full name of the parameter or table that it reads.
         constant: no gradient reaches that.
     """
@@ -99,7 +99,7 @@ class JaxFunction:
     def __init__(self, root: Expression):
         nodes = _needed(root)
         places = {id(node): k for k, node in enumerate(nodes)}
-        self._steps = [_step(node, places) for node in nodes]
+        self._nodes = [_node_of(node, places) for node in nodes]
         self._scalar = root.full_dim.shape == (1,) and root.lanes <= 1
         self.parameters: dict[str, Array] = {}
         for node in nodes:
@@ -107,9 +107,9 @@ class JaxFunction:
             if storage is not None:
                 self.parameters[storage.name] = storage.values
         self.inputs: list[Array] = [
-            _batch_last(_Value(jnp.asarray(step.data), step.lanes))
-            for step in self._steps
-            if step.is_input
+            _batch_last(_Value(jnp.asarray(node.data), node.lanes))
+            for node in self._nodes
+            if node.is_input
         ]
 
     def __call__(
@@ -117,14 +117,14 @@ class JaxFunction:
     ) -> Array:
         given = iter(inputs)
         values: list[_Value] = []
-        for step in self._steps:
-            if step.is_input:
-                array = _batch_first(next(given), step.lanes)
-            elif step.source is not None:
-                array = _read(step, parameters[step.source])
+        for node in self._nodes:
+            if node.is_input:
+                array = _batch_first(next(given), node.lanes)
+            elif node.source is not None:
+                array = _read(node, parameters[node.source])
             else:
-                array = _computed(step, [values[k] for k in step.operands], key)
-            values.append(_Value(array, step.lanes))
+                array = _computed(node, [values[k] for k in node.operands], key)
+            values.append(_Value(array, node.lanes))
         result = _batch_last(values[-1])
         return result.reshape(()) if self._scalar else result
 
@@ -147,7 +147,7 @@ def _storage(node: Expression) -> Any:
     return OWNERS[kinds[0].source] if kinds else None
 
 
-def _step(node: Expression, places: dict[int, int]) -> _Step:
+def _node_of(node: Expression, places: dict[int, int]) -> _Node:
     signature = node.rule.signature
     op, static = signature.op, signature.static
     data: Any
@@ -160,7 +160,7 @@ def _step(node: Expression, places: dict[int, int]) -> _Step:
         static = static[: len(op.static)]
         data = data[: len(op.given)] if data else None
     storage = _storage(node)
-    return _Step(
+    return _Node(
         op,
         static,
         data,
@@ -172,20 +172,20 @@ def _step(node: Expression, places: dict[int, int]) -> _Step:
     )
 
 
-def _read(step: _Step, values: Array) -> Array:
+def _read(node: _Node, values: Array) -> Array:
     """A parameter, rows of a table, or a table as a whole."""
-    if step.constant:
+    if node.constant:
         values = lax.stop_gradient(values)
-    if step.op.form == PARAMETER:
+    if node.op.form == PARAMETER:
         return values
-    if step.op.form == LOOKUP:
-        rows = step.data if isinstance(step.data, list) else [step.data]
+    if node.op.form == LOOKUP:
+        rows = node.data if isinstance(node.data, list) else [node.data]
         return values[jnp.asarray(rows)]
-    return step.op.bind(step.static)(values)
+    return node.op.bind(node.static)(values)
 
 
-def _computed(step: _Step, operands: list[_Value], key: Array) -> Array:
-    op, data = step.op, step.data
+def _computed(node: _Node, operands: list[_Value], key: Array) -> Array:
+    op, data = node.op, node.data
     if op.form == INPUT:
         return jnp.asarray(data)
     if op.form != MAP:
@@ -195,8 +195,8 @@ def _computed(step: _Step, operands: list[_Value], key: Array) -> Array:
     own = data if isinstance(data, tuple) else () if data is None else (data,)
     columns = [jnp.asarray(x) for x in own]
     if "k" in op.runtime:
-        columns.append(_keys(op, key, step))
-    return _mapped(op, step.static, operands, columns, step.lanes)
+        columns.append(_keys(op, key, node))
+    return _mapped(op, node.static, operands, columns, node.lanes)
 
 
 def _of_rows(form: str, rows: list[int] | None, operands: list[_Value]) -> Array:
@@ -208,18 +208,18 @@ def _of_rows(form: str, rows: list[int] | None, operands: list[_Value]) -> Array
     return jnp.concatenate(arrays) if form == GATHER else sum(arrays)
 
 
-def _keys(op: Op, key: Array, step: _Step) -> Array:
+def _keys(op: Op, key: Array, node: _Node) -> Array:
     """A random key for each batch element."""
     if key is None:
         raise TypeError(
-            explain(
+            error_text(
                 f"to_jax: {op.name} needs a random key",
                 got="key = None",
                 expected="a key of jax.random",
                 fix="f(parameters, inputs, jax.random.key(0))",
             )
         )
-    keys = jax.random.split(jax.random.fold_in(key, step.number), step.lanes)
+    keys = jax.random.split(jax.random.fold_in(key, node.number), node.lanes)
     return jax.random.key_data(keys)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.core.registry import INPUT, MAP, Op, Signature, intern, lane_kind
+from dynetjax.core.registry import INPUT, MAP, Op, Signature, batched_kind, intern
 from dynetjax.core.rules import Rule, rule_for
 
 
@@ -22,7 +22,7 @@ def same_dim(name: str, x: Dim) -> Shape:
 
 
 ZEROS = Op("zeros", form=INPUT, internal=True)
-ROWS = Op("rows", same, same_dim, form=MAP, lane=True, internal=True)
+ROWS = Op("rows", same, same_dim, form=MAP, batched=True, internal=True)
 
 
 def zeros_rule(shape: Shape) -> Rule:
@@ -37,7 +37,7 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
     """
     rule = op.rules.get(shape)
     if rule is None:
-        signature = intern(op, (shape, 0), shape, kind=lane_kind(shape))
+        signature = intern(op, (shape, 0), shape, kind=batched_kind(shape))
         rule = op.rules[shape] = Rule(signature, (), sums)
     return rule
 
@@ -55,26 +55,26 @@ def checked_rule(
     if op.padded is not None:
         dims = [Dim(x.rule.kind.shape, max(1, x.lanes)) for x in operands]
         shape, axes = op.padded(op.name, *dims, *static)
-        signature = intern(op, key, shape, kind=lane_kind(shape, axes))
+        signature = intern(op, key, shape, kind=batched_kind(shape, axes))
     else:
         assert op.dim is not None
         shape = op.dim(op.name, *[x.full_dim for x in operands], *static)
         if signature is None:
             signature = intern(op, key, shape)
-    views: Any = tuple([x.view for x in operands])
-    return rule_for(op, signature, views)
+    specs: Any = tuple([x.spec for x in operands])
+    return rule_for(op, signature, specs)
 
 
 def is_for(rule: Rule, operands) -> bool:
     """Whether a rule is for these operands themselves, and not for parts of them."""
     return len(rule.operands) == len(operands) and all(
-        view.kind is x.rule.kind
-        for view, x in zip(rule.operands, operands, strict=True)
+        spec.kind is x.rule.kind
+        for spec, x in zip(rule.operands, operands, strict=True)
     )
 
 
-def follows_from_views(rule: Rule, op: Op, operands) -> bool:
-    """Whether another node of `op` over operands of the same views has this rule, too.
+def follows_from_specs(rule: Rule, op: Op, operands) -> bool:
+    """Whether another node of `op` over operands of the same specs has this rule, too.
 
     That is not so where lengths, batch sizes or what was added up before matter, or
     where the node is made of parts.
@@ -105,9 +105,9 @@ def circumstances(
     """What decides how a node of an operation is made; None where that is not all."""
     about: list[Any] = [static]
     for x in operands:
-        if x.view is None or (x.lanes and x.lanes != batch):
+        if x.spec is None or (x.lanes and x.lanes != batch):
             return None
-        about.append(x.view)
+        about.append(x.spec)
         if x.rule.kind.ragged:
             about.append(x.lengths)
     return tuple(about)
@@ -143,7 +143,7 @@ def batch_mismatch(op: Op, operands, batch: int) -> DimError:
     """The error for operands, or runtime data, of different batch sizes."""
     dims = ", ".join(str(x.full_dim) for x in operands)
     return DimError(
-        explain(
+        error_text(
             f"{op.name}: the operands have different batch sizes",
             got=dims + (f", and a batch of {batch}" if batch != 1 else ""),
             expected="one batch size, or 1",

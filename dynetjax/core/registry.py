@@ -6,7 +6,7 @@ An `Op` says how one batch element is computed and which of its arguments are
 operands; nodes of one signature run the same code.
 
 A `Kind` is what a consumer must know of an operand: the shape of a value with
-one row per batch element (a *lane* operand), or which *uniform* it is: a
+one row per batch element (a *batched* operand), or which *weight* it is: a
 parameter, or a matrix computed from parameters alone, that has no rows.
 """
 
@@ -25,14 +25,14 @@ from dynetjax.core.tables import Life, Numbered, Shared, forgets
 MAP = "map"  # one row per batch element, each from the same element of the operands
 INPUT = "input"  # rows given by the user
 LOOKUP = "lookup"  # rows of a table
-PARAMETER = "parameter"  # a whole parameter: always uniform
+PARAMETER = "parameter"  # a whole parameter: always a weight
 REDUCE = "reduce"  # the sum of at most FAN_IN rows, whichever they are
 GATHER = "gather"  # rows picked from others, whichever they are
 JOIN = "join"  # at most FAN_IN rows side by side, whichever they are
 IMPORT = "import"  # rows computed earlier
 
 FAN_IN = 8
-UNIFORM_LEVELS = 4  # how long an expression of parameters may be and stay uniform
+WEIGHT_LEVELS = 4  # how long an expression of parameters may be and stay a weight
 
 
 class Scaled(NamedTuple):
@@ -85,8 +85,8 @@ class Op:
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: by (static arguments, broadcast operands, *kind ids).
-        rules: rules by (static arguments, broadcast operands, *views).
-        quick: rules by the views of operands, for quick building; with static arguments
+        rules: rules by (static arguments, broadcast operands, *specs).
+        quick: rules by the specs of operands, for quick building; with static arguments
             before, where there are any.
         decided: how nodes over ragged operands are made (`core.nodes.Decided`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
@@ -103,7 +103,7 @@ class Op:
         form: MAP and the others above.
         contraction: its operands are always stored, and its result is kept for
             backward (matrix products, convolutions).
-        lane: its result has rows even where every operand is uniform.
+        batched: its result has rows even where every operand is a weight.
         internal: it stands for a part of an operation and has no number of its
             own among the user's nodes.
         compose: ``(graph, operands) -> parts``: its function takes parts that are
@@ -122,6 +122,7 @@ class Op:
 
     __slots__ = (
         "batch_matters",
+        "batched",
         "compose",
         "contraction",
         "decided",
@@ -130,7 +131,6 @@ class Op:
         "form",
         "internal",
         "is_listed",
-        "lane",
         "lengthens",
         "life",
         "masks",
@@ -160,7 +160,7 @@ class Op:
         form: str = MAP,
         contraction: bool = False,
         internal: bool = False,
-        lane: bool = False,
+        batched: bool = False,
         reset: Callable[..., Any] | None = None,
         batch_matters: bool = False,
         compose: Callable[..., Any] | None = None,
@@ -178,7 +178,7 @@ class Op:
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
-        self.lane, self.reset, self.batch_matters = lane, reset, batch_matters
+        self.batched, self.reset, self.batch_matters = batched, reset, batch_matters
         self.compose, self.tells = compose, tells
         self.masks, self.pieces = masks, pieces
         self.signatures: dict[tuple, Signature] = {}
@@ -220,13 +220,13 @@ class Kind:
     """What a consumer knows of an operand; see the module.
 
     Attributes:
-        shape: sizes of one row, or of the uniform; `dim` is the same with a batch of 1.
+        shape: sizes of one row, or of the weight; `dim` is the same with a batch of 1.
         ragged: the axes whose sizes are room for a length; see `dynetjax.ops.ragged`.
-        source: None for lanes; the parameter's id, or the id of the signature that
-            computes the uniform, its `maker`.
-        level: operations between the uniform and its parameters.
+        source: None for rows; the parameter's id, or the id of the signature that
+            computes the weight, its `maker`.
+        level: operations between the weight and its parameters.
         constant: no gradient flows to it.
-        views: that consumers may have of it, in `dynetjax.core.rules`.
+        specs: that consumers may have of it, in `dynetjax.core.rules`.
     """
 
     __slots__ = (
@@ -240,7 +240,7 @@ class Kind:
         "ragged",
         "shape",
         "source",
-        "views",
+        "specs",
     )
 
     def __init__(
@@ -261,7 +261,7 @@ class Kind:
         self.level: int = level
         self.constant: bool = constant
         self.maker: Signature | None = maker
-        self.views: dict[Any, Any] = {}
+        self.specs: dict[Any, Any] = {}
         self.life = Life(self)
         self.id = KINDS.add(self)
 
@@ -271,7 +271,7 @@ class Kind:
         return sum(n > 1 for n in self.shape) > 1
 
     @property
-    def uniform(self) -> bool:
+    def is_weight(self) -> bool:
         return self.source is not None
 
 
@@ -283,17 +283,17 @@ class Signature:
             whose operands are rows of the result's own shape).
         broadcast: bit k is set where operand k has one row for all batch elements.
         kind: the kind of the result.
-        views: that consumers may have of rows which it tells from others of a kind.
+        specs: that consumers may have of rows which it tells from others of a kind.
     """
 
-    __slots__ = ("broadcast", "id", "kind", "op", "operands", "static", "views")
+    __slots__ = ("broadcast", "id", "kind", "op", "operands", "specs", "static")
 
     def __init__(self, op: Op, static: tuple, operands: tuple, broadcast: int):
         self.op, self.static = op, static
         self.operands: tuple[Kind, ...] = operands
         self.broadcast = broadcast
         self.kind: Kind
-        self.views: dict[Any, Any] = {}
+        self.specs: dict[Any, Any] = {}
         self.id = next(_signature_ids)
 
     @property
@@ -318,13 +318,13 @@ def forget_nodes() -> None:
             life.of.forget()
 
 
-def lane_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
+def batched_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
     """The kind of every value that has rows of `shape`, of which axes are `ragged`."""
-    kind: Kind = _lane_kinds[shape, ragged]
+    kind: Kind = _batched_kinds[shape, ragged]
     return kind
 
 
-def _lane_kind(key: tuple) -> Kind:
+def _batched_kind(key: tuple) -> Kind:
     shape, ragged = key
     return Kind(shape, ragged=ragged)
 
@@ -340,14 +340,14 @@ def _parameter_kind(key: tuple) -> Kind:
     return Kind(shape, ident, is_parameter=True, constant=constant)
 
 
-_lane_kinds: Shared[tuple, Kind] = Shared(_lane_kind)
+_batched_kinds: Shared[tuple, Kind] = Shared(_batched_kind)
 _parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
 
 
 def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
     """The signature for `key` = (static, broadcast, *kind ids).
 
-    `shape` is that of the result. The result is uniform if every operand is and
+    `shape` is that of the result. The result is a weight if every operand is one and
     nothing about it is runtime data, up to a few operations from the parameters.
     """
     static, broadcast, *kinds = key
@@ -363,19 +363,19 @@ def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Sig
 
 
 def _result_kind(signature: Signature, shape: Shape) -> Kind:
-    """Uniform for a matrix of parameters alone, or what a builder makes of them."""
+    """A weight for a matrix of parameters alone, or what a builder makes of them."""
     op, operands = signature.op, signature.operands
     level = 1 + max((k.level for k in operands), default=0)
-    made_of_uniforms = bool(operands) and all(k.uniform for k in operands)
+    made_of_weights = bool(operands) and all(k.is_weight for k in operands)
     if (
         op.form == MAP
-        and not (op.runtime or op.lane)
-        and made_of_uniforms
+        and not (op.runtime or op.batched)
+        and made_of_weights
         and (op.internal or sum(n > 1 for n in shape) > 1)
-        and level <= UNIFORM_LEVELS
+        and level <= WEIGHT_LEVELS
     ):
         constant = all(k.constant for k in operands)
         return Kind(
             shape, signature.id, level=level, constant=constant, maker=signature
         )
-    return lane_kind(shape)
+    return batched_kind(shape)

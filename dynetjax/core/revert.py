@@ -50,18 +50,18 @@ def cg_revert() -> None:
 
 
 def _cut(graph: ComputationGraph, count: int) -> None:
-    """Keep the first `count` nodes, and the cells that were stored before others."""
+    """Keep the first `count` nodes, and those that were stored before others."""
     stop = next(
-        (k for k, cell in enumerate(graph.cells) if cell.index >= count),
-        len(graph.cells),
+        (k for k, node in enumerate(graph.stored_nodes) if node.index >= count),
+        len(graph.stored_nodes),
     )
     for node in graph.nodes[count:]:
         node.graph = _nowhere
-    for cell in graph.cells[stop:]:
-        if cell.index < count and graph.nodes[cell.index] is cell:
-            _take_rows(graph, cell, stop)
-    del graph.nodes[count:], graph.cells[stop:]
-    graph.uniforms[:] = [node for node in graph.uniforms if node.index < count]
+    for node in graph.stored_nodes[stop:]:
+        if node.index < count and graph.nodes[node.index] is node:
+            _take_rows(graph, node, stop)
+    del graph.nodes[count:], graph.stored_nodes[stop:]
+    graph.weights[:] = [node for node in graph.weights if node.index < count]
     if graph.lines is not None:
         graph.lines = {k: line for k, line in graph.lines.items() if k < count}
     for session in graph.sessions.values():
@@ -70,13 +70,13 @@ def _cut(graph: ComputationGraph, count: int) -> None:
         graph.state.revert(count, stop)
 
 
-def _take_rows(graph: ComputationGraph, cell: Expression, stop: int) -> None:
+def _take_rows(graph: ComputationGraph, node: Expression, stop: int) -> None:
     """Its rows are gone; they will be made anew when it is needed."""
-    read = list(cell.inner)
-    while cell.rule.sums and max(read) >= stop:  # partial sums go, too
-        parts = [graph.cells[k].inner if k >= stop else (k,) for k in read]
+    read = list(node.inner)
+    while node.rule.sums and max(read) >= stop:  # partial sums go, too
+        parts = [graph.stored_nodes[k].inner if k >= stop else (k,) for k in read]
         read = list(chain.from_iterable(parts))
-    cell.args, cell.inner, cell.view = tuple(read), (), None
+    node.args, node.inner, node.spec = tuple(read), (), None
 
 
 _nowhere = ComputationGraph()

@@ -3,13 +3,13 @@
 A node that one other node uses is computed inside that node, so it needs no rows of
 its own: it is *inlined*. Whether it will be is not known when it is made, but nodes
 made in the same way by the same program share their fate. So a `Rule`, shared by all
-nodes of one signature over operands of the same views, remembers it: a rule starts out
+nodes of one signature over operands of the same specs, remembers it: a rule starts out
 inlined, and once one of its nodes was used twice, read, or needed in rows, it is
 *stored* for good. After the first graphs of a program, all its rules are settled.
 
-A `View` is what a consumer sees of an operand: of an inlined one, how it was computed;
-of a stored one, that it has rows of a shape (and what computed them, if that had
-weights: it tells one gate from another, and one LSTM from the next); of a uniform,
+An `OperandSpec` is what a consumer sees of an operand: of an inlined one, how it was
+computed; of a stored one, that it has rows of a shape (and what computed them, if that
+had weights: it tells one gate from another, and one LSTM from the next); of a weight,
 which it is.
 """
 
@@ -27,7 +27,7 @@ MOST_RULES, OF_EACH = 1 << 14, 128  # that are known; more for each living param
 _lock = threading.RLock()
 
 
-class View:
+class OperandSpec:
     """What a consumer sees of an operand; see the module.
 
     Attributes:
@@ -36,7 +36,7 @@ class View:
         sums: a sum that goes on: whatever is added to it becomes part of it.
         provenance: of a stored node, what computed it, if that matters.
         inlined: the node has no rows, for it is to be part of another.
-        stored: the node has rows; a uniform is neither.
+        stored: the node has rows; a weight is neither.
     """
 
     __slots__ = ("inlined", "kind", "provenance", "rule", "stored", "sums")
@@ -50,17 +50,17 @@ class View:
     ):
         self.kind, self.rule, self.sums, self.provenance = kind, rule, sums, provenance
         self.inlined = rule is not None or sums
-        self.stored = not (self.inlined or kind.uniform)
+        self.stored = not (self.inlined or kind.is_weight)
 
 
 class Rule:
-    """What nodes of one signature over operands of certain views have in common.
+    """What nodes of one signature over operands of certain specs have in common.
 
     Attributes:
         signature: of the nodes.
-        operands: views.
+        operands: specs.
         kind: of the result.
-        view: what consumers see, and so whether the nodes are stored. Another thread
+        spec: what consumers see, and so whether the nodes are stored. Another thread
             may replace it: whoever makes a node reads it once.
         must_store: positions of operands that must be stored before; no node follows
             this rule then.
@@ -84,16 +84,16 @@ class Rule:
         "operands",
         "path",
         "signature",
+        "spec",
         "steps",
         "sums",
-        "view",
         "whole",
     )
 
     def __init__(
         self,
         signature: Signature,
-        operands: tuple[View, ...],
+        operands: tuple[OperandSpec, ...],
         sums: bool = False,
     ):
         self.signature, self.operands = signature, operands
@@ -112,14 +112,14 @@ class Rule:
         self.fused = -1
         self.whole: Any = None
         CHANGED.made += 1
-        self._outer: View | None = None
-        if self.kind.uniform:
-            self.view = uniform_view(self.kind)
+        self._outer: OperandSpec | None = None
+        if self.kind.is_weight:
+            self.spec = weight_spec(self.kind)
         elif self.sums:
-            self.view = sum_view(self.kind)
+            self.spec = sum_spec(self.kind)
         else:
             stored = signature.op.form != MAP
-            self.view = self.outer() if stored else View(self.kind, self)
+            self.spec = self.outer() if stored else OperandSpec(self.kind, self)
 
     def _find_must_store(self) -> tuple[int, ...]:
         op, broadcast = self.signature.op, self.signature.broadcast
@@ -145,16 +145,16 @@ class Rule:
         large = inner.levels >= MAX_LEVELS or self.steps > MAX_STEPS
         return recurs or (large and inner.steps > 1)
 
-    def outer(self) -> View:
-        """The view of a node that is stored."""
+    def outer(self) -> OperandSpec:
+        """The spec of a node that is stored."""
         if self._outer is None:
-            self._outer = stored_view(self.kind, self._provenance())
+            self._outer = stored_spec(self.kind, self._provenance())
         return self._outer
 
     def _provenance(self) -> Signature | None:
         """What tells its rows from others of their kind, if anything does."""
         op = self.signature.op
-        weighted = any(k.uniform for k in self.signature.operands)
+        weighted = any(k.is_weight for k in self.signature.operands)
         if op.form == MAP and (op.contraction or weighted):
             return self.signature
         if op.tells:
@@ -164,9 +164,9 @@ class Rule:
 
     def store(self) -> None:
         """Give the nodes rows from now on."""
-        if self.view.rule is not None:
+        if self.spec.rule is not None:
             with _lock:
-                self.view = self.outer()
+                self.spec = self.outer()
                 CHANGED.append(self)
 
 
@@ -207,7 +207,7 @@ class Changes:
 
 CHANGED: Final = Changes()
 # Additions of such a term were once part of a long chain.
-_long_sums: set[tuple[int, View]] = set()
+_long_sums: set[tuple[int, OperandSpec]] = set()
 
 
 def are_many() -> bool:
@@ -225,29 +225,31 @@ def forget_rules() -> None:
         _long_sums.clear()
 
 
-def stored_view(kind: Kind, provenance: Signature | None = None) -> View:
-    """The view of rows of `kind`, computed by `provenance` if that matters."""
-    views: dict[Any, View] = kind.views if provenance is None else provenance.views
+def stored_spec(kind: Kind, provenance: Signature | None = None) -> OperandSpec:
+    """The spec of rows of `kind`, computed by `provenance` if that matters."""
+    specs: dict[Any, OperandSpec] = (
+        kind.specs if provenance is None else provenance.specs
+    )
     key: Any = "stored" if provenance is None else kind
     with _lock:
-        return views.setdefault(key, View(kind, provenance=provenance))
+        return specs.setdefault(key, OperandSpec(kind, provenance=provenance))
 
 
-def uniform_view(kind: Kind) -> View:
-    """The view of a uniform."""
-    views: dict[Any, View] = kind.views
+def weight_spec(kind: Kind) -> OperandSpec:
+    """The spec of a weight."""
+    specs: dict[Any, OperandSpec] = kind.specs
     with _lock:
-        return views.setdefault("uniform", View(kind))
+        return specs.setdefault("weight", OperandSpec(kind))
 
 
-def sum_view(kind: Kind) -> View:
-    """The view of a sum of `kind` that goes on."""
-    views: dict[Any, View] = kind.views
+def sum_spec(kind: Kind) -> OperandSpec:
+    """The spec of a sum of `kind` that goes on."""
+    specs: dict[Any, OperandSpec] = kind.specs
     with _lock:
-        return views.setdefault("sum", View(kind, sums=True))
+        return specs.setdefault("sum", OperandSpec(kind, sums=True))
 
 
-def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
+def rule_for(op: Op, signature: Signature, operands: tuple[OperandSpec, ...]) -> Rule:
     """The rule for these operands, made when it is new."""
     key = (signature.static, signature.broadcast, *operands)
     with _lock:
@@ -267,11 +269,11 @@ def rule_for(op: Op, signature: Signature, operands: tuple[View, ...]) -> Rule:
         return known
 
 
-def _told_by_weights(operands: tuple[View, ...]) -> tuple[View, ...]:
+def _told_by_weights(operands: tuple[OperandSpec, ...]) -> tuple[OperandSpec, ...]:
     """Of a product with weights, which tell what it is, whoever computed the rest."""
-    if not any(v.kind.uniform for v in operands):
+    if not any(v.kind.is_weight for v in operands):
         return operands
-    return tuple([v if v.provenance is None else stored_view(v.kind) for v in operands])
+    return tuple([v if v.provenance is None else stored_spec(v.kind) for v in operands])
 
 
 class Mixture:
@@ -279,19 +281,19 @@ class Mixture:
 
     A parser whose features are words, states, or something computed has another list
     for each way to choose them. Once there are more than `MOST_RULES` (twice as many
-    where products are part of the node), such lists are *even*: all that is not
-    uniform is rows, whatever computed them, and there is one rule.
+    where products are part of the node), such lists are *even*: all that is no
+    weight is rows, whatever computed them, and there is one rule.
 
     Attributes:
-        names: the views that tell what the operands are.
+        names: the specs that tell what the operands are.
         rules: the rules met so far; none where lists are even.
-        even: the rules that took their place, by what is broadcast, and uniforms.
+        even: the rules that took their place, by what is broadcast, and weights.
     """
 
     MOST_RULES = 4
 
     def __init__(self) -> None:
-        self.names: set[View] = set()
+        self.names: set[OperandSpec] = set()
         self.rules: list[Rule] = []
         self.even: dict[tuple, Rule] | None = None
 
@@ -302,7 +304,7 @@ class Mixture:
         if other.even is not None:
             self.even = self.even or other.even
 
-    def take(self, rule: Rule, names: set[View]) -> Rule:
+    def take(self, rule: Rule, names: set[OperandSpec]) -> Rule:
         """The rule that holds instead of a new one."""
         self.names |= names
         if self.even is None:
@@ -312,10 +314,12 @@ class Mixture:
             self.even = {}
         if any(v.inlined for v in rule.operands):
             return rule  # of the last node that is made so
-        key = rule.signature.broadcast, *_uniforms(rule)
+        key = rule.signature.broadcast, *_weights(rule)
         if key not in self.even:
-            views = [v if v.kind.uniform else View(v.kind) for v in rule.operands]
-            self.even[key] = Rule(rule.signature, tuple(views))
+            specs = [
+                v if v.kind.is_weight else OperandSpec(v.kind) for v in rule.operands
+            ]
+            self.even[key] = Rule(rule.signature, tuple(specs))
         return self.even[key]
 
 
@@ -324,11 +328,11 @@ def _has_product(rule: Rule) -> bool:
     return any(r.signature.op.contraction for r in inner)
 
 
-def _uniforms(rule: Rule) -> tuple[View | None, ...]:
-    return tuple([v if v.kind.uniform else None for v in rule.operands])
+def _weights(rule: Rule) -> tuple[OperandSpec | None, ...]:
+    return tuple([v if v.kind.is_weight else None for v in rule.operands])
 
 
-def is_even(op: Op, static: tuple, operands: tuple[View, ...]) -> bool:
+def is_even(op: Op, static: tuple, operands: tuple[OperandSpec, ...]) -> bool:
     """Whether the operands are to be rows, whatever computed them."""
     known = (op.mixtures or {}).get(_place(static, operands), ())
     even = [m for m in known if m.even is not None]
@@ -338,7 +342,7 @@ def is_even(op: Op, static: tuple, operands: tuple[View, ...]) -> bool:
     return any(not m.names.isdisjoint(names) for m in even)
 
 
-def _place(static: tuple, operands: tuple[View, ...]) -> tuple:
+def _place(static: tuple, operands: tuple[OperandSpec, ...]) -> tuple:
     """What all lists have in common in which the same things may take turns."""
     return (static, *[v.kind.shape for v in operands])
 
@@ -362,14 +366,14 @@ def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
     return found
 
 
-def _names(operands: tuple[View, ...]) -> set[View]:
+def _names(operands: tuple[OperandSpec, ...]) -> set[OperandSpec]:
     """What tells of each operand which it is; rows of many origins have no name."""
     found = set()
-    for view in operands:
-        if view.kind.uniform or view.inlined or view.provenance is not None:
-            found.add(view)
-        if view.rule is not None and view.rule.outer().provenance is not None:
-            found.add(view.rule.outer())
+    for spec in operands:
+        if spec.kind.is_weight or spec.inlined or spec.provenance is not None:
+            found.add(spec)
+        if spec.rule is not None and spec.rule.outer().provenance is not None:
+            found.add(spec.rule.outer())
     return found
 
 
@@ -381,7 +385,7 @@ def _void(op: Op, rules: list[Rule]) -> None:
             del table[key]
 
 
-def _note_long_sum(signature: Signature, term: View) -> None:
+def _note_long_sum(signature: Signature, term: OperandSpec) -> None:
     """Additions of such terms are sums from now on: rules made before are void."""
     _long_sums.add((signature.id, term))
     if term.rule is not None:
@@ -392,7 +396,7 @@ def _note_long_sum(signature: Signature, term: View) -> None:
         known.clear()
 
 
-def _goes_on(signature: Signature, operands: tuple[View, ...]) -> bool:
+def _goes_on(signature: Signature, operands: tuple[OperandSpec, ...]) -> bool:
     if not _is_summing(signature):
         return False
     term = signature.id, operands[1]
@@ -405,7 +409,7 @@ def _is_summing(signature: Signature) -> bool:
         signature.op.name == "add"
         and not signature.broadcast
         and all(
-            not k.uniform and k.shape == signature.shape for k in signature.operands
+            not k.is_weight and k.shape == signature.shape for k in signature.operands
         )
     )
 

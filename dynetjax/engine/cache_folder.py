@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 VARIABLE = "DYNETJAX_CACHE_DIR"
 NOWHERE = "", "none", "off"
@@ -59,7 +59,7 @@ def is_private(folder: str) -> bool:
     if about.st_uid == own and not others:
         return True
     warnings.warn(
-        explain(
+        error_text(
             "compiled programs are not kept: others could put theirs in their place",
             got=f"{folder} of user {about.st_uid}, mode {stat.filemode(about.st_mode)}",
             expected=f"a folder of user {own} that nobody else may write to",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
@@ -22,7 +22,7 @@ from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.live import live
-from dynetjax.engine.xla.uniforms import add_up
+from dynetjax.engine.xla.weights import add_up
 from dynetjax.graph import ComputationGraph
 
 
@@ -105,7 +105,7 @@ class Engine:
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:
-            return np.asarray(state.uniforms.value(node.rule.kind))[None]
+            return np.asarray(state.weights.value(node.rule.kind))[None]
         return state.rows(node.args[0], node.lanes)
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
@@ -119,10 +119,10 @@ class Engine:
             return
         with memory_of(graph):
             last = go_back(graph, state, node, full)
-            last.weights = last.pulled_back(last.weights)
+            last.weight_gradients = last.pulled_back(last.weight_gradients)
             touched = [*last.touched()]
         state.last = last
-        accumulate(last.weights, touched, last.reached)
+        accumulate(last.weight_gradients, touched, last.reached)
 
     def gradient(self, graph: ComputationGraph, node: Expression) -> np.ndarray:
         """Rows of the gradient at `node` in the last backward."""
@@ -130,7 +130,7 @@ class Engine:
         last = state.last
         if last is None or (node.lanes and node.index > last.node.index):
             raise RuntimeError(
-                explain(
+                error_text(
                     "gradient: there is none for this expression",
                     got="no backward()"
                     if last is None
@@ -140,7 +140,7 @@ class Engine:
                 )
             )
         if not node.lanes:
-            found = last.weights.get(node.rule.kind.id)
+            found = last.weight_gradients.get(node.rule.kind.id)
             if not found:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([found])[0])[None]
@@ -164,7 +164,7 @@ class Engine:
         graph.rebuild()
         state.forget()
         again = go_back(graph, state, last.node, last.full)
-        again.weights = last.weights
+        again.weight_gradients = last.weight_gradients
         return again
 
 

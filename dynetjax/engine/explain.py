@@ -32,51 +32,51 @@ def describe(graph: ComputationGraph) -> str:
     Where the graph was built under ``init(debug=True)``, the user's line that made the
     first node of each is named.
     """
-    if not graph.cells and not graph.nodes:
+    if not graph.stored_nodes and not graph.nodes:
         return "an empty graph"
     parts = _parts(graph)  # which decides what has rows
-    lines = [f"{len(graph)} nodes, {len(graph.cells)} of them with rows"]
+    lines = [f"{len(graph)} nodes, {len(graph.stored_nodes)} of them with rows"]
     for head, several in parts:
         lines.append(head)
         for number, component in enumerate(several, 1):
             lines.append(f"{number:3}. {component.about}")
-            lines += _fused_ops(graph, component.cells)
+            lines += _fused_ops(graph, component.nodes)
     return "\n".join(lines)
 
 
-class Component(NamedTuple):
+class ComponentSummary(NamedTuple):
     """Nodes that run together.
 
     Attributes:
         about: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
-        cells: the nodes that have rows.
+        nodes: that have rows.
     """
 
     about: str
-    cells: list[Expression]
+    nodes: list[Expression]
 
 
-def components(graph: ComputationGraph) -> list[Component]:
+def components(graph: ComputationGraph) -> list[ComponentSummary]:
     """The components of a graph in the order in which they run."""
     return [component for _, several in _parts(graph) for component in several]
 
 
-def _parts(graph: ComputationGraph) -> list[tuple[str, list[Component]]]:
+def _parts(graph: ComputationGraph) -> list[tuple[str, list[ComponentSummary]]]:
     """What each part of a graph is, and its components."""
     found = []
     for part in planned(graph):
         head, several = part.summary()
-        found.append((head, [Component(*about) for about in several]))
+        found.append((head, [ComponentSummary(*about) for about in several]))
     return found
 
 
-def _fused_ops(graph: ComputationGraph, cells: list[Expression]) -> list[str]:
+def _fused_ops(graph: ComputationGraph, nodes: list[Expression]) -> list[str]:
     """The fused ops of some nodes, in a line each."""
     by_fused: dict[int, list[Expression]] = {}
-    for cell in cells:
-        by_fused.setdefault(fused_op_of(cell.rule), []).append(cell)
+    for node in nodes:
+        by_fused.setdefault(fused_op_of(node.rule), []).append(node)
     return [
-        _line(graph, fused, sum([cell.lanes for cell in several]), several[0])
+        _line(graph, fused, sum([node.lanes for node in several]), several[0])
         for fused, several in by_fused.items()
     ]
 
@@ -94,7 +94,7 @@ def _formula(fused: FusedOp) -> str:
     written: list[str] = []
     for step in fused.steps:
         operands = {
-            "uniform": lambda n: f"W{Dim(_shape_of_uniform(fused, n))}",
+            "weight": lambda n: f"W{Dim(_shape_of_weight(fused, n))}",
             "step": lambda n: written[n],
             "leaf": lambda n: str(Dim(fused.leaves[n].shape)),
         }
@@ -104,5 +104,5 @@ def _formula(fused: FusedOp) -> str:
     return written[-1]
 
 
-def _shape_of_uniform(fused: FusedOp, number: int) -> tuple[int, ...]:
+def _shape_of_weight(fused: FusedOp, number: int) -> tuple[int, ...]:
     return next(kind.shape for kind in fused.kinds if kind.id == number)

@@ -9,7 +9,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, LOOKUP, OWNERS, Kind
 from dynetjax.core.tables import remembers
 from dynetjax.engine.ir.fused import FUSED_OPS
-from dynetjax.engine.xla.uniforms import add_up
+from dynetjax.engine.xla.weights import add_up
 
 
 def accumulate(
@@ -47,31 +47,31 @@ def reached_by(root: Expression, fused_ops: Iterable[int]) -> frozenset[Kind]:
 
     `fused_ops` are those of these nodes.
     """
-    uniforms = root.graph.uniforms
-    rules = {node.rule for node in uniforms if node.index <= root.index}
-    kinds = frozenset([view.kind for rule in rules for view in rule.operands])
+    weights = root.graph.weights
+    rules = {node.rule for node in weights if node.index <= root.index}
+    kinds = frozenset([spec.kind for rule in rules for spec in rule.operands])
     return _read_by(kinds, tuple(fused_ops))
 
 
 @remembers
-def _read_by(uniforms: frozenset[Kind], fused_ops: tuple[int, ...]) -> frozenset[Kind]:
-    """The parameters that uniforms are made of, and those of fused ops."""
-    every = uniforms.union(*map(_uniforms_of, fused_ops))
-    return frozenset(kind for uniform in every for kind in parameters_of(uniform))
+def _read_by(weights: frozenset[Kind], fused_ops: tuple[int, ...]) -> frozenset[Kind]:
+    """The parameters that weights are made of, and those of fused ops."""
+    every = weights.union(*map(_weights_of, fused_ops))
+    return frozenset(kind for weight in every for kind in parameters_of(weight))
 
 
 @remembers
-def _uniforms_of(fused: int) -> tuple[Kind, ...]:
-    """The uniforms that a fused op reads; a table of which rows are read is none."""
+def _weights_of(fused: int) -> tuple[Kind, ...]:
+    """The weights that a fused op reads; a table of which rows are read is none."""
     found = FUSED_OPS[fused]
     return () if found.form == LOOKUP else tuple(found.kinds)
 
 
 @remembers
-def parameters_of(uniform: Kind) -> tuple[Kind, ...]:
-    """The parameters that a uniform is made of, but for constant ones."""
-    if uniform.is_parameter:
-        return () if uniform.constant else (uniform,)
-    assert uniform.maker is not None
-    operands = uniform.maker.operands
+def parameters_of(weight: Kind) -> tuple[Kind, ...]:
+    """The parameters that a weight is made of, but for constant ones."""
+    if weight.is_parameter:
+        return () if weight.constant else (weight,)
+    assert weight.maker is not None
+    operands = weight.maker.operands
     return tuple(kind for k in operands for kind in parameters_of(k))

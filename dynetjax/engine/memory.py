@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
 from dynetjax.engine.xla.buffers import forget
 from dynetjax.graph import ComputationGraph
@@ -61,7 +61,7 @@ def _explained(reason: str, graph: ComputationGraph) -> MemoryError:
     ]
     asked = re.search(r"allocat\w+ ([\d.,]+ ?\w+)", reason)
     return MemoryError(
-        explain(
+        error_text(
             "memory ran out",
             got=f"{asked[1] if asked else 'more memory'} could not be had; of this "
             f"graph, {'; '.join(largest) or 'which is empty, nothing'}",

@@ -7,7 +7,7 @@ from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import Rows
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_no_byte_code, phase
@@ -32,12 +32,12 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         return False
     native, parts, start = state.native, state.parts, state.done
     if native is None:
-        native = Native(HostUniforms(state.uniforms), state.draws)
+        native = Native(HostWeights(state.weights), state.draws)
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
         older = older_rows(graph, state)
-    if not native.compute(graph.cells, start, older):
+    if not native.compute(graph.stored_nodes, start, older):
         steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
@@ -45,15 +45,15 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     if isinstance(part, NativePart):
         part.stop = native.count
     else:
-        parts.append(NativePart(start, graph.cells, native.graph))
+        parts.append(NativePart(start, graph.stored_nodes, native.graph))
     free_last_graph()
     return True
 
 
 def older_rows(graph: ComputationGraph, state: State) -> Rows:
     """What gives a part the rows of nodes that earlier ones have computed."""
-    cells = graph.cells
-    return lambda number: state.rows(number, cells[number].lanes)
+    stored_nodes = graph.stored_nodes
+    return lambda number: state.rows(number, stored_nodes[number].lanes)
 
 
 def backward_natively(
@@ -123,9 +123,11 @@ def new_run(
     with phase("plan"):
         while (layout := make_layout(graph, start, asked, full)) is None:
             settle(graph, state, asked)
-    cells = graph.cells
-    nodes = cells[start:] + [cells[number] for number in layout.flat.older]
-    return Run(nodes, start, layout, state.uniforms, state.draws)
+    stored_nodes = graph.stored_nodes
+    nodes = stored_nodes[start:] + [
+        stored_nodes[number] for number in layout.flat.older
+    ]
+    return Run(nodes, start, layout, state.weights, state.draws)
 
 
 def planned(graph: ComputationGraph) -> list[Run | NativePart]:

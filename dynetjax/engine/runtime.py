@@ -34,7 +34,7 @@ class Runtime:
         self.keeps_byte_code = True
         self.lock = threading.RLock()
         self.families: dict[Hashable, list[Any]] = {}
-        self.places: dict[Hashable, Any] = {}
+        self.width_choices: dict[Hashable, Any] = {}
         self.made: dict[Any, list[tuple[Any, ...]]] = {}
         self.components: set[Any] = set()
         self.variants: dict[Hashable, Any] = {}
@@ -48,7 +48,7 @@ class Runtime:
                 known.clear()
 
     def _tables(self) -> list[Any]:
-        programs = [self.families, self.places, self.made, self.components]
+        programs = [self.families, self.width_choices, self.made, self.components]
         return [*programs, self.variants, self.byte_code, self.buffers]
 
     @contextmanager

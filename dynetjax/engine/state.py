@@ -9,7 +9,7 @@ from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
-from dynetjax.engine.xla.uniforms import Uniforms
+from dynetjax.engine.xla.weights import Weights
 
 
 class State:
@@ -23,7 +23,7 @@ class State:
     """
 
     def __init__(self, draws: Draws):
-        self.uniforms = Uniforms()
+        self.weights = Weights()
         self.draws = draws
         self.parts: list[Run | NativePart] = []
         self.native: Native | None = None
@@ -38,16 +38,16 @@ class State:
         """Drop what was computed; the draws of random nodes stay as they are."""
         self.parts, self.native = [], None
 
-    def revert(self, nodes: int, cells: int) -> None:
+    def revert(self, nodes: int, stored_nodes: int) -> None:
         """Keep what was computed of so many nodes and stored nodes."""
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
         if self.native is not None:
-            self.native.graph.cut(cells)
-        while self.parts and self.parts[-1].start >= cells:
+            self.native.graph.cut(stored_nodes)
+        while self.parts and self.parts[-1].start >= stored_nodes:
             self.parts.pop()
         if self.parts:
-            self.parts[-1].stop = min(self.parts[-1].stop, cells)
+            self.parts[-1].stop = min(self.parts[-1].stop, stored_nodes)
 
     def rows(self, number: int, lanes: int) -> np.ndarray:
         """The values of a stored node that was computed."""
@@ -77,4 +77,4 @@ def _start(part: Run | NativePart) -> int:
 
 def has_no_rows(node: Expression) -> bool:
     """Whether a node is a part of another, with no rows of its own."""
-    return node.view is None or node.view.inlined
+    return node.spec is None or node.spec.inlined

@@ -109,9 +109,9 @@ class _Box(NamedTuple):
 def _together(graph: ComputationGraph, listed: dict[int, Entry]) -> dict[int, _Box]:
     """The component of each node; those without rows are where they are read."""
     box_of = {
-        id(cell): _Box(number, component.about)
+        id(node): _Box(number, component.about)
         for number, component in enumerate(components(graph))
-        for cell in component.cells
+        for node in component.nodes
     }
     found: dict[int, _Box] = {}
     for number in reversed(listed):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.core.dims import Dim
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.nodes import ZEROS
 from dynetjax.graph import ComputationGraph, current_graph
@@ -100,7 +100,7 @@ def node_of(graph: ComputationGraph, number: int) -> Expression:
     listed = entries(graph)
     if not 0 <= number < len(listed):
         raise IndexError(
-            explain(
+            error_text(
                 "cg(): there is no node of this number",
                 got=number,
                 expected=f"less than {len(listed)}",

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, engine, to_numpy
 from dynetjax.core.registry import OWNERS
 from dynetjax.graph import current_graph
@@ -47,7 +47,7 @@ class NonFinite(NamedTuple):
     def __str__(self) -> str:
         made = "value" if self.where == "forward" else "gradient"
         how = "dynetjax.init(debug=True) notes your lines, in graphs renewed after it"
-        return explain(
+        return error_text(
             f"{self.operation}: the first {made} that is not finite ({self.where})",
             got=f"{self.expression!r}, of {'; '.join(self.operands) or 'no operands'}",
             expected="finite numbers",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.random import mask_seed
 
@@ -63,7 +63,7 @@ class Tensor:
         size = self._array.shape[axis]
         if not 1 <= num <= size:
             raise ValueError(
-                explain(
+                error_text(
                     "topk: num is out of range",
                     got=num,
                     expected=f"1 <= num <= {size}",
@@ -95,7 +95,7 @@ class Tensor:
     def _axis(self, name: str, dim: int) -> int:
         if not 0 <= dim < self._order:
             raise DimError(
-                explain(
+                error_text(
                     f"{name}: the tensor has no such dimension",
                     got=f"dim = {dim}, {Dim(self._array.shape[: self._order])}",
                     expected=f"0 <= dim < {self._order}",
@@ -107,7 +107,7 @@ class Tensor:
     def _only_one(self, name: str, num: int, instead: str) -> None:
         if num != 1:
             raise ValueError(
-                explain(f"{name}: num is not 1", got=num, expected="1", fix=instead)
+                error_text(f"{name}: num is not 1", got=num, expected="1", fix=instead)
             )
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path
@@ -73,7 +73,7 @@ def save_checkpoint(
             np.savez(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"save_checkpoint: the file cannot be written: {path}",
                 got=error.strerror,
                 expected="a file in a folder that exists",
@@ -226,7 +226,7 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             raise _broken(path, f"version {about['version']} of the format")
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_checkpoint: the file cannot be read: {path}",
                 got=error.strerror,
                 expected="what save_checkpoint wrote",
@@ -264,7 +264,7 @@ def _require_same(
             min(len(there), len(here)),
         )
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_checkpoint: {path} is of another model",
                 got=f"{len(there)} parameters, {_shown(there, first)}",
                 expected=f"{len(here)} parameters, {_shown(here, first)}",
@@ -273,7 +273,7 @@ def _require_same(
         )
     if len(about["trainers"]) != len(trainers):
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_checkpoint: {path} is of other trainers",
                 got=[t["class"] for t in about["trainers"]],
                 expected=[t.whoami() for t in trainers],
@@ -291,7 +291,7 @@ def _shown(entries: list[tuple], at: int) -> str:
 
 def _broken(path: str, got: str) -> RuntimeError:
     return RuntimeError(
-        explain(
+        error_text(
             f"load_checkpoint: {path} is no checkpoint, or it is broken",
             got=got,
             expected="what save_checkpoint wrote",

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.meta import CONTAINERS, FACTORIES
 
 _DYNET = "_dynet"
@@ -46,7 +46,7 @@ def name_of(kind: type) -> tuple[str, str]:
         module, name = kind.__module__, kind.__qualname__
     if (_builder(name) if _is_dynets(module) else _at(module, name)) is not kind:
         raise pickle.PicklingError(
-            explain(
+            error_text(
                 "save: a class cannot be found by its name",
                 got=f"{kind.__module__}.{kind.__qualname__}",
                 expected="a builder, or a class at the top level of a module or in"
@@ -67,7 +67,7 @@ def find_class(module: str, name: str) -> type:
     found = _search(module, name)
     if found is None:
         raise pickle.UnpicklingError(
-            explain(
+            error_text(
                 "load: the file names a class that is not known",
                 got=f"{module}.{name}",
                 expected="a builder, a class with from_spec and param_collection whose"

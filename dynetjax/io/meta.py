@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 FindClass = Callable[[str, str], type]
 NameOf = Callable[[type], tuple[str, str]]
@@ -115,7 +115,7 @@ def _flat(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
 
 def _not_plain(value: Any, depth: int) -> pickle.PicklingError:
     return pickle.PicklingError(
-        explain(
+        error_text(
             "save: spec is not plain data",
             got=f"{reprlib.repr(value)} ({type(value).__name__}), {depth} levels deep",
             expected="None, bool, int, float, str, bytes; tuples, lists, dicts and"
@@ -193,7 +193,7 @@ def _load(stream: io.BytesIO, machine: "_Machine") -> Any:
 
 def _refusal(got: str) -> pickle.UnpicklingError:
     return pickle.UnpicklingError(
-        explain(
+        error_text(
             "load: the pickle is damaged, or has more than classes and plain data",
             got=got,
             expected="plain data, classes, and objects of the program's own classes",

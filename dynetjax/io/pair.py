@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dynetjax.builders.base import RNNBuilder
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import Draft, sync_folder
@@ -77,7 +77,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
     base = as_path("save", basename)
     if isinstance(objects, (Parameters, LookupParameters)):
         raise AttributeError(
-            explain(
+            error_text(
                 "save: objects is a single parameter",
                 got=repr(objects),
                 expected="a list of objects",
@@ -104,7 +104,7 @@ def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
         _ = thing.from_spec
     except AttributeError as error:
         raise AttributeError(
-            explain(
+            error_text(
                 "save: the object cannot be saved",
                 got=f"{type(thing).__name__}: {error}",
                 expected="Parameters, LookupParameters, or an object with"
@@ -264,7 +264,7 @@ def _entry(value: Any) -> _Entry:
         if known and isinstance(key, str):
             return _Entry(kind, value[1], key)
     raise pickle.UnpicklingError(
-        explain(
+        error_text(
             "load: the .meta file has other pickles than save writes",
             got=reprlib.repr(value),
             expected="('Parameters', name), ('LookupParameters', name) or"
@@ -353,7 +353,7 @@ def _make(
 
 def _warn_of_missing(thing: RNNBuilder, others: list[Owner]) -> None:
     warnings.warn(
-        explain(
+        error_text(
             f"load: {thing.whoami()} has parameters outside its collection,"
             " which the files lack",
             got=", ".join(owner.name for owner in others),
@@ -368,7 +368,7 @@ def _warn_of_missing(thing: RNNBuilder, others: list[Owner]) -> None:
 def _require_collection(params: Any) -> None:
     if not isinstance(params, ParameterCollection):
         raise TypeError(
-            explain(
+            error_text(
                 "load: params is no collection",
                 got=f"{params!r} ({type(params).__name__})",
                 expected="a ParameterCollection to add the objects to",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path
 from dynetjax.model.collection import ParameterCollection, storages
@@ -51,7 +51,7 @@ def save_safetensors(pc: ParameterCollection, path: str) -> None:
             file.write(library.save(arrays))
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"save_safetensors: cannot write {fname}",
                 got=error,
                 expected="a file, or a new name in a folder that exists",
@@ -97,7 +97,7 @@ def _library() -> Any:
         return importlib.import_module("safetensors.numpy")
     except ImportError as error:
         raise ImportError(
-            explain(
+            error_text(
                 "safetensors: the package is not installed",
                 got=error,
                 expected="safetensors 0.4 or later",
@@ -112,7 +112,7 @@ def _by_name(pc: ParameterCollection) -> dict[str, Owner]:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise ValueError(
-            explain(
+            error_text(
                 "safetensors: several parameters have the same name",
                 got=", ".join(twice),
                 expected="names that tell them apart",
@@ -128,7 +128,7 @@ def _read(library: Any, fname: str) -> dict[str, np.ndarray]:
             return library.load(file.read())
     except Exception as error:  # the library has errors of its own
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_safetensors: cannot read {fname}",
                 got=f"{type(error).__name__}: {error}",
                 expected="a safetensors file",
@@ -142,7 +142,7 @@ def _require_names(fname: str, there: dict[str, Any], wanted: dict[str, Any]) ->
     unexpected = [name for name in there if name not in wanted]
     if missing or unexpected:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_safetensors: {fname} has other names than the collection",
                 got=f"missing: {', '.join(missing) or 'none'};"
                 f" unexpected: {', '.join(unexpected) or 'none'}",
@@ -155,7 +155,7 @@ def _require_names(fname: str, there: dict[str, Any], wanted: dict[str, Any]) ->
 def _require_form(fname: str, name: str, array: np.ndarray, owner: Owner) -> None:
     if array.shape != owner.shape or array.dtype.kind != "f":
         raise RuntimeError(
-            explain(
+            error_text(
                 f"load_safetensors: {name} in {fname} does not fit",
                 got=f"{array.shape}, {array.dtype}",
                 expected=f"{owner.shape}, floats",

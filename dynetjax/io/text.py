@@ -20,7 +20,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.numbers import PIECE, WIDTH, decode, encode, parse
 
 _HEADER_LIMIT = 8192
@@ -73,7 +73,7 @@ def as_path(name: str, fname: Any) -> str:
         if isinstance(path, str):
             return path
     raise AttributeError(
-        explain(
+        error_text(
             f"{name}: the name of the file is no str",
             got=f"{fname!r} ({type(fname).__name__})",
             expected="a str or a pathlib.Path",
@@ -105,7 +105,7 @@ def write_block(
     """
     if "\n" in key or "\r" in key:
         raise ValueError(
-            explain(
+            error_text(
                 "save: a line break in a name",
                 got=repr(key),
                 expected="a name on one line",
@@ -149,7 +149,7 @@ class TextFile:
                 raise OSError("no regular file")
         except OSError as error:
             raise RuntimeError(
-                explain(
+                error_text(
                     f"load: cannot read {path}",
                     got=error,
                     expected="a file that save has written",
@@ -169,7 +169,7 @@ class TextFile:
         if b"serialization::archive" in begin:
             self._file.close()
             raise RuntimeError(
-                explain(
+                error_text(
                     f"load: {self.path} was saved by DyNet 1",
                     got="a boost archive",
                     expected="the text format of DyNet 2",
@@ -200,7 +200,7 @@ class TextFile:
         match = _HEADER.fullmatch(line)
         if match is None:
             raise RuntimeError(
-                explain(
+                error_text(
                     f"load: a bad header in {self.path}",
                     got=repr(line[:60].decode("latin-1")),
                     expected="#Parameter# or #LookupParameter#, name, {dims}, size and"
@@ -226,7 +226,7 @@ class TextFile:
         no_rows = header.is_table and not header.dims
         if shortest > left or absurd or no_rows:
             raise RuntimeError(
-                explain(
+                error_text(
                     f"load: {self.path} is too short for {header.key}",
                     got=f"{left} bytes after the header",
                     expected=f"{header.size} numbers, for {show_dims(header.dims)}",
@@ -269,7 +269,7 @@ class TextFile:
                 parse(self._whole_line(), numbers)
             except ValueError as error:
                 raise RuntimeError(
-                    explain(
+                    error_text(
                         f"load: bad {what} of {header.key} in {self.path}",
                         got=error,
                         expected=f"{header.size} finite numbers,"

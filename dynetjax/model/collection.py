@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import to_shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax
 from dynetjax.graph import free_last_graph
 from dynetjax.model import loading, random, saving
@@ -41,7 +41,7 @@ class ParameterCollection(Whole):
     def __init__(self, parent: "ParameterCollection | None" = None):
         if parent is not None and not isinstance(parent, ParameterCollection):
             raise TypeError(
-                explain(
+                error_text(
                     "ParameterCollection: parent is no collection",
                     got=f"{parent!r} ({type(parent).__name__})",
                     expected="a ParameterCollection or None",
@@ -194,7 +194,7 @@ class ParameterCollection(Whole):
         """
         if not isinstance(lam, float):
             raise AssertionError(
-                explain(
+                error_text(
                     "set_weight_decay_lambda: lam is no float",
                     got=f"{lam!r} ({type(lam).__name__})",
                     expected="a Python float",
@@ -339,7 +339,7 @@ def _unique(name: str, taken: dict[str, int]) -> str:
     """`name` with the number that makes it unique."""
     if "/" in name or "_" in name:
         raise RuntimeError(
-            explain(
+            error_text(
                 "name: it has a / or a _ in it",
                 got=name,
                 expected="a name without them",
@@ -357,7 +357,7 @@ def _checked_decay(lam: Any) -> float:
     decay = float(np.float32(lam))
     if not 0 <= decay < 1:
         raise ValueError(
-            explain(
+            error_text(
                 "set_weight_decay: lam is out of range",
                 got=lam,
                 expected="0 <= lam < 1",
@@ -370,7 +370,7 @@ def _checked_decay(lam: Any) -> float:
 def _require_dim(name: str, dim: Any) -> None:
     if not isinstance(dim, (int, tuple, list)):
         raise AssertionError(
-            explain(
+            error_text(
                 f"{name}: dim is no int, tuple or list",
                 got=f"{dim!r} ({type(dim).__name__})",
                 expected="an int, or a tuple or list of ints",
@@ -386,7 +386,7 @@ def _require_device(device: str) -> None:
     platform = "CPU" if default.platform == "cpu" else f"GPU:{default.id}"
     if device != platform:
         raise RuntimeError(
-            explain(
+            error_text(
                 "device: parameters live on the default device",
                 got=device,
                 expected=f'"" or "{platform}"',
@@ -398,7 +398,7 @@ def _require_device(device: str) -> None:
 def _require_for_tables(chosen: PyInitializer) -> None:
     if not chosen.for_tables:
         raise ValueError(
-            explain(
+            error_text(
                 "add_lookup_parameters: init is not for tables",
                 got=type(chosen).__name__,
                 expected="another initialiser, or the array itself",
@@ -409,7 +409,7 @@ def _require_for_tables(chosen: PyInitializer) -> None:
 
 def _no_rows(dim: Any) -> ValueError:
     return ValueError(
-        explain(
+        error_text(
             "add_lookup_parameters: there is no number of rows",
             got=dim,
             expected="(N, row dims...)",

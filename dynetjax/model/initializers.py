@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.model import random
 
 __all__ = [
@@ -44,7 +44,7 @@ class PyInitializer:
 
     def __init__(self) -> None:
         raise AssertionError(
-            explain(
+            error_text(
                 "PyInitializer: it is abstract",
                 got="PyInitializer()",
                 expected="a subclass",
@@ -76,7 +76,7 @@ class NormalInitializer(PyInitializer):
     def __init__(self, mean: float = 0, var: float = 1):
         if var < 0:
             raise ValueError(
-                explain(
+                error_text(
                     "NormalInitializer: the variance is negative",
                     got=var,
                     expected="var >= 0",
@@ -104,7 +104,7 @@ class UniformInitializer(PyInitializer):
     def __init__(self, scale: float):
         if scale == 0:
             raise ValueError(
-                explain(
+                error_text(
                     "UniformInitializer: scale is 0",
                     got=scale,
                     expected="another number",
@@ -235,7 +235,7 @@ class FromFileInitializer(PyInitializer):
     def __init__(self, fname: bytes):
         if not isinstance(fname, bytes):
             raise TypeError(
-                explain(
+                error_text(
                     "FromFileInitializer: fname is not bytes",
                     got=f"{fname!r} ({type(fname).__name__})",
                     expected="bytes",
@@ -277,7 +277,7 @@ class NumpyInitializer(PyInitializer):
 def _require_square(name: str, shape: Shape) -> None:
     if len(shape) != 2 or shape[0] != shape[1]:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"{name}: the tensor is no square matrix",
                 got=Dim(shape),
                 expected="{n,n}",
@@ -289,7 +289,7 @@ def _require_square(name: str, shape: Shape) -> None:
 def _right_size(name: str, numbers: np.ndarray, shape: Shape) -> np.ndarray:
     if numbers.size != math.prod(shape):
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: the count of numbers does not fit",
                 got=f"{numbers.size} numbers",
                 expected=f"{math.prod(shape)}, for {Dim(shape)}",
@@ -329,7 +329,7 @@ def initializer(
     if isinstance(name, str) and name in _BY_NAME:
         return _BY_NAME[name](rows, scale, mean, std)
     raise ValueError(
-        explain(
+        error_text(
             "init: it is no initialiser",
             got=f"{init!r} ({type(init).__name__})",
             expected="a number, an array, a PyInitializer or one of "

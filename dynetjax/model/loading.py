@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.text import Header, TextFile, as_path, show_dims
@@ -84,7 +84,7 @@ def fill_one(fname: Any, key: str, owner: Owner) -> None:
         header = find(file, key, is_table=owner.is_table)
         if header.dims != file_dims(owner):
             raise RuntimeError(
-                explain(
+                error_text(
                     f"populate: {key} in {path} has other dims than {owner.name}",
                     got=show_dims(header.dims),
                     expected=show_dims(file_dims(owner)),
@@ -114,7 +114,7 @@ def find(file: TextFile, key: str, *, is_table: bool) -> Header:
     """
     if not key:
         raise ValueError(
-            explain(
+            error_text(
                 "load: the key is empty",
                 got=repr(key),
                 expected="the name of a block in the file",
@@ -127,7 +127,7 @@ def find(file: TextFile, key: str, *, is_table: bool) -> Header:
             return header
         others.append(str(header))
     raise RuntimeError(
-        explain(
+        error_text(
             f"load: {file.path} has no {'table' if is_table else 'parameter'} {key}",
             got=f"{len(others)} other blocks" + _shorten(others, 0),
             expected=key,
@@ -213,7 +213,7 @@ def _misfit(
     forms = zip_longest(map(_form, blocks), map(_form_of, owners))
     first = next(i for i, (ours, theirs) in enumerate(forms) if ours != theirs)
     return RuntimeError(
-        explain(
+        error_text(
             f"populate: the blocks of {path} are not those of the model,"
             f" from number {first + 1} on",
             got=f"{_counts([b.is_table for b in blocks])} in the file"

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op, intern
@@ -61,7 +61,7 @@ class LookupParameters(Whole, Expression):
         of = storage.ident, storage.shape
         self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
         self.rule = _whole(parameter_rule(*of, False))
-        self.view = self.rule.view
+        self.spec = self.rule.spec
 
     def __reduce__(self) -> tuple:
         return type(self), (self.storage,)
@@ -153,7 +153,7 @@ class LookupParameters(Whole, Expression):
         shape = self.storage.shape[1:]
         if len(numbers) != int(np.prod(shape)):
             raise ValueError(
-                explain(
+                error_text(
                     f"init_row: the length is not that of a row of {self.name()}",
                     got=len(numbers),
                     expected=int(np.prod(shape)),
@@ -171,7 +171,7 @@ class LookupParameters(Whole, Expression):
         """
         if arr.shape[1:] != self.storage.shape[1:] or len(arr) > len(self):
             raise ValueError(
-                explain(
+                error_text(
                     f"init_from_array: the array does not fit {self.name()}",
                     got=arr.shape,
                     expected=f"at most {self.storage.shape}, with rows as long",
@@ -249,7 +249,7 @@ class LookupParameters(Whole, Expression):
         ids = [self._existing(row) for row in rows]
         if not ids:
             raise ValueError(
-                explain(
+                error_text(
                     "rows_as_array: the list of rows is empty",
                     got=ids,
                     expected="at least one row",
@@ -316,13 +316,13 @@ def _whole(table: Rule) -> Rule:
     rows, *row = table.kind.shape
     shape = (*row, rows)
     signature = intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
-    return rule_for(WHOLE_TABLE, signature, (table.view,))
+    return rule_for(WHOLE_TABLE, signature, (table.spec,))
 
 
 def _storage(name: str, table: Any) -> TableStorage:
     if not isinstance(table, LookupParameters):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: the table is no LookupParameters",
                 got=f"{table!r} ({type(table).__name__})",
                 expected="LookupParameters",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
@@ -27,7 +27,7 @@ class _Leaf(Expression):
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
-        self.view = self.rule.view
+        self.spec = self.rule.spec
 
     def __reduce__(self) -> tuple:
         return type(self), (self.storage,)
@@ -105,7 +105,7 @@ class Parameters(Whole, _Leaf):
         array = np.asarray(arr, dtype=np.float32)
         if array.shape != self.storage.shape:
             raise ValueError(
-                explain(
+                error_text(
                     f"set_value: the shape is not that of {self.name()}",
                     got=array.shape,
                     expected=self.storage.shape,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS
 from dynetjax.graph import current_graph
 
@@ -106,7 +106,7 @@ def reset_random_seed(seed: int) -> None:
     number = int(seed)
     if not 0 <= number <= _MAX_SEED:
         raise OverflowError(
-            explain(
+            error_text(
                 "reset_random_seed: the seed is out of range",
                 got=seed,
                 expected=f"0 to {_MAX_SEED}",

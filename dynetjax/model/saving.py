@@ -7,7 +7,7 @@ from typing import IO, Any
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.text import as_path, write_block
 from dynetjax.model.storage import DenseStorage, TableStorage
@@ -33,7 +33,7 @@ def save(
             broken = write_blocks(file, owners, keys)
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"save: cannot write {path}",
                 got=error,
                 expected="a file, or a new name in a folder that exists",
@@ -67,7 +67,7 @@ def warn_of(broken: list[str], *, stacklevel: int) -> None:
     """Warn of what was saved and cannot be loaded, `stacklevel` calls above."""
     if broken:
         warnings.warn(
-            explain(
+            error_text(
                 "save: values or gradients are not finite; no DyNet can load them",
                 got=", ".join(broken),
                 expected="finite numbers",
@@ -99,7 +99,7 @@ def check_key(key: str, *, of_collection: bool) -> None:
     wrong = " " in key or "#" in key or key == "/"
     if wrong or (of_collection and key and not key.startswith("/")):
         raise ValueError(
-            explain(
+            error_text(
                 "save: the key will not do",
                 got=repr(key),
                 expected="/ and a name" if of_collection else "a name",
@@ -123,7 +123,7 @@ def collection_keys(names: list[str], own: str, key: str) -> list[str]:
     for name in names:
         if len(name) < len(own):
             raise IndexError(
-                explain(
+                error_text(
                     f"save: {name} is not under {own}",
                     got=f"key={key!r}",
                     expected=f"names that begin with {own}",

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 
 class Whole:
@@ -15,7 +15,7 @@ class Whole:
 
     def __copy__(self) -> NoReturn:
         raise TypeError(
-            explain(
+            error_text(
                 f"{type(self).__name__}: no shallow copies",
                 got="copy.copy",
                 expected="one object, passed around",
@@ -31,7 +31,7 @@ class Unique:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(
-            explain(
+            error_text(
                 f"{type(self).__name__}: no copies and no pickles",
                 got="copy or pickle",
                 expected="one object, passed around",

@@ -4,7 +4,7 @@ At a kink the derivative is DyNet's, named in the docstring.
 """
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import one_number
 from dynetjax.ops.declare import op
@@ -29,7 +29,7 @@ def same_vector(name: str, x: Dim) -> Shape:
     """The dims of `x`, which must be a vector."""
     if not is_vector_like(x.shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a vector",
                 got=x,
                 expected="{n} or {n,1}",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 
 MAX_UNSIGNED = 2**32 - 1
 REAL = (int, float, np.integer, np.floating)
@@ -23,7 +23,7 @@ def unsigned(name: str, what: str, value: Any) -> int:
         return value
     if not isinstance(value, REAL):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: {what} is not a number",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="a non-negative int",
@@ -33,7 +33,7 @@ def unsigned(name: str, what: str, value: Any) -> int:
     number = int(value)
     if not 0 <= number <= MAX_UNSIGNED:
         raise OverflowError(
-            explain(
+            error_text(
                 f"{name}: {what} is negative or too large",
                 got=number,
                 expected="an int from 0 on, below 2**32",
@@ -55,7 +55,7 @@ def index_below(name: str, what: str, value: Any, size: int) -> int:
     number = unsigned(name, what, value)
     if number >= size:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} is out of range",
                 got=number,
                 expected=f"0 <= {what} < {size}",
@@ -75,7 +75,7 @@ def indices_below(name: str, what: str, values: Any, size: int) -> list[int]:
     kinds = list, tuple, range, np.ndarray
     if not isinstance(values, kinds) or np.ndim(values) != 1:
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: {what} is not a sequence of ints",
                 got=f"{values!r} ({type(values).__name__})",
                 expected="a list, tuple or 1-d array of ints",
@@ -93,7 +93,7 @@ def one_per_element(name: str, what: str, values: Sequence, batch: int) -> None:
     """
     if len(values) != batch:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} does not fit the batch",
                 got=f"{len(values)} of them for a batch of {batch}",
                 expected="one per batch element",
@@ -110,7 +110,7 @@ def number(name: str, what: str, value: Any) -> float:
     """
     if not isinstance(value, REAL):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: {what} is not a number",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="an int or a float",
@@ -136,7 +136,7 @@ def number_from(name: str, what: str, value: Any, low: float) -> float:
     converted = number(name, what, value)
     if not converted >= low:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} is too small",
                 got=converted,
                 expected=f"{what} >= {low:g}",
@@ -155,7 +155,7 @@ def axis_of(name: str, what: str, value: Any, x: Dim) -> int:
     axis = unsigned(name, what, value)
     if axis >= len(x.shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x has no such dimension",
                 got=f"{what} = {axis}, x = {x}",
                 expected=f"{what} < {len(x.shape)}",
@@ -173,7 +173,7 @@ def order_at_most(name: str, x: Dim, order: int) -> None:
     """
     if len(x.shape) > order:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x has too many dimensions",
                 got=x,
                 expected=f"at most {order} dimensions",
@@ -185,7 +185,7 @@ def order_at_most(name: str, x: Dim, order: int) -> None:
 def misfit(name: str, dims: Iterable[Dim], expected: str, fix: str) -> DimError:
     """The error for operands whose dims do not fit the operation."""
     return DimError(
-        explain(
+        error_text(
             f"{name}: the dims of the operands do not fit",
             got=", ".join(map(str, dims)),
             expected=expected,
@@ -203,7 +203,7 @@ def one_batch(name: str, dims: list[Dim]) -> int:
     sizes = {dim.batch for dim in dims} - {1}
     if len(sizes) > 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the operands have different batch sizes",
                 got=", ".join(map(str, dims)),
                 expected="one batch size, or 1",
@@ -221,7 +221,7 @@ def check_device(name: str, device: str) -> None:
     """
     if device not in ("", "CPU"):
         raise RuntimeError(
-            explain(
+            error_text(
                 f"{name}: Invalid device name",
                 got=repr(device),
                 expected='"" or "CPU"',

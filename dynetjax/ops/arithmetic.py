@@ -5,7 +5,7 @@ Dimensions are aligned from the first on: ``{2}`` fits ``{2,3}`` as a column, an
 """
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad, trim
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import one_number
@@ -17,7 +17,7 @@ __all__ = ["bmax", "bmin", "cdiv", "cmult", "emax", "pow"]
 
 def _misfit(name: str, dims: list[Dim], expected: str, fix: str) -> DimError:
     return DimError(
-        explain(
+        error_text(
             f"{name}: the dims of the operands do not fit",
             got=", ".join(map(str, dims)),
             expected=expected,
@@ -65,7 +65,7 @@ def identical(name: str, *dims: Dim) -> Shape:
 def _exponent(name: str, x: Dim, y: Dim) -> Shape:
     if y.batch != 1:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"{name}: the exponent is batched",
                 got=y,
                 expected="{1}",

@@ -6,7 +6,7 @@ They have no operands, and are computed inside whatever reads them.
 from typing import Any
 
 from dynetjax.core.dims import DimError, Shape, to_shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
@@ -38,7 +38,7 @@ def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
     """
     if isinstance(dim, list):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: dim is not a number or a tuple of numbers",
                 got=f"{dim!r} (list)",
                 expected="an int or a tuple of ints",
@@ -48,7 +48,7 @@ def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
     shape = to_shape(name, dim)
     if 0 in shape or not shape:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: dim has no numbers in it",
                 got=dim,
                 expected="sizes of at least 1",
@@ -198,7 +198,7 @@ def one_hot(d, idx, device="") -> Expression:
     rows = indices_below(name, "idx", idx, size)
     if not rows:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: idx is empty",
                 got=idx,
                 expected="at least one number",

@@ -9,7 +9,7 @@ sentences are, its backward is a hundred times faster.
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below, misfit
 from dynetjax.ops.declare import op
@@ -30,7 +30,7 @@ def two_sizes(name: str, what: str, values: Any) -> Pair:
     sizes = indices_below(name, what, values, MAX_UNSIGNED + 1)
     if len(sizes) != 2 or 0 in sizes:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} is not two numbers from 1 on",
                 got=values,
                 expected="[rows, columns]",
@@ -52,7 +52,7 @@ def window_counts(
     for n, size, step in zip(x.shape[:2], sizes, stride, strict=True):
         if is_valid and size > n:
             raise DimError(
-                explain(
+                error_text(
                     f"{name}: a window is larger than x",
                     got=f"{sizes[0]} by {sizes[1]}, x = {x}",
                     expected=f"at most {x.shape[0]} by {x.shape[1]}",

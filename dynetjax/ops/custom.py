@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
@@ -70,7 +70,7 @@ def _traced(name: str, fn: Callable[..., Any], dims: list[Dim]) -> Shape:
         return jax.eval_shape(fn, *operands).shape
     except (TypeError, ValueError) as error:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the function does not take the operands",
                 got=", ".join(map(str, dims)),
                 expected="arrays of the dims of one batch element, and one array back",
@@ -82,7 +82,7 @@ def _traced(name: str, fn: Callable[..., Any], dims: list[Dim]) -> Shape:
 def _check_promise(name: str, shape: Shape, promised: Shape, dims: list[Dim]) -> None:
     if shape != promised:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the result has other dims than promised",
                 got=f"{Dim(shape)} for {', '.join(map(str, dims))}",
                 expected=Dim(promised),

@@ -18,9 +18,9 @@ from types import FunctionType
 from typing import Any
 
 from dynetjax.core.building import append, append_decided, append_list, binary, unary
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, stale
-from dynetjax.core.nodes import follows_from_views
+from dynetjax.core.nodes import follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.ops.templates import with_arguments, without_arguments
@@ -186,9 +186,9 @@ def _list_builder(operation: Op, others, accept) -> Any:
         rule = node.rule
         lengthens = operation.lengthens and operation.lengthens(xs, *static)
         usual = data is None and not kwargs and not lengthens
-        if usual and follows_from_views(rule, operation, xs):
+        if usual and follows_from_specs(rule, operation, xs):
             seen = zip(xs, rule.operands, strict=True)
-            known[args, *[x.view or view for x, view in seen]] = rule
+            known[args, *[x.spec or spec for x, spec in seen]] = rule
         return node
 
     built: Any = build
@@ -217,7 +217,7 @@ def not_an_expression(name: str, *values: Any) -> TypeError:
     """The error for an operand that is no Expression."""
     wrong = next((v for v in values if not isinstance(v, Expression)), values[0])
     return TypeError(
-        explain(
+        error_text(
             f"{name}: an operand is not an Expression",
             got=f"{wrong!r} ({type(wrong).__name__})",
             expected="an Expression, Parameters or LookupParameters",
@@ -255,7 +255,7 @@ def operands(name: str, xs: Any) -> ComputationGraph:
     """
     if not isinstance(xs, list):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: the expressions are not in a list",
                 got=type(xs).__name__,
                 expected="a list",
@@ -264,7 +264,7 @@ def operands(name: str, xs: Any) -> ComputationGraph:
         )
     if not xs or None in xs:
         raise AssertionError(
-            explain(
+            error_text(
                 f"{name}: the list of expressions is empty or has None in it",
                 got=xs,
                 expected="a list of at least one Expression",

@@ -4,7 +4,7 @@ They follow from `reset_random_seed`, and stay what they are until the graph is 
 again with ``recalculate=True``.
 """
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
@@ -139,7 +139,7 @@ def random_bernoulli(dim, p, scale=1.0, batch_size=1, device="") -> Expression:
     chance = number(name, "p", p)
     if not 0 <= chance <= 1:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: p is out of range",
                 got=chance,
                 expected="0 <= p <= 1",
@@ -177,7 +177,7 @@ def random_gumbel(dim, mu=0.0, beta=1.0, batch_size=1, device="") -> Expression:
     name = GUMBEL_OP.name
     if (number(name, "mu", mu), number(name, "beta", beta)) != (0, 1):
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: only the standard distribution is there",
                 got=f"mu = {mu}, beta = {beta}",
                 expected="mu = 0, beta = 1",

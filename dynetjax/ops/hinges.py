@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import (
@@ -154,7 +154,7 @@ def hinge_dim(x, v, d=0, m=1.0):
     dim = x.full_dim
     if len(dim.shape) != 2:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a matrix of scores",
                 got=dim,
                 expected="{n,k} or {n,k X b}",
@@ -178,7 +178,7 @@ def _class_of_each_line(name: str, v: Any, x: Dim, d: int) -> np.ndarray:
     found = [indices_below(name, "v", ids, classes) for ids in every]
     if any(len(ids) != lines for ids in found):
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: v does not fit the matrix",
                 got=f"{[len(ids) for ids in found]} classes, x = {x}, d = {d}",
                 expected=f"{lines} classes, one per {'row' if d else 'column'}",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.graph import current_graph
@@ -38,7 +38,7 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
     flat = np.ravel(_float32(value))
     if flat.size != data.size:
         raise ValueError(
-            explain(
+            error_text(
                 "set: the number of values does not fit the input",
                 got=f"{flat.size} values for {dim}",
                 expected=f"{data.size} values, first index fastest, batch last",
@@ -160,7 +160,7 @@ def inputTensor(arr, batched=False, device="", reusable_expr=False):
     data = _not_empty("inputTensor", _batch_first(arr, batched))
     if data.ndim > MAX_ORDER + 1:
         raise DimError(
-            explain(
+            error_text(
                 "inputTensor: arr has too many dimensions",
                 got=Dim(data.shape[1:], len(data)),
                 expected=f"at most {MAX_ORDER}, and the batch",
@@ -191,7 +191,7 @@ def _regular(arr: Any) -> np.ndarray:
         return _float32(arr)
     except ValueError:
         raise ValueError(
-            explain(
+            error_text(
                 "inputTensor: arr is not a regular array of numbers",
                 got=f"a {type(arr).__name__} with parts of different shapes",
                 expected="numbers, in parts of one shape",
@@ -206,7 +206,7 @@ def _at_least_a_vector(data: np.ndarray) -> np.ndarray:
 
 def _not_an_array(arr: Any) -> TypeError:
     return TypeError(
-        explain(
+        error_text(
             "inputTensor: arr is not an array",
             got=type(arr).__name__,
             expected="an array of at least one dimension, or a list",
@@ -218,7 +218,7 @@ def _not_an_array(arr: Any) -> TypeError:
 def _not_empty(name: str, data: np.ndarray) -> np.ndarray:
     if data.size == 0:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: there are no numbers",
                 got=f"shape {data.shape[1:]}",
                 expected="at least one number",
@@ -260,7 +260,7 @@ def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
     whole = Dim(shape, batch)
     if whole.size * batch != len(flat):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the numbers do not fit the dims",
                 got=f"{len(flat)} numbers for {whole}",
                 expected=f"{whole.size * batch} numbers",
@@ -309,7 +309,7 @@ def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
 def _require_tuple(name: str, what: str, value: Any) -> None:
     if not isinstance(value, tuple):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: {what} is not a tuple",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="a tuple of ints",
@@ -327,7 +327,7 @@ def _places(idxs: Any, count: int, shape: Shape) -> tuple[np.ndarray, ...]:
     )
     if not inside:
         raise ValueError(
-            explain(
+            error_text(
                 "sparse_inputTensor: the indices do not fit",
                 got=f"{len(places)} lists {idxs!r} for {count} values in {Dim(shape)}",
                 expected="for each axis a list with an index for each value, from 0 on",
@@ -349,7 +349,7 @@ def _vector(name: str, values: Any) -> np.ndarray:
         vector = None
     if vector is None or vector.ndim != 1 or isinstance(values, str):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: not a flat sequence of numbers",
                 got=type(values).__name__,
                 expected="a list, tuple or 1-d array of numbers",

@@ -7,7 +7,7 @@ from dynetjax.core.dims import Dim, Shape, pad, trim
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op
-from dynetjax.core.rules import CHANGED, Rule, View
+from dynetjax.core.rules import CHANGED, OperandSpec, Rule
 from dynetjax.core.tables import forgets
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import misfit, one_batch
@@ -119,7 +119,7 @@ AFFINE_OP = Op(
 )
 
 
-_recipes: dict[tuple[View | None, ...], Recipe] = {}
+_recipes: dict[tuple[OperandSpec | None, ...], Recipe] = {}
 forgets(_recipes.clear)
 
 
@@ -156,7 +156,7 @@ def products_of(exprs: list[Expression], rule: Rule) -> list[tuple[Rule, bool]]:
 
     None where the sum was not made as usual.
     """
-    recipe = _recipes.get(tuple([x.view for x in exprs]))
+    recipe = _recipes.get(tuple([x.spec for x in exprs]))
     if recipe is None or recipe.rule is not rule or recipe.changes != len(CHANGED):
         return []
     return recipe.products
@@ -170,17 +170,17 @@ def _affine(exprs: Any) -> Expression:
     _check_affine(exprs)
     changes = len(CHANGED)
     node = graph.add(AFFINE_OP, tuple(exprs))
-    views = tuple([x.view for x in exprs])
-    settled = not any(view is None or view.inlined for view in views)
+    specs = tuple([x.spec for x in exprs])
+    settled = not any(spec is None or spec.inlined for spec in specs)
     weights, vectors = [exprs[0], *exprs[1::2]], exprs[2::2]
     usual = all(x.lanes == node.lanes for x in vectors)
     if settled and usual and node.lanes and not any(w.lanes for w in weights):
-        pairs = zip(views[1::2], views[2::2], strict=True)
+        pairs = zip(specs[1::2], specs[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:
-            stored = [view.stored for view in node.rule.operands[1:]]
+            stored = [spec.stored for spec in node.rule.operands[1:]]
             several = list(zip(products, stored, strict=True))
-            _recipes[views] = Recipe(node.rule, several, changes)
+            _recipes[specs] = Recipe(node.rule, several, changes)
     return node
 
 

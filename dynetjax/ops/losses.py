@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.arguments import (
     index_below,
@@ -34,7 +34,7 @@ def scores_to_loss(name: str, x: Dim) -> Shape:
     """``{n X b}`` -> ``{1 X b}``."""
     if not is_vector_like(x.shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a vector of scores",
                 got=x,
                 expected="{n} or {n X b}",
@@ -48,7 +48,7 @@ def not_batched(name: str, x: Dim, instead: str) -> None:
     """Check that `x` has one batch element, as it comes with one class."""
     if x.batch != 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is batched, and v is one number",
                 got=x,
                 expected="{n}",
@@ -148,7 +148,7 @@ def _alike(name: str, x: Dim, y: Dim) -> Shape:
     vectors = is_vector_like(x.shape) and is_vector_like(y.shape)
     if x.shape != y.shape and not (vectors and x.size == y.size):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the dims of the operands differ",
                 got=f"{x}, {y}",
                 expected="the same dims",
@@ -290,7 +290,7 @@ def _identical_rows(name: str, x: Dim, y: Dim) -> Shape:
     identical(name, x, y)
     if x.shape[0] != 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a row",
                 got=x,
                 expected="{1} or {1,n}",
@@ -337,7 +337,7 @@ def pairwise_rank_loss(x, y, m=1.0):
 def _one_rate(name: str, log_lambda: Dim) -> Shape:
     if log_lambda.size != 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: log_lambda is not one number",
                 got=log_lambda,
                 expected="{1}",

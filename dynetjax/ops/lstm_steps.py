@@ -10,7 +10,7 @@ o, g, and 1 is always added to what the forget gate reads:
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.ops.arguments import number_from
 from dynetjax.ops.arithmetic import cmult
@@ -37,7 +37,7 @@ _activate = activation(1.0)
 def _require(name: str, what: str, dim: Dim, *expected: Dim) -> None:
     if dim not in expected:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: {what} does not fit",
                 got=dim,
                 expected=" or ".join(dict.fromkeys(map(str, expected))),
@@ -83,7 +83,7 @@ def _require_list(name: str, x_t: Any) -> None:
     if not isinstance(x_t, list) or not x_t:
         error = DimError if isinstance(x_t, list) else TypeError
         raise error(
-            explain(
+            error_text(
                 f"{name}: x_t is not a list of expressions",
                 got=x_t,
                 expected="a list of at least one Expression",
@@ -227,7 +227,7 @@ def _check_quarter(name: str, c: Any, gates: Any) -> None:
     size = cell.shape[0]
     if cell.shape != (size,) or stacked != Dim((4 * size,), cell.batch):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the cell and the gates do not fit",
                 got=f"{cell}, {stacked}",
                 expected="{H X b} and {4H X b}",

@@ -1,7 +1,7 @@
 """Means, raw moments and standard deviations: over elements, dimensions, the batch."""
 
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain, named
+from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import unsigned
@@ -67,7 +67,7 @@ def _order(name, dims, r):
     order = unsigned(name, "r", r)
     if order == 0:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: r is not an order",
                 got=order,
                 expected="r >= 1",

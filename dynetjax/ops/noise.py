@@ -6,7 +6,7 @@ nothing, or adds none, is its operand itself, and takes no draw from the generat
 """
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import axis_of, number, number_from
@@ -26,7 +26,7 @@ def rate(name: str, p, *, below_one: bool = True) -> float:
     value = number(name, "p", p)
     if not 0 <= value <= 1 or (below_one and value == 1):
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: the rate is out of range",
                 got=value,
                 expected=f"0 <= p {'<' if below_one else '<='} 1",

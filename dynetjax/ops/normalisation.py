@@ -1,7 +1,7 @@
 """Normalisation of activations and of weights."""
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.ops.arguments import order_at_most
 from dynetjax.ops.arithmetic import add, cmult
@@ -48,7 +48,7 @@ def layer_norm(x, g, b):
 def _with_one_gain(name: str, w: Dim, g: Dim) -> Shape:
     if g.size != 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: g is not one number",
                 got=g,
                 expected="{1}",

@@ -6,7 +6,7 @@
 import math
 from typing import Final
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, operators
 from dynetjax.ops.arithmetic import (
     add,
@@ -31,7 +31,7 @@ _product: Final = getattr(matmul, "quick", matmul)
 
 def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
     return NotImplementedError(
-        explain(
+        error_text(
             f"{symbol}: the operands are not supported",
             got=f"{type(left).__name__} {symbol} {type(right).__name__}",
             expected="expressions, or an expression and a Python number",
@@ -125,7 +125,7 @@ def _row(x, key: int) -> int:
     rows = x.dim()[0][0]
     if not -rows <= key < rows:
         raise IndexError(
-            explain(
+            error_text(
                 "x[i]: i is out of range",
                 got=int(key),
                 expected=f"{-rows} <= i < {rows}",
@@ -137,7 +137,7 @@ def _row(x, key: int) -> int:
 
 def _bad_key(key, error: type[Exception]) -> Exception:
     return error(
-        explain(
+        error_text(
             "x[...]: the key is not supported",
             got=f"{key!r} ({type(key).__name__})",
             expected="an int, a slice, or a tuple of slices with positive steps",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
 from dynetjax.ops.convolution import Pair, margins, two_sizes, window_counts
@@ -51,7 +51,7 @@ def _window(name, dims, ksize, stride, is_valid):
     """Sizes and steps; windows as large as `x` are so whatever its size is."""
     if len(dims[0].shape) not in (2, 3):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not an image",
                 got=dims[0],
                 expected="{H,W} or {H,W,C}",
@@ -114,7 +114,7 @@ def _from_one_to(name: str, what: str, value, size: int) -> int:
     number = unsigned(name, what, value)
     if not 1 <= number <= size:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} is out of range",
                 got=number,
                 expected=f"1 <= {what} <= {size}, the size of the dimension",
@@ -169,7 +169,7 @@ def _folded(name: str, x: Dim, nrows: int) -> Shape:
     rows, columns = pad(x.shape, 2)
     if not nrows or rows % nrows:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the rows of x are no multiple of nrows",
                 got=f"nrows = {nrows}, x = {x}",
                 expected="groups of nrows rows and no rest",
@@ -207,7 +207,7 @@ def fold_rows(x, nrows=2):
 def _columns_per_sum(name, dims, v):
     if len(dims[0].shape) != 2:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a matrix",
                 got=dims[0],
                 expected="{a,n}",

@@ -20,7 +20,7 @@ from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.nodes import given_data
-from dynetjax.core.registry import FAN_IN, JOIN, Op, intern, lane_kind
+from dynetjax.core.registry import FAN_IN, JOIN, Op, batched_kind, intern
 from dynetjax.core.rules import CHANGED, Rule
 from dynetjax.core.tables import forgets, remembers
 from dynetjax.graph import ComputationGraph, use_lengths
@@ -118,7 +118,7 @@ def _in_one_room(
 ) -> tuple[Expression, ...]:
     """The operands, with the largest room wherever lengths are the same.
 
-    Lists of other rows that are as long may have another room; see `Place`.
+    Lists of other rows that are as long may have another room; see `RoomChoice`.
     """
     rooms: dict[int, int] = {}
     for x in operands:
@@ -281,7 +281,7 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         static=(*op.static, "inside", "outside"),
         runtime=op.given + "i" * known + "k" * ("k" in op.runtime),
         contraction=op.contraction,
-        lane=True,
+        batched=True,
         tells=op.tells,
         padded=padded,
         origin=op,
@@ -304,8 +304,8 @@ def _mean(x, bounds):
     return (jnp.sum(x) / count).reshape(1)
 
 
-class Place:
-    """Where lists of one kind of rows are put side by side.
+class RoomChoice:
+    """Settles on the room of a ragged axis: of lists of one kind of rows.
 
     Attributes:
         seen: the first lengths.
@@ -356,8 +356,8 @@ class Place:
                     CHANGED.append(rule)
 
 
-_places: dict[tuple, Place] = {}
-forgets(_places.clear)
+_choices: dict[tuple, RoomChoice] = {}
+forgets(_choices.clear)
 
 
 def side_by_side(
@@ -370,8 +370,8 @@ def side_by_side(
     (d,) = static
     first = operands[0].rule
     shape, of = first.kind.shape, first.signature.op
-    place = _places.setdefault((op, d, shape, of), Place(op, d))
-    size = place.take(len(operands))
+    choice = _choices.setdefault((op, d, shape, of), RoomChoice(op, d))
+    size = choice.take(len(operands))
     if not size:
         return None
     rule = _piece(shape, d)
@@ -415,7 +415,7 @@ def _piece(shape: Shape, d: int) -> Rule:
 def _new_piece(shape: Shape, d: int) -> Rule:
     column = pad(shape, d + 1)
     whole = (*column[:d], FAN_IN, *column[d + 1 :])
-    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=lane_kind(whole))
+    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=batched_kind(whole))
     return Rule(signature, ())
 
 

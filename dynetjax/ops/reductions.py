@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, trim
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
@@ -203,7 +203,7 @@ def _shape_of_first(name: str, *dims: Dim) -> Shape:
     shape = trim(dims[0].shape)
     if any(trim(dim.shape) != shape for dim in dims):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the dims of the operands differ",
                 got=", ".join(map(str, dims)),
                 expected="the same dims everywhere",
@@ -279,7 +279,7 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
     dim = x.full_dim
     if not isinstance(d, list):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: d is not a list",
                 got=f"{d!r} ({type(d).__name__})",
                 expected="a list of dimensions",
@@ -290,7 +290,7 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
     axes = tuple([axis_of(name, "d", axis, dim) for axis in d])
     if len(set(axes)) < len(axes) or len(axes) > 2 or not (axes or b):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: d is empty, repeats itself, or has more than two dimensions",
                 got=d,
                 expected="one or two different dimensions; none only with b=True",

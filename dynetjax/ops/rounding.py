@@ -5,7 +5,7 @@ gradient goes to `x` as it is (arxiv.org/abs/1308.3432).
 """
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
@@ -25,7 +25,7 @@ def _gradient_mode(name, dims, mode):
     del dims
     if not isinstance(mode, str):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: gradient_mode is not a string",
                 got=f"{mode!r} ({type(mode).__name__})",
                 expected=" or ".join(GRADIENT_MODES),
@@ -34,7 +34,7 @@ def _gradient_mode(name, dims, mode):
         )
     if mode not in GRADIENT_MODES:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: there is no such gradient_mode",
                 got=repr(mode),
                 expected=" or ".join(GRADIENT_MODES),
@@ -126,7 +126,7 @@ def _plain_vector(name: str, x: Dim, *static) -> Shape:
     del static
     if len(x.shape) != 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a vector",
                 got=x,
                 expected="{n} or {n X b}",

@@ -5,7 +5,7 @@ program. Nothing here depends on how many operands or elements there are.
 """
 
 from dynetjax.core.dims import Dim, DimError, Shape, trim
-from dynetjax.core.errors import explain, named
+from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
@@ -38,15 +38,15 @@ LIFT_OP = Op(
     lambda x, *, shape: x.reshape(shape),
     _as_given,
     static=("shape",),
-    lane=True,
+    batched=True,
     internal=True,
 )
 
 
-def lane(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
+def batched(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
     """`x` with rows of `shape`, which differs by trailing ones at most."""
     kind = x.rule.kind
-    if x.full_dim.shape == shape and not kind.uniform:
+    if x.full_dim.shape == shape and not kind.is_weight:
         return x
     return graph.add(LIFT_OP, (x,), (shape,))
 
@@ -66,7 +66,7 @@ def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
     if len(terms) == 1 and not terms[0].lanes:
         return terms[0]
     shape = terms[0].full_dim.shape
-    return graph.add_sum(SUM_OP, tuple([lane(graph, x, shape) for x in terms]))
+    return graph.add_sum(SUM_OP, tuple([batched(graph, x, shape) for x in terms]))
 
 
 def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
@@ -84,7 +84,7 @@ def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
 
 def _misfit(name: str, dims: list[Dim]) -> DimError:
     return DimError(
-        explain(
+        error_text(
             f"{name}: the dims of the operands differ",
             got=", ".join(map(str, dims)),
             expected="the same dims everywhere",
@@ -215,7 +215,7 @@ def concatenate_to_batch(xs):
     shape = dims[0].shape
     if any(dim.shape != shape for dim in dims):
         raise _misfit("concatenate_to_batch", dims)
-    lanes = tuple([lane(graph, x, shape) for x in xs])
+    lanes = tuple([batched(graph, x, shape) for x in xs])
     batch = sum(dim.batch for dim in dims)
     return graph.add_rows(GATHER_OP, lanes, shape, None, batch)
 
@@ -266,7 +266,7 @@ def pick_batch_elems(x, vs):
     rows = indices_below("pick_batch_elems", "vs", vs, x.full_dim.batch)
     if not rows:
         raise ValueError(
-            explain(
+            error_text(
                 "pick_batch_elems: vs is empty",
                 got=vs,
                 expected="at least one batch element",
@@ -278,4 +278,6 @@ def pick_batch_elems(x, vs):
 
 def _rows(graph: ComputationGraph, x: Expression, rows: list[int]) -> Expression:
     shape = x.full_dim.shape
-    return graph.add_rows(GATHER_OP, (lane(graph, x, shape),), shape, rows, len(rows))
+    return graph.add_rows(
+        GATHER_OP, (batched(graph, x, shape),), shape, rows, len(rows)
+    )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import indices_below
@@ -78,7 +78,7 @@ def select_cols(x, cs):
     dim = x.full_dim
     if len(dim.shape) != 2:
         raise DimError(
-            explain(
+            error_text(
                 "select_cols: x is not a matrix",
                 got=dim,
                 expected="{m,n} or {m,n X b}",
@@ -93,7 +93,7 @@ def _not_empty(name: str, what: str, values: Any, size: int) -> list[int]:
     chosen = indices_below(name, what, values, size)
     if not chosen:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: {what} is empty",
                 got=values,
                 expected="at least one number",
@@ -157,7 +157,7 @@ def _ints(values: Any) -> list[int]:
     except (TypeError, ValueError):
         pass
     raise TypeError(
-        explain(
+        error_text(
             "strided_select: a range is not a list of ints",
             got=f"{values!r} ({type(values).__name__})",
             expected="a list of ints",
@@ -186,7 +186,7 @@ def _strides(dim: Dim, given: list[list[int]]) -> list[tuple[int, int, int]]:
 
 def _bad_range(dim: Dim, got: str) -> DimError:
     return DimError(
-        explain(
+        error_text(
             "strided_select: a range is empty or outside x",
             got=f"{got}, x = {dim}",
             expected="0 <= from < to <= size, stride >= 1, batch last",

@@ -6,7 +6,7 @@ Bounds of ranges are part of the program; indices are runtime data.
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad, to_shape, trim
-from dynetjax.core.errors import explain, named
+from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
@@ -46,7 +46,7 @@ def _concatenated(name: str, *dims_and_axis) -> Shape:
     others = {shape[:d] + shape[d + 1 :] for shape in shapes}
     if len(others) > 1:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the dims of the operands do not fit",
                 got=", ".join(map(str, dims)),
                 expected=f"equal sizes but in dimension {d}",
@@ -120,7 +120,7 @@ def _permutation(name, dims, axes):
     del dims
     if not isinstance(axes, list):
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: dims is not a list",
                 got=f"{axes!r} ({type(axes).__name__})",
                 expected="a list of ints",
@@ -137,7 +137,7 @@ def _transposed(name: str, x: Dim, dims: tuple[int, ...]) -> Shape:
     fits = order == len(x.shape) or (vector and order >= len(trim(x.shape)))
     if sorted(dims) != list(range(order)) or not fits:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: dims do not fit x",
                 got=f"dims = {list(dims)}, x = {x}",
                 expected="each dimension of x once",
@@ -253,7 +253,7 @@ def _regroup(graph: ComputationGraph, x: Expression, new: Dim) -> Expression:
 def _tuple_of_sizes(d: Any) -> Shape:
     if not isinstance(d, tuple):
         raise TypeError(
-            explain(
+            error_text(
                 "reshape: d is not a tuple",
                 got=f"{d!r} ({type(d).__name__})",
                 expected="a tuple of ints",
@@ -265,7 +265,7 @@ def _tuple_of_sizes(d: Any) -> Shape:
 
 def _other_size(old: Dim, new: Dim) -> DimError:
     return DimError(
-        explain(
+        error_text(
             "reshape: the number of numbers differs",
             got=f"{old} to {new}",
             expected=f"{old.size} numbers, or {old.size * old.batch} with the batch",
@@ -370,7 +370,7 @@ def _range_shape(name: str, x: Dim, s: int, e: int, d: int) -> Shape:
     axis = axis_of(name, "d", d, x)
     if not 0 <= s < e <= x.shape[axis]:
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the range is empty or outside x",
                 got=f"[{s}, {e}) along dimension {axis} of {x}",
                 expected=f"0 <= s < e <= {x.shape[axis]}",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
@@ -59,7 +59,7 @@ def _vector(name: str, x: Dim, keep: Dim) -> Shape:
     del keep
     if not is_vector_like(x.shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a vector",
                 got=x,
                 expected="{n}, where restrict is given",
@@ -112,7 +112,7 @@ def log_softmax(x, restrict=None):
 def _rows(restrict: Any, size: int) -> list[int]:
     if not isinstance(restrict, list):
         raise TypeError(
-            explain(
+            error_text(
                 "log_softmax: restrict is not a list",
                 got=f"{restrict!r} ({type(restrict).__name__})",
                 expected="a list of ints",
@@ -121,7 +121,7 @@ def _rows(restrict: Any, size: int) -> list[int]:
         )
     if not restrict:
         raise ValueError(
-            explain(
+            error_text(
                 "log_softmax: restrict is empty",
                 got=restrict,
                 expected="at least one row",

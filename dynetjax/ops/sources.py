@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.registry import (
     LOOKUP,
     PARAMETER,
     Kind,
     Op,
+    batched_kind,
     intern,
-    lane_kind,
     parameter_kind,
 )
 from dynetjax.core.rules import Rule
@@ -45,7 +45,7 @@ def parameter_rule(ident: int, shape: Shape, constant: bool) -> Rule:
 def lookup_rule(ident: int, shape: Shape, constant: bool) -> Rule:
     """The rule of nodes that read rows of a table; `shape` is the table's."""
     table = parameter_kind(ident, shape, constant)
-    return _rule(LOOKUP_OP, table, lane_kind(shape[1:]))
+    return _rule(LOOKUP_OP, table, batched_kind(shape[1:]))
 
 
 def _rule(op: Op, source: Kind, result: Kind) -> Rule:
@@ -61,7 +61,7 @@ def row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
     ids = indices.tolist() if isinstance(indices, np.ndarray) else list(indices)
     if not ids:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: there is no index",
                 got=ids,
                 expected="at least one index",
@@ -79,7 +79,7 @@ def row_id(name: str, index: Any, size: int) -> int:
         row = operator.index(index)
     except TypeError:
         raise TypeError(
-            explain(
+            error_text(
                 f"{name}: the index is not an int",
                 got=f"{index!r} ({type(index).__name__})",
                 expected=f"an int from 0 to {size - 1}",
@@ -90,7 +90,7 @@ def row_id(name: str, index: Any, size: int) -> int:
         return row
     wrong = OverflowError if row < 0 or row > MAX_UNSIGNED else ValueError
     raise wrong(
-        explain(
+        error_text(
             f"{name}: the index is out of range",
             got=row,
             expected=f"an int from 0 to {size - 1}",

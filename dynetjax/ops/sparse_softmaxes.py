@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import indices_below
@@ -54,7 +54,7 @@ def _vector(name: str, x: Dim, *others: Dim) -> Shape:
     del others
     if not is_vector_like(x.shape):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: x is not a vector",
                 got=x,
                 expected="{n} or {n X b}",
@@ -140,7 +140,7 @@ def sparsemax_loss(x, target_ids):
     targets = indices_below(name, "target_ids", target_ids, size)
     if not targets:
         raise ValueError(
-            explain(
+            error_text(
                 f"{name}: there are no targets",
                 got=target_ids,
                 expected="at least one class",
@@ -155,7 +155,7 @@ def sparsemax_loss(x, target_ids):
 def _two_vectors(name: str, x: Dim, y: Dim) -> Shape:
     if not (is_vector_like(x.shape) and is_vector_like(y.shape) and x.size == y.size):
         raise DimError(
-            explain(
+            error_text(
                 f"{name}: the operands are not vectors of one length",
                 got=f"{x}, {y}",
                 expected="{n} and {n}",

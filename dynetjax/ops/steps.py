@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dynetjax.core.building import stored_part
-from dynetjax.core.expression import Expression, Nodes, place
+from dynetjax.core.expression import Expression, Nodes, args_of
 from dynetjax.core.rules import CHANGED, Rule
 from dynetjax.core.tables import forgets
 from dynetjax.ops.gates import (
@@ -27,7 +27,7 @@ Two = Callable[[Expression, Expression], Expression]
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class LSTMCell:
     """A kind of LSTM, by the functions that make its nodes.
 
     Attributes:
@@ -41,13 +41,13 @@ class Cell:
     output: Two
 
 
-COUPLED = Cell(coupled_gates, coupled_cell, coupled_output)
+COUPLED = LSTMCell(coupled_gates, coupled_cell, coupled_output)
 
 
 @cache
-def vanilla(forget_bias: float) -> Cell:
+def vanilla(forget_bias: float) -> LSTMCell:
     """The usual LSTM; `forget_bias` is added to the forget gate."""
-    return Cell(activation(forget_bias), lstm_cell, gated_output)
+    return LSTMCell(activation(forget_bias), lstm_cell, gated_output)
 
 
 class _Rules(NamedTuple):
@@ -70,7 +70,7 @@ forgets(_known.clear)
 
 
 def lstm_step(
-    kind: Cell,
+    kind: LSTMCell,
     weights: tuple[Expression, ...],
     x: Expression,
     h: Expression,
@@ -84,7 +84,7 @@ def lstm_step(
 
 
 def lstm_steps(
-    kind: Cell,
+    kind: LSTMCell,
     weights: tuple[Expression, ...],
     xs: Sequence[Expression],
     h: Expression,
@@ -95,7 +95,7 @@ def lstm_steps(
     made: list[tuple[Expression, Expression]] = []
     while len(made) < len(xs):
         x = xs[len(made)]
-        key = kind, W_x.view, W_h.view, b.view, x.view, h.view, c.view
+        key = kind, W_x.spec, W_h.spec, b.spec, x.spec, h.spec, c.spec
         rules, graph, lanes = _known.get(key), x.graph, x.lanes
         if (
             rules is None
@@ -125,48 +125,48 @@ def _alike(
     """The step that reads ``xs[start]``, which the rules fit, and those like it."""
     W_x, W_h, b = weights
     of_product, stored, of_total, of_gates, of_cell, of_output, _ = rules
-    seen_gates, seen_cell, seen_output = of_gates.view, of_cell.view, of_output.view
+    seen_gates, seen_cell, seen_output = of_gates.spec, of_cell.spec, of_output.spec
     x = xs[start]
-    first, lanes = x.view, x.lanes
+    first, lanes = x.spec, x.lanes
     graph: Nodes = x.graph
     nodes: list[Expression] = graph.open
-    cells = graph.cells
-    number, at = len(nodes), len(cells)
+    stored_nodes = graph.stored_nodes
+    number, at = len(nodes), len(stored_nodes)
     made = []
     for k in range(start, len(xs)):
         x = xs[k]
-        if x.view is not first or x.lanes != lanes or x.graph is not graph:
+        if x.spec is not first or x.lanes != lanes or x.graph is not graph:
             break
         read = x.args
         if stored:
             product = stored_part(graph, number, of_product, x)
-            cells.append(product)
+            stored_nodes.append(product)
             read = product.args
             at += 1
         total = Expression()
         total.graph, total.index = graph, number
-        total.rule, total.view = of_total, None
+        total.rule, total.spec = of_total, None
         total.lanes, total.first, total.others = lanes, None, (b, W_x, x, W_h, h)
         read = total.args = read + h.args
         gates = Expression()
         gates.graph, gates.index = graph, number + 1
-        gates.rule, gates.view = of_gates, seen_gates
+        gates.rule, gates.spec = of_gates, seen_gates
         gates.lanes, gates.first, gates.others = lanes, total, None
-        gates.inner, gates.args = read, place(at)
+        gates.inner, gates.args = read, args_of(at)
         cell = Expression()
         cell.graph, cell.index = graph, number + 2
-        cell.rule, cell.view = of_cell, seen_cell
+        cell.rule, cell.spec = of_cell, seen_cell
         cell.lanes, cell.first, cell.others = lanes, gates, c
-        cell.inner, cell.args = gates.args + c.args, place(at + 1)
+        cell.inner, cell.args = gates.args + c.args, args_of(at + 1)
         output = Expression()
         output.graph, output.index = graph, number + 3
-        output.rule, output.view = of_output, seen_output
+        output.rule, output.spec = of_output, seen_output
         output.lanes, output.first, output.others = lanes, gates, cell
-        output.inner, output.args = gates.args + cell.args, place(at + 2)
-        cells += gates, cell, output
+        output.inner, output.args = gates.args + cell.args, args_of(at + 2)
+        stored_nodes += gates, cell, output
         nodes += total, gates, cell, output
         made.append((cell, output))
-        if h.view is not seen_output or c.view is not seen_cell:
+        if h.spec is not seen_output or c.spec is not seen_cell:
             break
         c, h = cell, output
         number, at = number + 4, at + 3
@@ -184,9 +184,9 @@ def _carefully(
     cell = kind.cell(gates, c)
     output = kind.output(gates, cell)
     products = products_of([b, W_x, x, W_h, h], total.rule)
-    usual = None not in key and key[-3:] == (x.view, h.view, c.view)
+    usual = None not in key and key[-3:] == (x.spec, h.spec, c.spec)
     usual = usual and x.lanes == h.lanes == c.lanes  # none of them is broadcast
-    usual = usual and total.view is None  # it is a part of the gates
+    usual = usual and total.spec is None  # it is a part of the gates
     if usual and products and all(_has_rows(node) for node in (gates, cell, output)):
         (product, stored), (_, recurrent_is_stored) = products
         if not recurrent_is_stored:
@@ -196,4 +196,4 @@ def _carefully(
 
 
 def _has_rows(node: Expression) -> bool:
-    return node.view is not None and node.view.stored
+    return node.spec is not None and node.spec.stored

@@ -24,9 +24,9 @@ def {name}({signature}):
         if {x}.rule.kind.ragged:
             node = append_decided(op, ({x},), static, {own})
             return slowly({inputs}, {rest}) if node is None else node
-        view = {x}.view
-        rule = rules[static, view]
-        rules[view, {x}.lanes{key}] = rule
+        spec = {x}.spec
+        rule = rules[static, spec]
+        rules[spec, {x}.lanes{key}] = rule
         return append(rule, {x}, data, {own})
     except (KeyError, AttributeError, TypeError):
         return slowly({inputs}, {rest})
@@ -35,7 +35,7 @@ def {name}({signature}):
 _UNARY_AGAIN = """
 def {name}({signature}):
     try:
-        rule = rules.get(({x}.view, {x}.lanes{key}))
+        rule = rules.get(({x}.spec, {x}.lanes{key}))
         if rule is not None and {check}:
             return append(rule, {x}, {data}, {own})
     except (AttributeError, TypeError, IndexError):

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def shard(
     """
     if not len(data):
         raise ValueError(
-            explain(
+            error_text(
                 "shard: there is no data",
                 got=f"a {type(data).__name__} of length 0",
                 expected="a sequence with something in it",

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import Message
 from dynetjax.core.lazy import jax, jnp
 
@@ -51,7 +51,7 @@ class HostGroup:
             jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT, **where)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
-                explain(
+                error_text(
                     "parallel: the other hosts were not found",
                     got=error,
                     expected="a coordinator that every host reaches",

@@ -6,7 +6,7 @@ from typing import Any
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
 from dynetjax.compat.program import run_program
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.parallel.hosts import Hosts
 from dynetjax.parallel.workers import WorkerError, Workers
 
@@ -85,7 +85,7 @@ def _parsed(words: list[str]) -> tuple[dict[str, Any], bool, list[str]]:
 def _wrong(name: str, value: str) -> SystemExit:
     of_hosts = name in ("--hosts", "--host", "--coordinator")
     return SystemExit(
-        explain(
+        error_text(
             f"python -m dynetjax: {name} wants something else",
             got=value,
             expected=MACHINES if of_hosts else USAGE,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.group import PROCESS
 from dynetjax.graph import renew_cg
@@ -216,7 +216,7 @@ def _train(
 ) -> float:
     if not data[0]:
         raise ValueError(
-            explain(
+            error_text(
                 "train: there is no data",
                 got="a sequence of length 0",
                 expected="something to learn from",
@@ -225,7 +225,7 @@ def _train(
         )
     if not synchronous and (reason := why_not(trainer)):
         raise ValueError(
-            explain(
+            error_text(
                 "train: the updates of this trainer cannot be shared",
                 got=reason,
                 expected="a trainer without",

@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.parallel.shared import Letter, SharedModel, opened
 from dynetjax.parallel.workers import CONTEXT
 
@@ -51,7 +51,7 @@ def _results(model: SharedModel, data: list[Any], count: int) -> Iterator[Any]:
         yield from pool.map(_call, data, chunksize=size)
     except BrokenProcessPool as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 "map: a process was ended",
                 got=error,
                 expected="processes that live until all is computed",

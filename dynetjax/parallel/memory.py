@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import Message
 from dynetjax.parallel.segment import Segment
 
@@ -154,7 +154,7 @@ class MemoryGroup:
             state, count = self._board.rows[rank, [STATE, COUNT]].tolist()
             if state == ENDED and count < self._count:
                 raise RuntimeError(
-                    explain(
+                    error_text(
                         f"update: process {rank} has ended",
                         got=f"its {count} updates, and {self._count} of this process",
                         expected="as many updates in each process",

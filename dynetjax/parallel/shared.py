@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.parallel.segment import Segment
 
@@ -68,7 +68,7 @@ class SharedModel:
             pickler.dump(thing)
         except (pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
             raise TypeError(
-                explain(
+                error_text(
                     f"{what} cannot be sent to another process",
                     got=error,
                     expected="what pickle can write",

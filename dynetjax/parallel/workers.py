@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
 from dynetjax.parallel.hosts import HostGroup, Hosts
@@ -131,7 +131,7 @@ class Workers:
             if process.exitcode is None and self._stands_still(rank):
                 raise WorkerError(
                     rank,
-                    explain(
+                    error_text(
                         f"process {rank} stands still",
                         got=f"no sign of life for {self._patience:g} seconds",
                         expected="one every half second",

@@ -31,7 +31,7 @@ Table: TypeAlias = Any  # an array, or one with a factor
 SOME, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts
 
 
-class Step(NamedTuple):
+class UpdateTerms(NamedTuple):
     """What one update is about, as traced numbers.
 
     Attributes:
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 def apply_block(
     rule: Rule,
-    step: Step,
+    terms: UpdateTerms,
     gradients: list[Any],
     state: Any,
     values: list[Any],
@@ -59,19 +59,23 @@ def apply_block(
     """The values and the state after the rule was applied to joined parameters."""
 
     def changed():
-        change, new_state = _change(rule, step, join(gradients), state, join(values))
+        change, new_state = _change(rule, terms, join(gradients), state, join(values))
         parts = split(change, [value.shape for value in values])
         several = zip(values, parts, strict=True)
-        return [(value + part) * step.kept for value, part in several], new_state
+        return [(value + part) * terms.kept for value, part in several], new_state
 
     def unchanged():  # values that came out as they are would be copied in any case
-        return [jnp.where(step.accepted, 0.0, value) for value in values], state
+        return [jnp.where(terms.accepted, 0.0, value) for value in values], state
 
-    return if_accepted(step, changed, unchanged)
+    return if_accepted(terms, changed, unchanged)
 
 
 def apply_everywhere(
-    rule: Rule, step: Step, gradient: "Rows | jax.Array", state: Any, table: Table
+    rule: Rule,
+    terms: UpdateTerms,
+    gradient: "Rows | jax.Array",
+    state: Any,
+    table: Table,
 ) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to all rows.
 
@@ -84,15 +88,15 @@ def apply_everywhere(
     def changed():
         dense = densify(gradient, len(array))
         values = array if factor is None else array * factor
-        change, new_state = _change(rule, step, dense, state, values)
-        new = (values + change) * step.kept
+        change, new_state = _change(rule, terms, dense, state, values)
+        new = (values + change) * terms.kept
         return like_table(table, new, jnp.float32(1)), new_state
 
-    return if_accepted(step, changed, lambda: (table, state))
+    return if_accepted(terms, changed, lambda: (table, state))
 
 
 def apply_rows(
-    rule: Rule, step: Step, gradient: Rows, state: Any, table: Table
+    rule: Rule, terms: UpdateTerms, gradient: Rows, state: Any, table: Table
 ) -> tuple[Table, Any]:
     """The table and the state after the rule was applied to the touched rows.
 
@@ -113,9 +117,9 @@ def apply_rows(
     def of_these(ids, values, stored):
         old, old_state = jax.tree.map(lambda x: take_if_there(x, ids), stored)
         shown = old if factor is None else old * factor
-        change, new_state = _change(rule, step, values, old_state, shown)
+        change, new_state = _change(rule, terms, values, old_state, shown)
         new = old + (change if factor is None else change / factor)
-        written = jnp.where(step.accepted, ids, len(array))
+        written = jnp.where(terms.accepted, ids, len(array))
         return jax.tree.map(
             lambda x, changed: x.at[written].set(changed, mode="drop"),
             stored,
@@ -131,7 +135,7 @@ def apply_rows(
         new_array, new_state = lax.fori_loop(0, times, next_ones, (array, state))
     left = factor
     if factor is not None:
-        left = jnp.where(step.accepted, factor * step.kept, factor)
+        left = jnp.where(terms.accepted, factor * terms.kept, factor)
     return like_table(table, new_array, left), new_state
 
 
@@ -146,7 +150,7 @@ def like_table(table: Table, array: Any, factor: Any) -> Table:
 
 
 def if_accepted(
-    step: Step, changed: Callable[[], Any], unchanged: Callable[[], Any]
+    terms: UpdateTerms, changed: Callable[[], Any], unchanged: Callable[[], Any]
 ) -> Any:
     """What `changed` returns, or if the update is refused what `unchanged` does.
 
@@ -155,9 +159,9 @@ def if_accepted(
     devices a branch would stop the host until the norm is known.
     """
     if platform() == "cpu":
-        return lax.cond(step.accepted, changed, unchanged)
+        return lax.cond(terms.accepted, changed, unchanged)
     return jax.tree.map(
-        lambda a, b: jnp.where(step.accepted, a, b), changed(), unchanged()
+        lambda a, b: jnp.where(terms.accepted, a, b), changed(), unchanged()
     )
 
 
@@ -173,11 +177,13 @@ def by_row(rule: Rule) -> Rule:
     return optax.GradientTransformationExtraArgs(rule.init, update)
 
 
-def _change(rule: Rule, step: Step, gradient: Any, state: Any, values: Any) -> Any:
+def _change(
+    rule: Rule, terms: UpdateTerms, gradient: Any, state: Any, values: Any
+) -> Any:
     return rule.update(
-        gradient * step.factor,
+        gradient * terms.factor,
         state,
         values,
-        step=step.step,
-        learning_rate=step.learning_rate,
+        step=terms.step,
+        learning_rate=terms.learning_rate,
     )

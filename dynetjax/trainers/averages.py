@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import at_first_call, jax, jnp
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.model.storage import on_host, to_device
@@ -102,7 +102,7 @@ class Averaging(Settings):
         """
         if not 0 < beta < 1:
             raise ValueError(
-                explain(
+                error_text(
                     "exponential_moving_average: beta is out of range",
                     got=beta,
                     expected="0 < beta < 1",
@@ -121,7 +121,7 @@ class Averaging(Settings):
     def _average(self, beta: float | None, update_freq: int) -> None:
         if operator.index(update_freq) < 1:
             raise ValueError(
-                explain(
+                error_text(
                     "moving average: update_freq is out of range",
                     got=update_freq,
                     expected="1 or more",
@@ -130,7 +130,7 @@ class Averaging(Settings):
             )
         if self._updates:
             raise RuntimeError(
-                explain(
+                error_text(
                     "moving average: there were updates before",
                     got=f"{self._updates} updates",
                     expected="none",
@@ -155,7 +155,7 @@ class Averaging(Settings):
         averages = self._averages
         if averages is None or not averages.counts:
             raise RuntimeError(
-                explain(
+                error_text(
                     "swap_params_to_moving_average: there are no averages",
                     got="no update with averages",
                     expected="exponential_moving_average() or "
@@ -184,7 +184,7 @@ class Averaging(Settings):
             return
         if not averages.weights:
             raise RuntimeError(
-                explain(
+                error_text(
                     "swap_params_to_weights: the weights were not kept",
                     got="swap_params_to_moving_average(save_weights=False)",
                     expected="save_weights=True",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.engine import policy
 from dynetjax.engine.device import copy_soon
@@ -98,7 +98,7 @@ class Trainer(OnFile):
     ):
         if not isinstance(m, ParameterCollection):
             raise TypeError(
-                explain(
+                error_text(
                     f"{self.whoami()}: m is no collection",
                     got=f"{m!r} ({type(m).__name__})",
                     expected="a ParameterCollection",
@@ -244,7 +244,7 @@ class Trainer(OnFile):
         if decay > 0:
             if self._lazy_correct and self.sparse_updates_enabled:
                 raise ValueError(
-                    explain(
+                    error_text(
                         "update: no weight decay with lazy_correct",
                         got=f"a decay of {decay:g}",
                         expected="set_weight_decay(0)",
@@ -351,7 +351,7 @@ class Trainer(OnFile):
         """What to raise for gradients of this norm."""
         worst, source = self._worst(gradients), _trace()
         return RuntimeError(
-            explain(
+            error_text(
                 f"update: Magnitude of gradient is bad: {length:g}",
                 got=f"{worst}, from {source}" if source else worst,
                 expected="a finite norm; no parameter was changed",

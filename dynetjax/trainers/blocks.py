@@ -35,7 +35,7 @@ SMALL = 2**16
 Leaves = tuple[Any, ...]  # the arrays of a state, of JAX or of NumPy
 
 
-class States:
+class BlockStates:
     """A rule's state of every parameter and table; that of one not met before is new.
 
     Its arrays are of JAX or of NumPy, whichever the last update needed; those of NumPy
@@ -262,7 +262,7 @@ def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
 
 def in_blocks(rule: Rule) -> Strategy:
     """For a rule that works number by number: parameters may lie end to end."""
-    states = States(rule, join=True)
+    states = BlockStates(rule, join=True)
     native = NativeUpdate(rule, states)
     return Strategy(states, partial(compiled_update, rule), native)
 
@@ -270,5 +270,5 @@ def in_blocks(rule: Rule) -> Strategy:
 def by_tensor(rule: Rule) -> Strategy:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
     return Strategy(
-        States(rule, join=False), partial(compiled_update, rule, by_tensor=True)
+        BlockStates(rule, join=False), partial(compiled_update, rule, by_tensor=True)
     )

@@ -2,7 +2,7 @@
 
 import math
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.sgd import sgd
@@ -52,7 +52,7 @@ class CyclicalSGDTrainer(Trainer):
         super().__init__(m, learning_rate_min, rule=sgd(), numbers=())
         if not step_size > 0:
             raise ValueError(
-                explain(
+                error_text(
                     "CyclicalSGDTrainer: step_size is not above 0",
                     got=step_size,
                     expected="how many updates it takes from the lowest rate to the "

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.numbers import encode, parse
 from dynetjax.io.text import as_path
@@ -75,7 +75,7 @@ def write(fname: Any, record: Record) -> None:
             _write(file, record)
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"save: the file cannot be written: {path}",
                 got=error.strerror,
                 expected="a file in a folder that exists",
@@ -152,7 +152,7 @@ def read(fname: Any, like: Record, shapes: tuple[list[Shape], list[Shape]]) -> R
             return _Reader(path, file).record(like, shapes)
     except OSError as error:
         raise RuntimeError(
-            explain(
+            error_text(
                 f"populate: the file cannot be read: {path}",
                 got=error.strerror,
                 expected="a file that a trainer was saved to",
@@ -266,7 +266,7 @@ class _Reader:
     def _broken(self, number: int | None, got: bytes, expected: str) -> RuntimeError:
         where = "" if number is None else f", line {number}"
         return RuntimeError(
-            explain(
+            error_text(
                 f"populate: no file of such a trainer: {self._path}{where}",
                 got=got[:80].decode("utf-8", "replace"),
                 expected=expected,

@@ -4,7 +4,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
 
@@ -104,7 +104,7 @@ def _places(places: Iterable[int], among: Sequence[Any]) -> list[int]:
     for i in found:
         if not 0 <= i < len(among):
             raise IndexError(
-                explain(
+                error_text(
                     "update_subset: there is no such parameter",
                     got=i,
                     expected=f"an index below {len(among)}, in the order of creation",

@@ -14,7 +14,7 @@ from dynetjax.trainers.native_rule import native_rule
 
 
 class Numbers(NamedTuple):
-    """What an update is about; see `dynetjax.trainers.apply.Step`."""
+    """What an update is about; see `dynetjax.trainers.apply.UpdateTerms`."""
 
     learning_rate: float
     threshold: float
@@ -22,7 +22,7 @@ class Numbers(NamedTuple):
     kept: float
 
 
-class States(Protocol):
+class HostStates(Protocol):
     """The state of a rule in arrays of NumPy, which an update writes to."""
 
     def of_block_on_host(self, block: Block) -> tuple[np.ndarray, ...]:
@@ -40,7 +40,7 @@ class NativeUpdate:
         states: where its state is.
     """
 
-    def __init__(self, rule: Rule, states: States):
+    def __init__(self, rule: Rule, states: HostStates):
         self._of, self._states = rule, states
 
     @functools.cached_property

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers import files
 from dynetjax.trainers.averages import Averages
@@ -29,7 +29,7 @@ class OnFile(Resumable):
         self._settle()
         if self._averages is not None and self._averages.weights is not None:
             raise RuntimeError(
-                explain(
+                error_text(
                     "save: moving averages stand in the place of the weights",
                     got="swap_params_to_moving_average()",
                     expected="the weights",
@@ -58,7 +58,7 @@ class OnFile(Resumable):
         found = files.read(fname, like, (shapes[:split], shapes[split:]))
         if found.numbers != like.numbers:
             raise RuntimeError(
-                explain(
+                error_text(
                     f"populate: the file is of another {self.whoami()}",
                     got=found.numbers,
                     expected=f"{like.numbers}, the numbers of this one's rule",
@@ -73,7 +73,7 @@ class OnFile(Resumable):
         """What a file says of this trainer."""
         if self._numbers is None:
             raise NotImplementedError(
-                explain(
+                error_text(
                     f"{self.whoami()}: DyNet has no such file of it",
                     got="save() or populate()",
                     expected="one of the classic trainers",

@@ -1,6 +1,6 @@
 """Any optax transformation as a trainer."""
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
@@ -54,7 +54,7 @@ class OptaxTrainer(Trainer):
     ):
         if not isinstance(tx, optax.GradientTransformation):
             raise TypeError(
-                explain(
+                error_text(
                     "OptaxTrainer: tx is no transformation",
                     got=f"{tx!r} ({type(tx).__name__})",
                     expected="an optax.GradientTransformation",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS, Group, Message
 from dynetjax.model.storage import (
     DenseStorage,
@@ -186,7 +186,7 @@ def _different_models(group: Group, storages: list[Any]) -> RuntimeError:
     pairs = zip_longest(models[0], models[rank], fillvalue="nothing")
     first, other = next((a, b) for a, b in pairs if a != b)
     return RuntimeError(
-        explain(
+        error_text(
             f"update: process {rank} has another model than process 0",
             got=f"{other} where process 0 has {first}",
             expected="the same parameters in the same order in each process",
@@ -198,7 +198,7 @@ def _different_models(group: Group, storages: list[Any]) -> RuntimeError:
 def _different_values(differs: list[bool]) -> RuntimeError:
     ranks = ", ".join([str(rank) for rank, x in enumerate(differs) if x])
     return RuntimeError(
-        explain(
+        error_text(
             "update: the processes have different values",
             got=f"others than process 0 in {ranks}",
             expected="replicas that are equal to the last bit",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers.averages import Averages, Averaging
 from dynetjax.trainers.deferred import DeferredRows
@@ -135,7 +135,7 @@ def _averages(state: dict[str, Any], storages: list[Any]) -> Averages | None:
 
 def _another(name: str, got: Any, expected: Any) -> RuntimeError:
     return RuntimeError(
-        explain(
+        error_text(
             f"load_state_dict: the state is not of this {name}",
             got=got,
             expected=expected,

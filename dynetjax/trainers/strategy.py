@@ -14,7 +14,7 @@ Take = Callable[[], None]
 
 
 class States(Protocol):
-    """Keeps the state of a rule.
+    """Keeps the state of a rule: in blocks, or as a tree.
 
     Attributes:
         is_empty: the rule has none.

@@ -10,11 +10,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dynetjax.core.errors import explain
+from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, optax, with_jax
 from dynetjax.engine.xla.slices import take_if_there
 from dynetjax.model.storage import DenseStorage
-from dynetjax.trainers.apply import Step, like_table, split_table
+from dynetjax.trainers.apply import UpdateTerms, like_table, split_table
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.sparse import densify
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
@@ -133,7 +133,7 @@ def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
         (state,), (names,) = targets.states, targets.table_states
-        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
+        terms, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
         tree = {n: v for n, [v] in zip(names.parameters, values, strict=True)}
         grads = dict(zip(names.parameters, gradients.blocks, strict=True))
         slopes = {n: g for n, [g] in grads.items()}
@@ -149,19 +149,19 @@ def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
                 tree[name] = take_if_there(array, rows[name])
             if factor is not None:
                 tree[name] = tree[name] * factor
-        slopes = {n: g * step.factor for n, g in slopes.items()}
+        slopes = {n: g * terms.factor for n, g in slopes.items()}
         part = _of_rows(state, rows, targets.tables, names)
         change, new_part = rule.update(
-            slopes, part, tree, step=step.step, learning_rate=step.learning_rate
+            slopes, part, tree, step=terms.step, learning_rate=terms.learning_rate
         )
-        change = {n: c * step.learning_rate for n, c in change.items()}
-        written = {n: jnp.where(step.accepted, i, _PAST) for n, i in rows.items()}
-        new = [[_kept(step, tree[n] + change[n], tree[n])] for n in names.parameters]
+        change = {n: c * terms.learning_rate for n, c in change.items()}
+        written = {n: jnp.where(terms.accepted, i, _PAST) for n, i in rows.items()}
+        new = [[_kept(terms, tree[n] + change[n], tree[n])] for n in names.parameters]
         tables = [
-            _table(step, table, tree[n], change[n], written.get(n))
+            _table(terms, table, tree[n], change[n], written.get(n))
             for n, table in zip(names.tables, targets.tables, strict=True)
         ]
-        new_state = _merged(step, state, new_part, written)
+        new_state = _merged(terms, state, new_part, written)
         return Targets([new_state], tables, [names]), new, norm
 
     return Update(update)
@@ -170,19 +170,21 @@ def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
 _PAST = 2**31 - 1  # a row that no table has
 
 
-def _kept(step: Step, new: Any, old: Any) -> Any:
-    return jnp.where(step.accepted, new * step.kept, old)
+def _kept(terms: UpdateTerms, new: Any, old: Any) -> Any:
+    return jnp.where(terms.accepted, new * terms.kept, old)
 
 
-def _table(step: Step, table: Any, shown: Any, change: Any, written: Any) -> Any:
+def _table(
+    terms: UpdateTerms, table: Any, shown: Any, change: Any, written: Any
+) -> Any:
     """The table with the change to all of it, or to the rows that are `written`."""
     array, factor = split_table(table)
     if written is None:
-        new = _kept(step, shown + change, shown)
+        new = _kept(terms, shown + change, shown)
         return like_table(table, new, jnp.float32(1))
     if factor is None:
         return array.at[written].add(change, mode="drop")
-    left = jnp.where(step.accepted, factor * step.kept, factor)
+    left = jnp.where(terms.accepted, factor * terms.kept, factor)
     return like_table(table, array.at[written].add(change / factor, mode="drop"), left)
 
 
@@ -205,7 +207,7 @@ def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) 
             return leaf
         if leaf.shape != shapes[name]:
             raise ValueError(
-                explain(
+                error_text(
                     f"OptaxTrainer: the state of {name} does not go by rows",
                     got=f"{jax.tree_util.keystr(path)} of shape {leaf.shape}",
                     expected=f"{shapes[name]}, like the table",
@@ -217,13 +219,13 @@ def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) 
     return jax.tree.map_with_path(cut, state)
 
 
-def _merged(step: Step, state: Any, new: Any, written: dict[str, Any]) -> Any:
+def _merged(terms: UpdateTerms, state: Any, new: Any, written: dict[str, Any]) -> Any:
     """The state with what became of it, or as it was."""
 
     def merge(path, old, leaf):
         name = _table_of(path, written)
         if name is None:
-            return jnp.where(step.accepted, leaf, old).astype(old.dtype)
+            return jnp.where(terms.accepted, leaf, old).astype(old.dtype)
         return old.at[written[name]].set(leaf, mode="drop")
 
     return jax.tree.map_with_path(merge, state, new)

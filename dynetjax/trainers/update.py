@@ -15,7 +15,7 @@ import numpy as np
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.engine.xla.compiling import Compiled
 from dynetjax.trainers.apply import (
-    Step,
+    UpdateTerms,
     apply_block,
     apply_everywhere,
     apply_rows,
@@ -124,13 +124,13 @@ def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
     of_rows = by_row(rule) if by_tensor else rule
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
-        step, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
+        terms, norm, for_tables = agreed(numbers, targets, gradients, frozen_sizes)
         blocks = [
-            apply_block(rule, step, *of_one)
+            apply_block(rule, terms, *of_one)
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
         tables = [
-            _how(to_all)(of_rows, step, *of_one)
+            _how(to_all)(of_rows, terms, *of_one)
             for to_all, *of_one in zip(
                 dense, for_tables, targets.table_states, targets.tables, strict=True
             )
@@ -154,14 +154,14 @@ def agreed(
     targets: Targets,
     gradients: Gradients,
     frozen_sizes: Sequence[int],
-) -> tuple[Step, Any, list[Any]]:
+) -> tuple[UpdateTerms, Any, list[Any]]:
     """What an update is about, the norm, and the gradients of tables."""
     sizes = [len(split_table(t)[0]) for t in targets.tables]
     for_tables = _add_up(gradients.tables, sizes)
     for_frozen_tables = _add_up(gradients.frozen_tables, frozen_sizes)
     dense = [*gradients.blocks, gradients.frozen]
     norm = _norm([*dense, for_tables, for_frozen_tables])
-    return _step(numbers, norm), norm, for_tables
+    return _terms(numbers, norm), norm, for_tables
 
 
 def _add_up(gradients: list[Gradient], sizes: Sequence[int]) -> list[Any]:
@@ -175,10 +175,10 @@ def _norm(gradients: list[list[Any]]) -> "jax.Array":
     return jnp.sqrt(sum(squares, jnp.float32(0)))
 
 
-def _step(numbers: Any, norm: Any) -> Step:
+def _terms(numbers: Any, norm: Any) -> UpdateTerms:
     learning_rate, threshold, step, decay = numbers
     clipping = threshold > 0
     too_long = clipping & (norm > threshold)
     factor = jnp.where(too_long, threshold / norm, 1.0)
     accepted = ~clipping | jnp.isfinite(norm)
-    return Step(learning_rate, factor, step, 1 - decay, accepted)
+    return UpdateTerms(learning_rate, factor, step, 1 - decay, accepted)

@@ -53,8 +53,8 @@ def nodes_of(read, lstm, inputs, table):
     (*_, last) = read(lstm.initial_state(), inputs(table))
     graph = current_graph()
     nodes = [(n.rule, n.index, n.lanes, n.args) for n in graph.nodes]
-    cells = [(c.rule, c.index, c.inner, c.args) for c in graph.cells]
-    return nodes, cells, last.npvalue()
+    stored_nodes = [(c.rule, c.index, c.inner, c.args) for c in graph.stored_nodes]
+    return nodes, stored_nodes, last.npvalue()
 
 
 @pytest.mark.parametrize("read", [at_once, as_states])

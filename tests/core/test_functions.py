@@ -61,7 +61,7 @@ def constants(m):
     return dy.dot_product(fixed, m.b) + whole + dy.sum_elems(dy.square(flow))
 
 
-def uniforms(m):
+def weights(m):
     """A matrix that is made of parameters alone, and rows cut from one."""
     square = m.W * dy.transpose(m.W)
     v = dy.pick_range(m.gains, 2, 5)
@@ -92,7 +92,7 @@ def turns(m):
 
 PROGRAMS = [
     *(perceptron, batches, sums, lengths, constants),
-    *(uniforms, lstm, builder, turns),
+    *(weights, lstm, builder, turns),
 ]
 
 

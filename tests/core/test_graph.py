@@ -198,7 +198,9 @@ def test_parts_of_a_list_are_inlined_the_second_time_as_well():
         np.testing.assert_allclose(twice.npvalue(), expected[1], rtol=1e-6)
     once, _ = build()
     assert len(once.inner) == 2
-    assert all(once.graph.cells[k].rule.signature.op.form == LOOKUP for k in once.inner)
+    assert all(
+        once.graph.stored_nodes[k].rule.signature.op.form == LOOKUP for k in once.inner
+    )
 
 
 def test_nodes_are_freed_while_the_device_computes_the_next_graph():

@@ -40,7 +40,7 @@ def sizes():
         "decided": sum(len(op.decided) for op in operations),
         "mixtures": sum(len(op.mixtures or ()) for op in operations),
         "kinds": len(KINDS),
-        "lane kinds": len(registry._lane_kinds),
+        "batched kinds": len(registry._batched_kinds),
         "parameter kinds": len(registry._parameter_kinds),
         "changes": len(rules.CHANGED.rules),
         "fused ops": len(FUSED_OPS),

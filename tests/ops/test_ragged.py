@@ -185,7 +185,7 @@ GROUPS = [sorted(UNBATCHED), *[BATCHED[k::9] for k in range(9)]]
 def run(monkeypatch, ragged_too, names, batch):
     """Dims and values of programs, and the gradients of what comes of all of them."""
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0 if ragged_too else 10**9)
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     world = World(5, batch)
     assert bool(world.X.rule.kind.ragged) == ragged_too
     results = [PROGRAMS[name](world) for name in names]
@@ -237,7 +237,7 @@ def test_noise_stays_inside(monkeypatch, name):
 
 def test_mistakes_are_told_with_true_lengths(monkeypatch):
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     world = World(5)
     x, other = world.X, dy.concatenate_cols([world.row(k) for k in range(6)])
     with pytest.raises(dy.DimError, match=r"\{3,5\}, \{3,6\}"):
@@ -249,7 +249,7 @@ def test_mistakes_are_told_with_true_lengths(monkeypatch):
 
 
 def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     world = World(4)
     rows = [world.row(k) for k in range(9)]
 
@@ -262,7 +262,7 @@ def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
 
 
 def test_for_long_lists_two_lengths_are_enough(monkeypatch):
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     world = World(4)
     rows = [world.row(k) for k in range(12)]
     kinds = [dy.concatenate_cols(rows[:count]).rule.kind for count in (9, 9, 12)]
@@ -272,15 +272,15 @@ def test_for_long_lists_two_lengths_are_enough(monkeypatch):
 
 def test_room_grows_at_once_and_shrinks_with_patience(monkeypatch):
     monkeypatch.setattr(ragged, "PATIENCE", 5)
-    place = ragged.Place(dy.concatenate.op, 1)
-    assert [place.take(n) for n in (3, 4, 5, 30)] == [0, 0, 8, 32]
-    assert [place.take(7) for _ in range(8)] == [32] * 7 + [8]
-    assert place.take(9) == 16
+    choice = ragged.RoomChoice(dy.concatenate.op, 1)
+    assert [choice.take(n) for n in (3, 4, 5, 30)] == [0, 0, 8, 32]
+    assert [choice.take(7) for _ in range(8)] == [32] * 7 + [8]
+    assert choice.take(9) == 16
 
 
 def test_what_was_built_before_an_axis_grew(monkeypatch):
     """The graph is entered anew, so that all of it has the new room."""
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     world = World(3)
     short = dy.tanh(world.W * world.X)
@@ -297,7 +297,7 @@ def test_what_was_built_before_an_axis_grew(monkeypatch):
 
 def test_lists_as_long_with_different_rooms(monkeypatch):
     """Rows that something else computed have been in longer lists before."""
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     for length in (20, 5):
         world = World(length)
@@ -324,7 +324,7 @@ def test_lists_as_long_with_different_rooms(monkeypatch):
 
 def test_lists_of_matrices_of_ever_new_lengths(monkeypatch):
     """What was side by side once is not found again by its room alone."""
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     for length in (1, 2, 3, 5, 9, 4):
         world = World(length)
         both = dy.concatenate([world.X, world.Y])
@@ -335,7 +335,7 @@ def test_lists_of_matrices_of_ever_new_lengths(monkeypatch):
 
 
 def test_what_has_no_rule_is_counted(monkeypatch):
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     dy.reset_stats()
     dy.std_elems(World(5).X)
@@ -354,7 +354,7 @@ def attend(world):
 
 def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
     """What was decided for the first is found, and the same is inlined."""
-    monkeypatch.setattr(ragged, "_places", {})
+    monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     for _ in range(3):  # until rules are settled
         for length in 4, 7:
@@ -371,7 +371,7 @@ def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
                     op.decided.clear()
             loss = attend(world)
             graph = loss.graph
-            nodes = [(x.rule, x.view, x.args, x.dim()) for x in graph.nodes]
-            cells = [(x.rule, x.inner) for x in graph.cells]
-            found.append((nodes, cells, loss.value()))
+            nodes = [(x.rule, x.spec, x.args, x.dim()) for x in graph.nodes]
+            stored_nodes = [(x.rule, x.inner) for x in graph.stored_nodes]
+            found.append((nodes, stored_nodes, loss.value()))
     assert found[:2] == found[2:4] == found[4:]

@@ -32,25 +32,25 @@ MOST_TRIALS = 250
 def spelled(graph):
     """What every stored node computes, as text."""
     known = []
-    for cell in graph.cells:
-        if cell.rule.operands:
-            args = iter(cell.inner)
-            known.append(_of_rule(cell.rule, args, known))
+    for node in graph.stored_nodes:
+        if node.rule.operands:
+            args = iter(node.inner)
+            known.append(_of_rule(node.rule, args, known))
             assert next(args, None) is None
         else:
-            rows = sorted(known[k] for k in cell.inner)
-            name = cell.rule.signature.op.name
-            known.append(f"{name}{rows}" if rows else f"{name} {cell.index}")
+            rows = sorted(known[k] for k in node.inner)
+            name = node.rule.signature.op.name
+            known.append(f"{name}{rows}" if rows else f"{name} {node.index}")
     return known
 
 
 def _of_rule(rule, args, known):
     parts = []
-    for view in rule.operands:
-        if view.rule is not None:
-            parts.append(_of_rule(view.rule, args, known))
-        elif view.kind.uniform:
-            parts.append(f"uniform {view.kind.shape}")
+    for spec in rule.operands:
+        if spec.rule is not None:
+            parts.append(_of_rule(spec.rule, args, known))
+        elif spec.kind.is_weight:
+            parts.append(f"weight {spec.kind.shape}")
         else:
             number = next(args)
             parts.append("0" if number == NOTHING else known[number])
@@ -121,9 +121,9 @@ class Trial:
     def rules(self):
         """Those that may be stored yet."""
         several = [node.rule for node in self.made().nodes]
-        several += [view.rule for rule in several for view in rule.operands]
+        several += [spec.rule for rule in several for spec in rule.operands]
         several = dict.fromkeys(rule for rule in several if rule is not None)
-        return [rule for rule in several if rule.view.rule is not None]
+        return [rule for rule in several if rule.spec.rule is not None]
 
 
 def made_with(trial, line, store):
@@ -160,7 +160,7 @@ def test_before_every_line(build):
             trial = Trial(build)
             rule = trial.rules()[which]
             graph, _ = made_with(trial, line, rule.store)
-            assert rule.view.stored
+            assert rule.spec.stored
             assert result(graph) == result(trial.made())
 
 

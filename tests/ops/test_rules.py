@@ -22,7 +22,7 @@ def weights():
 
 
 def stored(*nodes):
-    return [node.view is not None and not node.view.inlined for node in nodes]
+    return [node.spec is not None and not node.spec.inlined for node in nodes]
 
 
 def test_a_node_used_once_is_inlined(weights):
@@ -41,7 +41,7 @@ def test_a_node_used_twice_is_stored_in_graphs_to_come(weights):
         return inner, dy.dot_product(first, second)
 
     before = build()[1].value()
-    assert build()[0].rule.view.stored
+    assert build()[0].rule.spec.stored
     assert stored(build()[0]) == [True]
     assert build()[1].value() == pytest.approx(before, rel=1e-6)
 
@@ -57,7 +57,7 @@ def test_the_first_graph_is_like_the_next(weights):
             h = dy.cmult(z, dy.tanh(z))
         loss = dy.sum_elems(h)
         loss.value()
-        return [cell.rule for cell in loss.graph.cells]
+        return [node.rule for node in loss.graph.stored_nodes]
 
     first = run()
     before = dy.stats().programs
@@ -108,7 +108,7 @@ def test_a_recurrence_ends_what_is_inlined(weights):
         for _ in range(length):
             h = dy.sin(dy.cmult(weights * dy.inputVector([1.0, 2.0, 3.0]), h))
         h.value()
-        return {cell.rule for cell in h.graph.cells}
+        return {node.rule for node in h.graph.stored_nodes}
 
     fused_ops(3)
     assert fused_ops(5) == fused_ops(30)
@@ -131,9 +131,9 @@ def test_deep_expressions_are_cut(weights):
 
 class TestSums:
     def test_a_chain_is_one_sum(self, weights):
-        """From the second graph on; and it takes as many cells as an esum."""
+        """From the second graph on; and it takes as many stored nodes as an esum."""
 
-        def cells(add_up):
+        def stored_nodes(add_up):
             dy.renew_cg()
             terms = [
                 dy.sum_elems(weights * dy.inputVector([float(k), 1.0, 2.0]))
@@ -143,11 +143,11 @@ class TestSums:
             column = weights.as_array().sum(axis=0)
             wanted = sum(float(column @ [k, 1, 2]) for k in range(20))
             assert total.value() == pytest.approx(wanted, rel=1e-4)
-            return len(total.graph.cells)
+            return len(total.graph.stored_nodes)
 
-        assert cells(lambda t: sum(t[1:], t[0])) == cells(dy.esum)
+        assert stored_nodes(lambda t: sum(t[1:], t[0])) == stored_nodes(dy.esum)
 
-    def test_a_few_additions_stay_in_a_cell(self, weights):
+    def test_a_few_additions_stay_in_a_node(self, weights):
         dy.renew_cg()
         parts = [
             dy.cmult(

@@ -40,12 +40,14 @@ def build(request):
 
 def shown(graph):
     """All that is decided about the nodes of a graph."""
-    nodes = [(n.rule, n.view, n.index, n.lanes, n.args) for n in graph.nodes]
+    nodes = [(n.rule, n.spec, n.index, n.lanes, n.args) for n in graph.nodes]
     operands = [
-        [o.index if o.graph else o.view for o in n.operands] for n in graph.nodes
+        [o.index if o.graph else o.spec for o in n.operands] for n in graph.nodes
     ]
-    cells = [(n.rule, n.view, n.inner, n.args, n.lanes) for n in graph.cells]
-    return nodes, operands, cells
+    stored_nodes = [
+        (n.rule, n.spec, n.inner, n.args, n.lanes) for n in graph.stored_nodes
+    ]
+    return nodes, operands, stored_nodes
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -86,13 +88,13 @@ def test_a_rule_that_changed_is_not_followed(build):
     for _ in range(3):
         expected = build().npvalue()
     sums = [n for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
-    assert not sums[0].rule.view.stored
+    assert not sums[0].rule.spec.stored
     sums[0].npvalue()
     np.testing.assert_allclose(build().npvalue(), expected, rtol=1e-6, atol=1e-7)
     again = current_graph().nodes[sums[0].index]
     assert again.rule is sums[0].rule
-    assert again.rule.view.stored
-    assert again in current_graph().cells
+    assert again.rule.spec.stored
+    assert again in current_graph().stored_nodes
 
 
 def test_batches_of_different_sizes_are_stretched():

@@ -8,7 +8,7 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers import blocks
 from dynetjax.trainers.adam import AdamState, AdamTrainer, adam
-from dynetjax.trainers.blocks import States
+from dynetjax.trainers.blocks import BlockStates
 from dynetjax.trainers.flat import join, split
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sgd import sgd
@@ -40,7 +40,7 @@ class TestJoin:
 
 class TestBlocks:
     def setup_method(self):
-        self.states = States(adam(0.9, 0.999, 1e-8), join=True)
+        self.states = BlockStates(adam(0.9, 0.999, 1e-8), join=True)
 
     def test_small_together_large_alone(self, monkeypatch):
         monkeypatch.setattr(blocks, "SMALL", 4)
@@ -49,13 +49,13 @@ class TestBlocks:
 
     def test_rule_without_state(self):
         """There is nothing to join."""
-        states = States(sgd(), join=True)
+        states = BlockStates(sgd(), join=True)
         a, b = storage(2), storage(3)
         assert states.arrange([a, b]) == ((a,), (b,))
 
     def test_rule_of_tensors(self):
         """Each parameter is one."""
-        states = States(adam(0.9, 0.999, 1e-8), join=False)
+        states = BlockStates(adam(0.9, 0.999, 1e-8), join=False)
         a, b = storage(2), storage(3)
         assert states.arrange([a, b]) == ((a,), (b,))
 

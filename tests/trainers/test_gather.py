@@ -5,7 +5,7 @@ import numpy as np
 
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import adam
-from dynetjax.trainers.blocks import States
+from dynetjax.trainers.blocks import BlockStates
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.members import Census, Members
 
@@ -19,7 +19,7 @@ def add_rows(table, size, *rows):
 class TestCensus:
     def test_members(self):
         m = ParameterCollection()
-        census = Census(m, States(adam(0.9, 0.999, 1e-8), join=True).arrange)
+        census = Census(m, BlockStates(adam(0.9, 0.999, 1e-8), join=True).arrange)
         assert census.members() == Members((), [], [], [])
         W, E = m.add_parameters(2), m.add_lookup_parameters((3, 2))
         assert census.members() == Members(((W.storage,),), [E.storage], [], [])

@@ -8,7 +8,7 @@ from dynetjax.trainers.adadelta import adadelta
 from dynetjax.trainers.adagrad import adagrad
 from dynetjax.trainers.adam import adam
 from dynetjax.trainers.amsgrad import amsgrad
-from dynetjax.trainers.blocks import States
+from dynetjax.trainers.blocks import BlockStates
 from dynetjax.trainers.eg import exponentiated_gradient
 from dynetjax.trainers.momentum import momentum
 from dynetjax.trainers.rmsprop import rmsprop
@@ -41,7 +41,7 @@ def test_the_state_begins_as_optax_has_it(rule):
 def test_is_made_when_it_is_used():
     """Once, for all models."""
     rule = adam(0.25, 0.5, 1e-3)
-    states = States(rule, join=True)
+    states = BlockStates(rule, join=True)
     assert not states.is_empty
     assert "made" not in vars(rule)
     rule.init(np.ones(1, np.float32))
@@ -49,4 +49,4 @@ def test_is_made_when_it_is_used():
 
 
 def test_other_rules_are_asked():
-    assert not States(exponentiated_gradient(0.9), join=False).is_empty
+    assert not BlockStates(exponentiated_gradient(0.9), join=False).is_empty

@@ -18,8 +18,8 @@ from dynetjax.core.registry import (
     Kind,
     Op,
     Signature,
+    batched_kind,
     intern,
-    lane_kind,
 )
 from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Life, Numbered, Shared
@@ -29,11 +29,11 @@ SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 
 
 @dataclass(slots=True)
-class Step:
+class FusedStep:
     """One operation of a fused op.
 
     `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
-    uniforms ``("uniform", kind)``. `rule` is that of the node, if there is one.
+    weights ``("weight", kind)``. `rule` is that of the node, if there is one.
     """
 
     signature: Signature
@@ -84,7 +84,7 @@ class FusedOp:
     )
 
     def __init__(self, signature: Signature, rule: Rule | None = None):
-        self.steps: list[Step] = []
+        self.steps: list[FusedStep] = []
         self.leaves: list[Leaf] = []
         self.places: list[int] = []
         self.fields: dict[tuple[int, int], int] = {}
@@ -93,7 +93,7 @@ class FusedOp:
             assert rule is not None
             self._walk(rule, 0)
         else:
-            self.steps.append(Step(signature, (), rule))
+            self.steps.append(FusedStep(signature, (), rule))
             if self.form in (REDUCE, GATHER):
                 self.leaves.append(Leaf(self.shape, True))
             elif self.form == JOIN:
@@ -112,27 +112,27 @@ class FusedOp:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
         found: list[tuple[str, int]] = []
         broadcast = rule.signature.broadcast
-        for k, view in enumerate(rule.operands):
-            if view.kind.uniform:
-                found.append(("uniform", view.kind.id))
-            elif view.rule is not None:
-                at = self._walk(view.rule, at)
+        for k, spec in enumerate(rule.operands):
+            if spec.kind.is_weight:
+                found.append(("weight", spec.kind.id))
+            elif spec.rule is not None:
+                at = self._walk(spec.rule, at)
                 found.append(("step", len(self.steps) - 1))
             else:
                 found.append(("leaf", len(self.leaves)))
-                self.leaves.append(Leaf(view.kind.shape, bool(broadcast >> k & 1)))
+                self.leaves.append(Leaf(spec.kind.shape, bool(broadcast >> k & 1)))
                 self.places.append(at)
                 at += 1
         for field in range(len(rule.signature.op.runtime)):
             self.fields[len(self.steps), field] = at
             at += 1
-        self.steps.append(Step(rule.signature, tuple(found), rule))
+        self.steps.append(FusedStep(rule.signature, tuple(found), rule))
         return at
 
     @property
     def kinds(self) -> list[Kind]:
-        """The uniforms among its operands, in order of use."""
-        return [k for s in self.steps for k in s.signature.operands if k.uniform]
+        """The weights among its operands, in order of use."""
+        return [k for s in self.steps for k in s.signature.operands if k.is_weight]
 
     def follows(self, rule: Rule) -> bool:
         """Whether its nodes, or what is part of them, follow this rule."""
@@ -170,6 +170,6 @@ def import_of(origin: int) -> int:
         if fused.imported is None:
             shape = fused.shape
             key = ((origin, *shape), 0)
-            signature = intern(IMPORT_OP, key, shape, kind=lane_kind(shape))
+            signature = intern(IMPORT_OP, key, shape, kind=batched_kind(shape))
             fused.imported = FusedOp(signature)
         return fused.imported.id

@@ -16,7 +16,7 @@ from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
-from dynetjax.engine.native.uniforms import HostUniforms
+from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
 
@@ -26,8 +26,8 @@ DONE = -1  # what `extend` returns
 class _Tables:
     """What the executor asks Python for."""
 
-    def __init__(self, uniforms: HostUniforms, draws: Draws):
-        self.uniform, self._draws = uniforms.uniform, draws
+    def __init__(self, weights: HostWeights, draws: Draws):
+        self.weight, self._draws = weights.weight, draws
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
@@ -76,13 +76,15 @@ class Native:
         count: how many stored nodes it knows.
     """
 
-    def __init__(self, uniforms: HostUniforms, draws: Draws):
-        self.uniforms = uniforms
-        self._tables = _Tables(uniforms, draws)
+    def __init__(self, weights: HostWeights, draws: Draws):
+        self.weights = weights
+        self._tables = _Tables(weights, draws)
         self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
         self.lacks, self.count = -1, 0
 
-    def compute(self, cells: list[Expression], start: int, older: Rows | None) -> bool:
+    def compute(
+        self, stored_nodes: list[Expression], start: int, older: Rows | None
+    ) -> bool:
         """Compute the stored nodes from `start` on; False if some have no byte code.
 
         `older` tells the rows of nodes that another tier computed, if one did.
@@ -90,12 +92,12 @@ class Native:
         self._tables.older = older
         try:
             with phase("run"):
-                self.lacks = self.graph.extend(cells, start)
+                self.lacks = self.graph.extend(stored_nodes, start)
         finally:
             self._tables.older = None
         if self.lacks != DONE:
             return False
-        self.count = len(cells)
+        self.count = len(stored_nodes)
         note_interpreted()
         _note_times(self.graph)
         return True
@@ -109,15 +111,15 @@ class NativePart:
         graph: the executor's, which has computed it.
     """
 
-    def __init__(self, start: int, cells: list[Expression], graph: Any):
-        self.start, self.stop = start, len(cells)
-        self._cells, self.graph = cells, graph
+    def __init__(self, start: int, stored_nodes: list[Expression], graph: Any):
+        self.start, self.stop = start, len(stored_nodes)
+        self._stored_nodes, self.graph = stored_nodes, graph
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
         del batch
         found = np.frombuffer(self.graph.rows(number), np.float32)
-        return found.reshape(-1, *_shape(self._cells[number]))
+        return found.reshape(-1, *_shape(self._stored_nodes[number]))
 
     def executor(self) -> Any:
         """What has computed it, and writes rows where they are wanted."""
@@ -127,7 +129,9 @@ class NativePart:
         """What it is, and its components."""
         found = []
         for trips, numbers in self.graph.components():
-            nodes = [self._cells[n] for n in numbers if self.start <= n < self.stop]
+            nodes = [
+                self._stored_nodes[n] for n in numbers if self.start <= n < self.stop
+            ]
             kind = "loop" if trips > 1 else "once"
             if nodes:
                 found.append((f"{kind}, {trips} trip{'s' if trips > 1 else ''}", nodes))
@@ -143,13 +147,13 @@ class NativeBackward:
 
     Attributes:
         reached: the parameters that nodes up to it read, but for constant ones.
-        weights: of parameters and what is computed of them, by kind id.
+        weight_gradients: of parameters and what is computed of them, by kind id.
         pulled_back: what these come to for parameters alone.
     """
 
     def __init__(self, native: Native, node: Expression, full: bool):
         self.node, self.full, self._graph = node, full, native.graph
-        self.pulled_back = native.uniforms.pull_back
+        self.pulled_back = native.weights.pull_back
         self._count = native.count
         self._latest: list[int] = []  # index of the latest node, up to each stored one
         found: dict[int, np.ndarray] = {}
@@ -163,7 +167,7 @@ class NativeBackward:
             fused_ops, self._tables = self._graph.backward(*about)
         note_interpreted()
         _note_times(self._graph)
-        self.weights: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
+        self.weight_gradients: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
         self.reached = reached_by(node, fused_ops)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
@@ -181,21 +185,21 @@ class NativeBackward:
         """
         if number >= self._count:
             return False
-        cells = self.node.graph.cells
+        stored_nodes = self.node.graph.stored_nodes
         if len(self._latest) < self._count:
-            indices = [cell.index for cell in cells[: self._count]]
+            indices = [node.index for node in stored_nodes[: self._count]]
             self._latest = [*accumulate(indices, max)]
-        return self._latest[number] == cells[number].index
+        return self._latest[number] == stored_nodes[number].index
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node, ``[batch, *shape]``."""
-        shape = _shape(self.node.graph.cells[number])
+        shape = _shape(self.node.graph.stored_nodes[number])
         found = self._graph.gradient(number)
         if found is None:
             return np.zeros((batch, *shape), np.float32)
         return np.frombuffer(found, np.float32).reshape(batch, *shape)
 
 
-def _shape(cell: Expression) -> Shape:
+def _shape(node: Expression) -> Shape:
     """Of a row of a stored node."""
-    return cell.rule.kind.shape
+    return node.rule.kind.shape

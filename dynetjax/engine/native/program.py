@@ -55,22 +55,22 @@ class Structure:
     Attributes:
         shape: of a row of its result.
         steps: (operation, static arguments, operands) of each step; an operand is a
-            step or a leaf with its number, or the next uniform.
-        uniforms: their shapes, and whether they are constant.
+            step or a leaf with its number, or the next weight.
+        weights: their shapes, and whether they are constant.
         leaves: shapes of rows that it reads.
         data: types of its runtime data.
     """
 
     shape: Shape
     steps: tuple[tuple[Op, tuple, tuple[tuple[str, int], ...]], ...]
-    uniforms: tuple[tuple[Shape, bool], ...]
+    weights: tuple[tuple[Shape, bool], ...]
     leaves: tuple[Shape, ...]
     data: str
 
     @property
     def shapes(self) -> list[Shape]:
-        """Of uniforms and leaves."""
-        return [*[shape for shape, _ in self.uniforms], *self.leaves]
+        """Of weights and leaves."""
+        return [*[shape for shape, _ in self.weights], *self.leaves]
 
 
 def structure_of(fused: FusedOp) -> Structure:
@@ -78,7 +78,7 @@ def structure_of(fused: FusedOp) -> Structure:
     steps = []
     for step in fused.steps:
         signature = step.signature
-        operands = [(what, 0 if what == "uniform" else n) for what, n in step.operands]
+        operands = [(what, 0 if what == "weight" else n) for what, n in step.operands]
         steps.append((signature.op, signature.static, tuple(operands)))
     return Structure(
         fused.shape,
@@ -153,7 +153,7 @@ def _compiled(structure: Structure) -> dict[str, Any]:
         raise NotCoveredError("arrays without numbers")
     forth, back = _traced(structure)
     pool = Pool()
-    inputs = _inputs(shapes, len(structure.uniforms), [*data])
+    inputs = _inputs(shapes, len(structure.weights), [*data])
     code = Code(pool)
     value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
     saved = [whole(code, x) for x in residuals]
@@ -161,7 +161,7 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     code.put(value, Buffer(VALUE, size, size))
     room = code.save([part for x in saved for part in parts_of(x)], 0)
     code.prune()
-    first = len(structure.uniforms)
+    first = len(structure.weights)
     hoisted = code.hoist_forward(first)
     forward, top = code.encode()
     backward, more, apart = _backward(pool, structure, saved, back)
@@ -169,13 +169,13 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     return {
         "form": FORMS[MAP],
         "size": size,
-        "weighted": not all(constant for _, constant in structure.uniforms),
+        "weighted": not all(constant for _, constant in structure.weights),
         "places": _ints(range(len(shapes) - first)),
         "sizes": _ints(sizes[first:]),
         "data": _ints(range(len(data))),
         "types": data,
-        "uniforms": _ints(range(first)),
-        "uniform_sizes": _ints(sizes[:first]),
+        "weights": _ints(range(first)),
+        "weight_sizes": _ints(sizes[:first]),
         "forward": forward,
         "backward": backward,
         "extra": _ints(pool.extra),
@@ -212,18 +212,18 @@ def _traced(structure: Structure) -> tuple[Any, Any]:
 
 
 def _function_of(structure: Structure) -> Any:
-    """What it computes of uniforms, operands and data, by JAX."""
-    first, count = len(structure.uniforms), len(structure.shapes)
+    """What it computes of weights, operands and data, by JAX."""
+    first, count = len(structure.weights), len(structure.shapes)
 
     def run(*arguments: Any) -> Any:
-        uniforms, leaves = iter(arguments[:first]), arguments[first:count]
+        weights, leaves = iter(arguments[:first]), arguments[first:count]
         data = iter(arguments[count:])
         values: list[Any] = []
         for op, static, places in structure.steps:
             operands = []
             for what, n in places:
-                if what == "uniform":
-                    operands.append(next(uniforms))
+                if what == "weight":
+                    operands.append(next(weights))
                 else:
                     operands.append(values[n] if what == "step" else leaves[n])
             given = [next(data) for _ in op.runtime]
@@ -238,18 +238,18 @@ def _backward(
 ) -> tuple[np.ndarray, int, int]:
     """Its byte code, and how many words a lane are temporary, and hoisted."""
     code, shape, size = Code(pool), structure.shape, prod(structure.shape)
-    shapes, uniforms = structure.shapes, structure.uniforms
+    shapes, weights = structure.shapes, structure.weights
     cotangent = Array(Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f")
     gradients = inline(code, back.jaxpr, back.consts, [*saved, cotangent])
     code.results = Counter(_buffers(gradients))
     first = FIRST + len(shapes) + len(structure.data)
     for number, (x, shape) in enumerate(zip(gradients, shapes, strict=True)):
-        if number >= len(uniforms):
-            code.add_to_operand(x, number - len(uniforms), shape)
-        elif not uniforms[number][1]:
-            code.add_to_uniform(x, Buffer(first + number, prod(shape), 0), shape)
+        if number >= len(weights):
+            code.add_to_operand(x, number - len(weights), shape)
+        elif not weights[number][1]:
+            code.add_to_weight(x, Buffer(first + number, prod(shape), 0), shape)
     code.prune()
-    hoisted = code.hoist_back(len(uniforms))
+    hoisted = code.hoist_back(len(weights))
     return *code.encode(), hoisted
 
 

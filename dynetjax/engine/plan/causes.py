@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from dynetjax.core.errors import CompilationWarning, explain
+from dynetjax.core.errors import CompilationWarning, error_text
 from dynetjax.core.registry import Op
-from dynetjax.engine.plan.code import Cell, CellStep, Code
+from dynetjax.engine.plan.code import BodyOp, BodyStep, Code
 from dynetjax.engine.plan.program import Program
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_program
@@ -20,7 +20,7 @@ def note_made(direction: str, program: Program) -> None:
     code = program.code
     known = RUNTIME.made.setdefault(code, [])
     several = zip(code.components, code.labels, strict=True)
-    fresh = [label for cells, label in several if cells not in RUNTIME.components]
+    fresh = [label for body, label in several if body not in RUNTIME.components]
     sizes = program.lanes, program.rows
     same_size = [d for d, w, s in known if (w, s) == (program.widths, sizes)]
     if fresh:
@@ -49,14 +49,14 @@ class Variants:
 
     def watch(self, code: Code) -> None:
         """Take in a program; warn, once, if there is no end of them."""
-        for cells in () if self._warned else code.components:
-            for cell in cells:
-                for step in cell.steps:
-                    self._watch(cell, step)
+        for body in () if self._warned else code.components:
+            for op in body:
+                for step in op.steps:
+                    self._watch(op, step)
 
-    def _watch(self, cell: Cell, step: CellStep) -> None:
+    def _watch(self, op: BodyOp, step: BodyStep) -> None:
         found = self._found[step.op, len(step.operands)]
-        variant = _variant(cell, step)
+        variant = _variant(op, step)
         if variant in found or self._warned:
             return
         found.append(variant)
@@ -72,12 +72,12 @@ def variants_of(roots: Iterable[Op]) -> Variants:
     return found
 
 
-def _variant(cell: Cell, step: CellStep) -> tuple[Any, ...]:
+def _variant(op: BodyOp, step: BodyStep) -> tuple[Any, ...]:
     """Static arguments, then the shapes of the operands."""
     shapes = {
-        "uniform": lambda n: cell.uniforms[n].shape,
-        "step": lambda n: cell.steps[n].shape,
-        "leaf": lambda n: cell.reads[n].shape,
+        "weight": lambda n: op.weights[n].shape,
+        "step": lambda n: op.steps[n].shape,
+        "leaf": lambda n: op.reads[n].shape,
     }
     return (*step.static, *[shapes[what](n) for what, n in step.operands])
 
@@ -92,7 +92,7 @@ def _warn(op: Op, found: list[tuple[Any, ...]]) -> None:
     most = max(range(len(names)), key=lambda k: len(values[k]))
     some = ", ".join(map(str, values[most][:4]))
     warnings.warn(
-        explain(
+        error_text(
             f"{op.name}: a program keeps compiling",
             got=f"{len(values[most])} values of {names[most]}: {some}, ...",
             expected="few: each is compiled anew",

@@ -29,25 +29,25 @@ from dynetjax.engine.plan.family import Family
 
 @dataclass(frozen=True)
 class Read:
-    """A leaf of a cell: rows of a pool.
+    """A leaf of an op: rows of a pool.
 
     Attributes:
         pool: by number in the code.
         column: of the component's columns, the one that has the rows; None if they are
-            those of the same lanes of another cell, in the same trip.
-        cell: the number of that cell in the component.
+            those of the same lanes of another op, in the same trip.
+        op: the number of that op in the component.
         differentiable: a gradient flows back.
     """
 
     pool: int
     shape: Shape
     column: int | None
-    cell: int | None
+    op: int | None
     differentiable: bool
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Weight:
     """An operand that all lanes share: a parameter, or what is made of parameters.
 
     Attributes:
@@ -61,12 +61,12 @@ class Uniform:
 
 
 @dataclass(frozen=True)
-class CellStep:
-    """One operation of a cell.
+class BodyStep:
+    """One operation of a body op.
 
     Attributes:
-        operands: ``("step", j)``, ``("leaf", k)`` and ``("uniform", n)``, all of the
-            cell.
+        operands: ``("step", j)``, ``("leaf", k)`` and ``("weight", n)``, all of the
+            op.
         columns: those that have its runtime data.
     """
 
@@ -78,14 +78,14 @@ class CellStep:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A fused op in a component.
+class BodyOp:
+    """A fused op in the body of a component, with names that no family has of its own.
 
     Attributes:
         form: MAP; LOOKUP; or INPUT, for rows that are given, imports among them.
         steps: its operations, for MAP.
         reads: one per leaf.
-        uniforms: of a LOOKUP, the table.
+        weights: of a LOOKUP, the table.
         valid: the column that marks real lanes.
         rows: of a LOOKUP, the column that has the rows to copy.
         pool: where its rows go.
@@ -93,9 +93,9 @@ class Cell:
     """
 
     form: str
-    steps: tuple[CellStep, ...]
+    steps: tuple[BodyStep, ...]
     reads: tuple[Read, ...]
-    uniforms: tuple[Uniform, ...]
+    weights: tuple[Weight, ...]
     valid: int
     rows: int | None
     shape: Shape
@@ -109,7 +109,7 @@ class Cell:
         return label_of(names, self.shape)
 
 
-Component = tuple[Cell, ...]
+Component = tuple[BodyOp, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +119,13 @@ class Code:
     Attributes:
         columns: how many each component has.
         pools: the shape of their rows; all rows of one shape are in one pool.
-        uniforms: the shape of each.
+        weights: the shape of each.
     """
 
     components: tuple[Component, ...]
     columns: tuple[int, ...]
     pools: tuple[Shape, ...]
-    uniforms: tuple[Shape, ...]
+    weights: tuple[Shape, ...]
 
     @cached_property
     def life(self) -> Life:
@@ -135,7 +135,7 @@ class Code:
     @cached_property
     def labels(self) -> list[str]:
         """Each component in a few words."""
-        return [", ".join([cell.label for cell in cells]) for cells in self.components]
+        return [", ".join([op.label for op in body]) for body in self.components]
 
 
 _known: Shared[tuple[Any, ...], Code] = Shared(lambda parts: Code(*parts))
@@ -163,13 +163,13 @@ class Wiring:
     """Code, and what its names stand for in one family.
 
     Attributes:
-        uniforms: kind ids.
+        weights: kind ids.
         pool_of: of each op.
         data: the columns of runtime data.
     """
 
     code: Code
-    uniforms: tuple[int, ...]
+    weights: tuple[int, ...]
     pool_of: list[int]
     data: list[Column]
 
@@ -181,12 +181,12 @@ def wire(family: Family, full: bool) -> Wiring:
 
 
 class _Wiring:
-    """Makes code: pools, uniforms and columns get numbers in order of first use."""
+    """Makes code: pools, weights and columns get numbers in order of first use."""
 
     def __init__(self, family: Family, full: bool):
         self.family, self.full = family, full
         self.pools: dict[Shape, int] = {}
-        self.uniforms: dict[int, int] = {}
+        self.weights: dict[int, int] = {}
         self.data: list[Column] = []
         self.columns = 0  # of the component at hand
 
@@ -195,14 +195,14 @@ class _Wiring:
         pool_of = [0] * len(self.family.ops)
         for ops in self.family.components:
             self.columns = 0
-            cells = tuple([self._cell(op) for op in ops])
-            for op, cell in zip(ops, cells, strict=True):
-                pool_of[op] = cell.pool
-            components.append(cells)
+            body = tuple([self._body_op(op) for op in ops])
+            for op, made in zip(ops, body, strict=True):
+                pool_of[op] = made.pool
+            components.append(body)
             columns.append(self.columns)
-        shapes = tuple(KINDS[kind].shape for kind in self.uniforms)
+        shapes = tuple(KINDS[kind].shape for kind in self.weights)
         code = _known[tuple(components), tuple(columns), tuple(self.pools), shapes]
-        return Wiring(code, tuple(self.uniforms), pool_of, self.data)
+        return Wiring(code, tuple(self.weights), pool_of, self.data)
 
     def _column(self) -> int:
         self.columns += 1
@@ -211,15 +211,15 @@ class _Wiring:
     def _pool(self, shape: Shape) -> int:
         return self.pools.setdefault(shape, len(self.pools))
 
-    def _uniform(self, kind: int) -> Uniform:
-        number = self.uniforms.setdefault(kind, len(self.uniforms))
-        return Uniform(number, KINDS[kind].shape, KINDS[kind].constant)
+    def _weight(self, kind: int) -> Weight:
+        number = self.weights.setdefault(kind, len(self.weights))
+        return Weight(number, KINDS[kind].shape, KINDS[kind].constant)
 
-    def _cell(self, op: int) -> Cell:
+    def _body_op(self, op: int) -> BodyOp:
         fused = self.family.ops[op]
         valid = self._column()
         kinds = dict.fromkeys([kind.id for kind in fused.kinds])
-        uniforms = tuple(map(self._uniform, kinds))
+        weights = tuple(map(self._weight, kinds))
         reads, steps, rows = [], [], None
         if fused.form == MAP:
             reads = [self._read(op, k) for k in range(len(fused.leaves))]
@@ -232,15 +232,15 @@ class _Wiring:
             static = ()
             if fused.form == JOIN:
                 static = fused.steps[0].signature.static[1:]
-            steps = [CellStep(_OF_ROWS[fused.form], static, leaves, fused.shape, ())]
+            steps = [BodyStep(_OF_ROWS[fused.form], static, leaves, fused.shape, ())]
         elif fused.form == LOOKUP:
             rows = self._column()
             self.data.append(Column(op, "rows", (0, 0), rows))
-        return Cell(
+        return BodyOp(
             _FORMS.get(fused.form, MAP),
             tuple(steps),
             tuple(reads),
-            uniforms,
+            weights,
             valid,
             rows,
             fused.shape,
@@ -255,13 +255,13 @@ class _Wiring:
         if source is None:
             return Read(self._pool(shape), shape, self._column(), None, differentiable)
         ops = self.family.components[self.family.component[op]]
-        cell = ops.index(source)
-        return Read(self._pool(shape), shape, None, cell, differentiable)
+        at = ops.index(source)
+        return Read(self._pool(shape), shape, None, at, differentiable)
 
-    def _step(self, op: int, j: int, numbers: dict[int, int]) -> CellStep:
+    def _step(self, op: int, j: int, numbers: dict[int, int]) -> BodyStep:
         step = self.family.ops[op].steps[j]
         operands = tuple(
-            (what, numbers[number] if what == "uniform" else number)
+            (what, numbers[number] if what == "weight" else number)
             for what, number in step.operands
         )
         columns = []
@@ -270,7 +270,7 @@ class _Wiring:
                 columns.append(self._column())
                 self.data.append(Column(op, what, (j, field), columns[-1]))
         of = step.signature
-        return CellStep(of.op, of.static, operands, of.shape, tuple(columns))
+        return BodyStep(of.op, of.static, operands, of.shape, tuple(columns))
 
 
 _FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}

@@ -38,7 +38,7 @@ class Family:
             as far as that always was so.
         differentiable: ops whose results depend on a parameter.
         capacities: the sizes in use; `rows` is what a row of each array takes.
-        costs: what a trip of each component costs.
+        width_choices: what settles on the width of each component.
         bindings: programs of this version, by what they depend on.
     """
 
@@ -55,7 +55,7 @@ class Family:
         self.differentiable: set[int] = set()
         self.capacities = Capacities()
         self.rows: dict[int | Shape, Row] = {}
-        self.costs: list[Any] = []
+        self.width_choices: list[Any] = []
         self.bindings: dict[Any, Any] = {}
         self._numbers: dict[int, int] = {}  # of ops, by those of fused ops
         self._groups: list[list[int]] = []  # of each op's leaves
@@ -135,7 +135,7 @@ class Family:
 
     def _rebuild(self) -> None:
         self.version += 1
-        self.rows, self.costs, self.bindings = {}, [], {}
+        self.rows, self.width_choices, self.bindings = {}, [], {}
         count = len(self.ops)
         feeds: dict[int, set[int]] = {op: set() for op in range(count)}
         for op, groups in enumerate(self._groups):

@@ -34,10 +34,10 @@ def _read_by(number: int) -> ReadBy:
 READ_BY: Found[int, ReadBy] = Found(_read_by)
 
 
-def flat_graph(cells: list[Expression], start: int) -> Any:
+def flat_graph(stored_nodes: list[Expression], start: int) -> Any:
     """The stored nodes of a graph from `start` on, as a `FlatGraph`."""
     kind = FlatGraph if core is None else core.FlatGraph
-    return kind(cells, start, fused_op_of, READ_BY.__getitem__, import_of)
+    return kind(stored_nodes, start, fused_op_of, READ_BY.__getitem__, import_of)
 
 
 class FlatGraph:
@@ -47,7 +47,7 @@ class FlatGraph:
     and that are read here follow as *imports*: rows that are copied in.
 
     Args:
-        cells: all stored nodes of the graph.
+        stored_nodes: all stored nodes of the graph.
         start: number of the first that is taken.
         number: gives that of the fused op of a rule.
         read_by: by number of a fused op, which of a node's args are rows, and how it
@@ -62,13 +62,13 @@ class FlatGraph:
 
     def __init__(
         self,
-        cells: list[Expression],
+        stored_nodes: list[Expression],
         start: int,
         number: Callable[[Rule], int],
         read_by: Callable[[int], ReadBy],
         imported: Callable[[int], int],
     ):
-        self.count = len(cells) - start
+        self.count = len(stored_nodes) - start
         self.older: list[int] = []
         self.fused: list[int] = []
         self._kinds: dict[int, int] = {}  # by number of a fused op, its place there
@@ -79,21 +79,21 @@ class FlatGraph:
         self._copies: set[int] = set()  # nodes that copy rows of others lane by lane
         self._position: list[int] = []
         self._row: list[int] = []
-        for node, cell in enumerate(cells[start:]):
-            fused = number(cell.rule)
+        for node, stored in enumerate(stored_nodes[start:]):
+            fused = number(stored.rule)
             places, form = read_by(fused)
-            args = cell.inner
+            args = stored.inner
             self._add(
                 fused,
-                cell.lanes,
+                stored.lanes,
                 args if places is None else [args[place] for place in places],
             )
-            if form and cell.data is not None:
-                self._chosen[node] = cell.data
+            if form and stored.data is not None:
+                self._chosen[node] = stored.data
             if form == COPIES:
                 self._copies.add(node)
         if start:
-            self._import(cells, start, number, imported)
+            self._import(stored_nodes, start, number, imported)
 
     def _add(self, fused: int, lanes: int, read: Sequence[int]) -> None:
         kind = self._kinds.get(fused)
@@ -106,7 +106,7 @@ class FlatGraph:
 
     def _import(
         self,
-        cells: list[Expression],
+        stored_nodes: list[Expression],
         start: int,
         number: Callable[[Rule], int],
         imported: Callable[[int], int],
@@ -120,7 +120,7 @@ class FlatGraph:
             [r - start if r >= start else local[r] for r in read] for read in self._read
         ]
         for r in self.older:
-            self._add(imported(number(cells[r].rule)), cells[r].lanes, ())
+            self._add(imported(number(stored_nodes[r].rule)), stored_nodes[r].lanes, ())
 
     def bind(self, ops: Sequence[int]) -> None:
         """Say which op of a program family each of its fused ops is."""

@@ -18,7 +18,7 @@ from dynetjax.engine.plan.facts import Addresses, ints, offsets
 from dynetjax.engine.plan.family import Family
 from dynetjax.engine.plan.flat import flat_graph
 from dynetjax.engine.plan.program import Program, program, written
-from dynetjax.engine.plan.widths import LARGE, places_of
+from dynetjax.engine.plan.widths import LARGE, width_choices
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph
@@ -102,7 +102,7 @@ def make_layout(
     With `full`, gradients are to flow to constants, too. None if rules had to be
     changed: the graph must be built anew to follow them, if it can be.
     """
-    flat = flat_graph(graph.cells, start)
+    flat = flat_graph(graph.stored_nodes, start)
     roots = frozenset([fused_op_of(node.rule) for node in asked])
     with RUNTIME.lock:
         _drop_outdated()
@@ -157,15 +157,17 @@ def _hoist(family: Family) -> bool:
                 for source in family.sources(op, leaf)
             ):
                 assert step.rule is not None
-                found = found or not step.rule.view.stored
+                found = found or not step.rule.spec.stored
                 step.rule.store()
     return found
 
 
 def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> Layout:
     levels = flat.levels(family.facts)
-    places = places_of(family)
-    widths = [p.width_for(lanes) for p, lanes in zip(places, levels, strict=True)]
+    choices = width_choices(family)
+    widths = [
+        choice.width_for(lanes) for choice, lanes in zip(choices, levels, strict=True)
+    ]
     trips = flat.place(family.facts, widths)
     apart = flat.unaligned(family.facts)
     if apart:
@@ -255,10 +257,10 @@ def _bound(family: Family, wiring: Wiring, widths: list[int], sizes: Sizes) -> B
     code = wiring.code
     rows = tuple([sizes[shape] for shape in code.pools])
     fitting, lanes = [], []
-    for cells, ops, width in zip(
+    for body, ops, width in zip(
         code.components, family.components, widths, strict=True
     ):
-        most = min([rows[pool] for pool in written(cells)])
+        most = min([rows[pool] for pool in written(body)])
         fitting.append(min(width, most))  # one without nodes may have settled on more
         lanes.append(max(min(sizes[ops[0]], most), fitting[-1]))
     made = program(code, tuple(fitting), tuple(lanes), rows)
@@ -271,11 +273,11 @@ def _addresses(family: Family, made: Program) -> Addresses:
     valid = [0] * len(family.ops)
     leaves: list[list[int]] = [[] for _ in family.ops]
     for k, ops in enumerate(family.components):
-        for op, cell in zip(ops, made.code.components[k], strict=True):
-            valid[op] = made.address(k, cell.valid)
+        for op, body_op in zip(ops, made.code.components[k], strict=True):
+            valid[op] = made.address(k, body_op.valid)
             leaves[op] = [
                 -1 if read.column is None else made.address(k, read.column)
-                for read in cell.reads
+                for read in body_op.reads
             ]
     columns = [column for several in leaves for column in several]
     return Addresses(ints(valid), offsets(leaves), ints(columns))

@@ -14,7 +14,7 @@ class Program:
     """What compiled functions depend on. Equal programs are one object.
 
     Its index buffer has a part for each component: the number of trips and the first
-    row of each cell, then the columns, each with one number per lane of all trips.
+    row of each op, then the columns, each with one number per lane of all trips.
 
     Attributes:
         widths: lanes in a trip of each component.
@@ -31,8 +31,8 @@ class Program:
     def starts(self) -> list[int]:
         """Where each component's part of the index buffer begins, and where all end."""
         found = [0]
-        for k, cells in enumerate(self.code.components):
-            size = 1 + len(cells) + self.code.columns[k] * self.lanes[k]
+        for k, body in enumerate(self.code.components):
+            size = 1 + len(body) + self.code.columns[k] * self.lanes[k]
             found.append(found[-1] + size)
         return found
 
@@ -62,5 +62,5 @@ def program(
 
 
 def written(component: Component) -> list[int]:
-    """The pools that a component's cells write."""
-    return sorted({cell.pool for cell in component})
+    """The pools that a component's ops write."""
+    return sorted({op.pool for op in component})

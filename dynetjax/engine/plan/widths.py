@@ -24,8 +24,8 @@ FAR_NUMBERS = 1 << 20  # numbers than these
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 
 
-class Place:
-    """A component, whatever its parameters: who settles on a width.
+class WidthChoice:
+    """Settles on the width of a component, whatever its parameters.
 
     Args:
         cyclic: whether it is a loop.
@@ -73,21 +73,23 @@ class Place:
         return trips * (self.trip_cost + width)
 
 
-def places_of(family: Family) -> list[Place]:
-    """The place of each component."""
-    if not family.costs:
+def width_choices(family: Family) -> list[WidthChoice]:
+    """The choice of each component."""
+    if not family.width_choices:
         cyclic = family.cyclic
         older: Counter[tuple[Any, ...]] = Counter()
-        found: dict[int, Place] = {}
+        found: dict[int, WidthChoice] = {}
         for k in sorted(range(len(cyclic)), key=lambda k: family.components[k]):
             several = [family.ops[op] for op in family.components[k]]
             ops = tuple(map(_computed_by, several))
             largest = max(math.prod(s) for op in several for s in _shapes(op))
             key = ops, older[ops], cyclic[k], largest
-            found[k] = RUNTIME.places.setdefault(key, Place(cyclic[k], largest))
+            found[k] = RUNTIME.width_choices.setdefault(
+                key, WidthChoice(cyclic[k], largest)
+            )
             older[ops] += 1
-        family.costs = [found[k] for k in range(len(cyclic))]
-    return family.costs
+        family.width_choices = [found[k] for k in range(len(cyclic))]
+    return family.width_choices
 
 
 def _computed_by(op: FusedOp) -> tuple[Any, ...]:
@@ -100,8 +102,8 @@ def _computed_by(op: FusedOp) -> tuple[Any, ...]:
 
 
 def _ways(operands: tuple[tuple[str, int], ...]) -> tuple[Any, ...]:
-    """Operands, uniforms by their kind alone."""
-    return tuple([way if way[0] != "uniform" else way[:1] for way in operands])
+    """Operands, weights by their kind alone."""
+    return tuple([way if way[0] != "weight" else way[:1] for way in operands])
 
 
 def _shapes(op: FusedOp) -> list[tuple[int, ...]]:

@@ -21,25 +21,26 @@ class Backward:
         node: where it begins.
         full: whether gradients went to constants, too.
         reached: the parameters that nodes up to it read, but for constant ones.
-        weights: of parameters and what is computed of them, by kind id.
+        weight_gradients: of parameters and what is computed of them, by kind id.
         pulled_back: what these come to for parameters alone.
     """
 
     def __init__(self, run: Run, node: Expression, full: bool):
         self.run, self.node, self.full = run, node, full
-        self.pulled_back = run.uniforms.pull_back
+        self.pulled_back = run.weights.pull_back
         self.reached = reached_by(node, run.fused_up_to(node))
         wiring = run.layout.binding.wiring
         assert run.values is not None
         self._found: Gradients = run_backward(
             run.layout.program,
-            *run.place(node),
-            run.uniforms.several(wiring.uniforms),
+            *run.pool_and_row(node),
+            run.weights.several(wiring.weights),
             run.values,
             run.indices_back(node.args[0]),
         )
-        self.weights: dict[int, list[Array]] = {
-            wiring.uniforms[n]: [array] for n, array in self._found.weights.items()
+        self.weight_gradients: dict[int, list[Array]] = {
+            wiring.weights[n]: [array]
+            for n, array in self._found.weight_gradients.items()
         }
 
     def has(self, number: int) -> bool:
@@ -73,7 +74,7 @@ class Backward:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node of this run, ``[batch, *shape]``."""
         node = self.run.node(number)
-        pool, row = self.run.place(node)
+        pool, row = self.run.pool_and_row(node)
         reached = self.full or self.run.layout.op(node) in self.run.differentiable
         if node is self.node or (reached and pool in self._found.pools):
             return read_rows(self._found.pools[pool], row, batch)

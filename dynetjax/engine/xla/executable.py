@@ -15,10 +15,10 @@ from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT
 from dynetjax.core.tables import remembers
 from dynetjax.engine.plan.causes import note_made
-from dynetjax.engine.plan.code import Cell
+from dynetjax.engine.plan.code import BodyOp
 from dynetjax.engine.plan.program import Program, written
+from dynetjax.engine.xla.body import needed
 from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
-from dynetjax.engine.xla.cells import needed
 from dynetjax.engine.xla.compiling import Compiled, shape_of
 from dynetjax.engine.xla.loops import Loop, is_source, residual_shapes_of
 
@@ -52,28 +52,28 @@ class Gradients(NamedTuple):
 
     Attributes:
         pools: of rows, by pool.
-        weights: of uniforms, by number.
+        weight_gradients: of weights, by number.
         tables: of the rows of each component that looks rows up, lane by lane.
     """
 
     pools: dict[int, Array]
-    weights: dict[int, Array]
+    weight_gradients: dict[int, Array]
     tables: dict[int, Array]
 
 
 @remembers
 def keeps(program: Program) -> bool:
     """Whether backward needs results that are not rows anyway."""
-    return any(any(needed(cell)) for cells in program.code.components for cell in cells)
+    return any(any(needed(op)) for body in program.code.components for op in body)
 
 
-def is_given(cells: tuple[Cell, ...]) -> bool:
+def is_given(body: tuple[BodyOp, ...]) -> bool:
     """Whether a component's rows come from outside."""
-    return cells[0].form == INPUT
+    return body[0].form == INPUT
 
 
 def run_forward(
-    program: Program, keeping: bool, uniforms: list, given: list, indices: Array
+    program: Program, keeping: bool, weights: list, given: list, indices: Array
 ) -> Pools:
     """Run a program.
 
@@ -84,14 +84,14 @@ def run_forward(
     use = program, keeping and keeps(program)
     source = buffer_pool_for(use, lambda: _buffers(*use))
     run = forward(*use)
-    args = uniforms, given, indices
+    args = weights, given, indices
     if run.is_new:  # what compiling takes is free again before arrays are made
         run.compile(*jax.tree.map(shape_of, args), [*map(_of_floats, source.shapes)])
     pools, residuals = run(*args, source.acquire())
     return Pools(pools, residuals, source)
 
 
-def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None:
+def prepare_backward(program: Program, pool: int, weights: list[Array]) -> None:
     """Have the way back from a row of a pool compiled, if that is new."""
     run = backward(program, pool)
     if not run.is_new:
@@ -100,7 +100,7 @@ def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None
     count = len(program.rows)
     run.prepare(
         jax.ShapeDtypeStruct((), jnp.int32),
-        jax.tree.map(shape_of, uniforms),
+        jax.tree.map(shape_of, weights),
         shapes[:count],
         _dealt(shapes[count:], program, keeps(program)),
         jax.ShapeDtypeStruct((program.size,), jnp.int32),
@@ -108,11 +108,11 @@ def prepare_backward(program: Program, pool: int, uniforms: list[Array]) -> None
 
 
 def run_backward(
-    program: Program, pool: int, row: int, uniforms: list, values: Pools, indices: Array
+    program: Program, pool: int, row: int, weights: list, values: Pools, indices: Array
 ) -> Gradients:
     """Go back from the number in a row of a pool."""
     run = backward(program, pool)
-    found = run(np.int32(row), uniforms, values.pools, values.residuals, indices)
+    found = run(np.int32(row), weights, values.pools, values.residuals, indices)
     return Gradients(*found)
 
 
@@ -141,18 +141,18 @@ def _dealt(arrays: list, program: Program, keeping: bool) -> list[list]:
 
 @lru_cache(maxsize=KEPT)
 def forward(program: Program, keeping: bool) -> Compiled:
-    """``(uniforms, given, indices, buffers) -> (pools, residuals)``, compiled.
+    """``(weights, given, indices, buffers) -> (pools, residuals)``, compiled.
 
     `buffers`, donated, are the arrays for both results.
     """
     note_made("forward", program)
 
-    def run(uniforms, given, indices, buffers):
+    def run(weights, given, indices, buffers):
         count, rows = len(program.rows), iter(given)
         pools, residuals = buffers[:count], _dealt(buffers[count:], program, keeping)
-        for k, cells in enumerate(program.code.components):
-            loop = Loop(program, k, uniforms, indices)
-            mine = next(rows) if is_given(cells) else None
+        for k, body in enumerate(program.code.components):
+            loop = Loop(program, k, weights, indices)
+            mine = next(rows) if is_given(body) else None
             pools, residuals[k] = loop.forward(pools, residuals[k], mine, keeping)
         return pools, residuals
 
@@ -161,31 +161,33 @@ def forward(program: Program, keeping: bool) -> Compiled:
 
 @lru_cache(maxsize=KEPT)
 def backward(program: Program, root: int) -> Compiled:
-    """``(row, uniforms, pools, residuals, indices) -> Gradients``, compiled.
+    """``(row, weights, pools, residuals, indices) -> Gradients``, compiled.
 
     They are those of the number in a row of pool `root`.
     """
     note_made("backward", program)
 
-    def run(row, uniforms, pools, residuals, indices):
+    def run(row, weights, pools, residuals, indices):
         above = {root: sown(jnp.zeros_like(pools[root]), row)}
-        weights: dict[int, Array] = {}
+        weight_gradients: dict[int, Array] = {}
         tables: dict[int, Array] = {}
         for k in reversed(range(len(program.code.components))):
-            cells = program.code.components[k]
-            if above.keys().isdisjoint(written(cells)):
+            body = program.code.components[k]
+            if above.keys().isdisjoint(written(body)):
                 continue
-            if not any(cell.differentiable for cell in cells):
+            if not any(op.differentiable for op in body):
                 continue
-            loop = Loop(program, k, uniforms, indices)
-            if is_source(cells):
+            loop = Loop(program, k, weights, indices)
+            if is_source(body):
                 tables[k] = loop.source_rows(above)
                 continue
             found = loop.backward(pools, residuals[k], above)
             for number, gradient in found.items():
-                known = weights.get(number)
-                weights[number] = gradient if known is None else known + gradient
-        return above, weights, tables
+                known = weight_gradients.get(number)
+                weight_gradients[number] = (
+                    gradient if known is None else known + gradient
+                )
+        return above, weight_gradients, tables
 
     return Compiled(run)
 

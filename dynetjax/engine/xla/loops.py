@@ -6,9 +6,9 @@ from typing import Any
 
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import INPUT, LOOKUP
-from dynetjax.engine.plan.code import Cell, Component
+from dynetjax.engine.plan.code import BodyOp, Component
 from dynetjax.engine.plan.program import Program, written
-from dynetjax.engine.xla.cells import CellTrip, contractions, needed, residual_shapes
+from dynetjax.engine.xla.body import OpTrip, contractions, needed, residual_shapes
 from dynetjax.engine.xla.slices import cut, entry, put, take, take_if_there
 
 Array = Any
@@ -26,8 +26,8 @@ def is_source(component: Component) -> bool:
 
 def read_pools(component: Component) -> list[int]:
     """The pools to which a component's gradients are scattered."""
-    reads = [read for cell in component for read in cell.reads]
-    several = {r.pool for r in reads if r.differentiable and r.cell is None}
+    reads = [read for op in component for read in op.reads]
+    several = {r.pool for r in reads if r.differentiable and r.op is None}
     return sorted(several)
 
 
@@ -35,16 +35,16 @@ class Loop:
     """The loop of one component, while it is traced.
 
     Args:
-        uniforms: the program's, one array each.
+        weights: the program's, one array each.
         indices: the index buffer.
     """
 
-    def __init__(self, program: Program, number: int, uniforms: list, indices: Array):
+    def __init__(self, program: Program, number: int, weights: list, indices: Array):
         self.component = program.code.components[number]
         self.width, self.lanes = program.widths[number], program.lanes[number]
         self.rows = program.rows
         self.pools = program.code.pools
-        self._uniforms = uniforms
+        self._weights = weights
         count = program.code.columns[number]
         self._columns = [program.address(number, k) for k in range(count)]
         self._indices = indices
@@ -52,18 +52,18 @@ class Loop:
         heads = [entry(indices, start + k) for k in range(1 + len(self.component))]
         self.trips, *self.bases = heads
 
-    def _trips_of_cells(self, lane: Array, given: Array) -> list[CellTrip]:
-        """Each cell in the trip that begins at a lane."""
+    def _op_trips(self, lane: Array, given: Array) -> list[OpTrip]:
+        """Each op in the trip that begins at a lane."""
         width = self.width
         columns = [cut(self._indices, at + lane, width) for at in self._columns]
         rows = None if given is None else cut(given, lane, width)
         return [
-            CellTrip(cell, width, columns, self._uniforms_of(cell), rows)
-            for cell in self.component
+            OpTrip(op, width, columns, self._weights_of(op), rows)
+            for op in self.component
         ]
 
-    def _uniforms_of(self, cell: Cell) -> list[Array]:
-        return [self._uniforms[uniform.number] for uniform in cell.uniforms]
+    def _weights_of(self, op: BodyOp) -> list[Array]:
+        return [self._weights[weight.number] for weight in op.weights]
 
     def forward(
         self, pools: list[Array], residuals: list[Array], given: Array, keeping: bool
@@ -81,14 +81,14 @@ class Loop:
             mine, unfilled = dict(state[0]), iter(state[1])
             lane, filled = t * self.width, []
             rows: list[Array] = []
-            trips = self._trips_of_cells(lane, given)
+            trips = self._op_trips(lane, given)
             for trip, base in zip(trips, self.bases, strict=True):
-                cell = trip.cell
+                op = trip.op
                 row, made = trip.run(trip.leaves(still | mine, rows.__getitem__))
-                mine[cell.pool] = put(mine[cell.pool], row, base + lane)
+                mine[op.pool] = put(mine[op.pool], row, base + lane)
                 rows.append(row)
                 if keeping:
-                    results = compress(made, needed(cell))
+                    results = compress(made, needed(op))
                     filled += [put(next(unfilled), z, lane) for z in results]
             return mine, filled
 
@@ -99,7 +99,7 @@ class Loop:
     def backward(
         self, pools: list[Array], residuals: list[Array], above: dict[int, Array]
     ) -> dict[int, Array]:
-        """Add gradients to pools that are read, and return those of uniforms.
+        """Add gradients to pools that are read, and return those of weights.
 
         Args:
             pools: the values.
@@ -115,19 +115,19 @@ class Loop:
         }
         still = {pool: array for pool, array in above.items() if pool not in back}
         learned = {
-            uniform.number: jnp.zeros(uniform.shape, jnp.float32)
-            for cell in self.component
-            for uniform in cell.uniforms
-            if not uniform.constant
+            weight.number: jnp.zeros(weight.shape, jnp.float32)
+            for op in self.component
+            for weight in op.weights
+            if not weight.constant
         }
         values = dict(enumerate(pools))
 
         def step(k, state):
-            back, weights = dict(state[0]), dict(state[1])
+            back, weight_gradients = dict(state[0]), dict(state[1])
             lane = (self.trips - 1 - k) * self.width
-            trips = self._trips_of_cells(lane, None)
+            trips = self._op_trips(lane, None)
             chunks = self._residuals(residuals, lane)
-            direct: dict[int, Array] = {}  # gradients from aligned reads, by cell
+            direct: dict[int, Array] = {}  # gradients from aligned reads, by op
 
             def rows(c: int) -> Array:
                 pool = values[self.component[c].pool]
@@ -136,31 +136,31 @@ class Loop:
             for c in reversed(range(len(trips))):
                 trip, gradients = trips[c], still | back
                 above = direct.get(c)
-                if trip.cell.pool in gradients:
-                    found = gradients[trip.cell.pool]
+                if trip.op.pool in gradients:
+                    found = gradients[trip.op.pool]
                     mine = self._of_rows(found, self.bases[c] + lane)
                     above = mine if above is None else mine + above
                 if above is not None:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
-                    leaves, uniforms = pull(above)
-                    _add(trip, leaves, uniforms, back, weights, direct)
-            return back, weights
+                    leaves, weights = pull(above)
+                    _add(trip, leaves, weights, back, weight_gradients, direct)
+            return back, weight_gradients
 
-        back, weights = lax.fori_loop(0, self.trips, step, (back, learned))
+        back, weight_gradients = lax.fori_loop(0, self.trips, step, (back, learned))
         above.update(back)
-        return weights
+        return weight_gradients
 
     def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
-        """Of each cell, the results of contractions; zeros where nothing reads them."""
+        """Of each op, the results of contractions; zeros where nothing reads them."""
         rest = iter(residuals)
         return [
             [
                 cut(next(rest), lane, self.width)
                 if read
                 else zeros(self.width, step.shape)
-                for read, step in zip(needed(cell), contractions(cell), strict=True)
+                for read, step in zip(needed(op), contractions(op), strict=True)
             ]
-            for cell in self.component
+            for op in self.component
         ]
 
     def _of_rows(self, gradients: Array, first: Array) -> Array:
@@ -178,25 +178,25 @@ class Loop:
 
 
 def _add(
-    trip: CellTrip,
+    trip: OpTrip,
     leaves: Sequence[Array],
-    uniforms: Sequence[Array],
+    weights: Sequence[Array],
     back: dict[int, Array],
-    weights: dict[int, Array],
+    weight_gradients: dict[int, Array],
     direct: dict[int, Array],
 ) -> None:
-    """Add a trip's gradients: to the rows that were read, and to those of uniforms.
+    """Add a trip's gradients: to the rows that were read, and to those of weights.
 
     Those of aligned reads go to `direct`, but where these lanes are empty: the others
     may be real.
     """
-    cell = trip.cell
+    op = trip.op
     by_pool: dict[int, list[tuple[Array, Array]]] = {}
-    reads = [read for read in cell.reads if read.differentiable]
+    reads = [read for read in op.reads if read.differentiable]
     for read, gradient in zip(reads, leaves, strict=True):
-        if read.cell is not None:
-            mine, known = trip.real(gradient), direct.get(read.cell)
-            direct[read.cell] = mine if known is None else known + mine
+        if read.op is not None:
+            mine, known = trip.real(gradient), direct.get(read.op)
+            direct[read.op] = mine if known is None else known + mine
             continue
         rows = trip.columns[read.column]
         by_pool.setdefault(read.pool, []).append((rows, gradient))
@@ -208,9 +208,9 @@ def _add(
         else:
             joined = jnp.concatenate(rows), jnp.concatenate(gradients)
             back[pool] = add_rows(back[pool], *joined)
-    learned = [uniform.number for uniform in cell.uniforms if not uniform.constant]
-    for number, gradient in zip(learned, uniforms, strict=True):
-        weights[number] = weights[number] + gradient
+    learned = [weight.number for weight in op.weights if not weight.constant]
+    for number, gradient in zip(learned, weights, strict=True):
+        weight_gradients[number] = weight_gradients[number] + gradient
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
@@ -221,5 +221,5 @@ def add_rows(pool: Array, rows: Array, values: Array) -> Array:
 def residual_shapes_of(program: Program, number: int) -> list[tuple[int, ...]]:
     """The shapes of the arrays for a component's residuals."""
     lanes = program.lanes[number]
-    cells = program.code.components[number]
-    return [(lanes, *shape) for cell in cells for shape in residual_shapes(cell)]
+    body = program.code.components[number]
+    return [(lanes, *shape) for op in body for shape in residual_shapes(op)]

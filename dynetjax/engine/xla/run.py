@@ -24,7 +24,7 @@ from dynetjax.engine.xla.executable import (
     run_forward,
 )
 from dynetjax.engine.xla.slices import cut
-from dynetjax.engine.xla.uniforms import Uniforms
+from dynetjax.engine.xla.weights import Weights
 from dynetjax.graph import free_last_graph
 
 Array = Any
@@ -47,10 +47,10 @@ class Run:
         nodes: list[Expression],
         start: int,
         layout: Layout,
-        uniforms: Uniforms,
+        weights: Weights,
         draws: Draws,
     ):
-        self.layout, self.uniforms, self._draws = layout, uniforms, draws
+        self.layout, self.weights, self._draws = layout, weights, draws
         self.start, self.stop = start, start + layout.flat.count
         self._nodes = nodes
         self.keeping = False
@@ -66,7 +66,7 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        about = self.layout, self.uniforms, self._draws
+        about = self.layout, self.weights, self._draws
         found = Run(self._nodes, self.start, *about)
         found.stop = self.stop  # there may have been a revert
         return found
@@ -82,11 +82,11 @@ class Run:
             self._write_runtime_data()
             given = self._given(older)
         with phase("run"):
-            uniforms = self.uniforms.several(self.layout.binding.wiring.uniforms)
+            weights = self.weights.several(self.layout.binding.wiring.weights)
             if not host_sees_device():  # once for both directions
                 free_last_graph()  # while a program on the host writes the buffer
                 self.indices = jax.device_put(self.indices)
-            args = uniforms, given, self.indices
+            args = weights, given, self.indices
             self.values = run_forward(made, keeping, *args)
         free_last_graph()  # while the device is at work
         note_work(self.layout.work())
@@ -154,10 +154,10 @@ class Run:
         """The rows of components that get them from outside."""
         made, family = self.layout.program, self.layout.family
         found = []
-        for k, cells in enumerate(made.code.components):
-            if not is_given(cells):
+        for k, body in enumerate(made.code.components):
+            if not is_given(body):
                 continue
-            shape = made.lanes[k], *cells[0].shape
+            shape = made.lanes[k], *body[0].shape
             if not self.layout.trips[k]:
                 found.append(empty(shape))
                 continue
@@ -190,17 +190,17 @@ class Run:
 
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
-        uniforms = self.uniforms.several(self.layout.binding.wiring.uniforms)
-        prepare_backward(self.layout.program, self.layout.pool(node), uniforms)
+        weights = self.weights.several(self.layout.binding.wiring.weights)
+        prepare_backward(self.layout.program, self.layout.pool(node), weights)
 
-    def place(self, node: Expression) -> tuple[int, int]:
+    def pool_and_row(self, node: Expression) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
         row = self.layout.flat.row(node.args[0] - self.start)
         return self.layout.pool(node), row
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
-        pool, row = self.place(self.node(number))
+        pool, row = self.pool_and_row(self.node(number))
         seen = self._seen.get(pool)
         if seen is not None:
             return seen[row : row + batch]
@@ -230,7 +230,7 @@ class Run:
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
-        pool, row = self.place(node)
+        pool, row = self.pool_and_row(node)
         seen = self._seen.get(pool)
         return None if seen is None else seen[row : row + node.lanes]
 

@@ -6,28 +6,28 @@ from types import SimpleNamespace
 import numpy as np
 
 from dynetjax.core.registry import INPUT, MAP, Op
-from dynetjax.engine.ir.fused import Step
+from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
 
 
-def program(function, shape, uniforms=(), operands=(), types="", constant=()):
-    """The program of a function of uniforms, operands and runtime data.
+def program(function, shape, weights=(), operands=(), types="", constant=()):
+    """The program of a function of weights, operands and runtime data.
 
     Args:
         shape: of its result.
-        uniforms, operands: shapes.
+        weights, operands: shapes.
         types: of the runtime data, a letter each.
-        constant: numbers of uniforms that have no gradient.
+        constant: numbers of weights that have no gradient.
     """
     op = Op("function", function, runtime=types, internal=True)
-    named = [("uniform", k) for k in range(len(uniforms))]
+    named = [("weight", k) for k in range(len(weights))]
     named += [("leaf", k) for k in range(len(operands))]
     kinds = [
         SimpleNamespace(
             id=k, shape=tuple(s), is_parameter=False, constant=k in constant
         )
-        for k, s in enumerate(uniforms)
+        for k, s in enumerate(weights)
     ]
     fused = SimpleNamespace(
         form=MAP,
@@ -36,7 +36,7 @@ def program(function, shape, uniforms=(), operands=(), types="", constant=()):
         leaves=[SimpleNamespace(shape=tuple(s)) for s in operands],
         places=list(range(len(operands))),
         fields={(0, k): len(operands) + k for k in range(len(types))},
-        steps=[Step(SimpleNamespace(op=op, static=()), tuple(named), None)],
+        steps=[FusedStep(SimpleNamespace(op=op, static=()), tuple(named), None)],
     )
     return program_of(fused)
 
@@ -46,7 +46,7 @@ def plain(form, size, **about):
     return core.Program(FORMS[form], size, **about)
 
 
-def cell(number, *inner, lanes=1, data=None, index=0):
+def node(number, *inner, lanes=1, data=None, index=0):
     """What the executor sees of a node."""
     rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=lanes, inner=inner, data=data, index=index)
@@ -55,16 +55,16 @@ def cell(number, *inner, lanes=1, data=None, index=0):
 class Tables:
     """What the executor asks for, from dictionaries."""
 
-    def __init__(self, programs, uniforms=(), table=None, older=None):
-        self.programs, self.uniforms = programs, uniforms
+    def __init__(self, programs, weights=(), table=None, older=None):
+        self.programs, self.weights = programs, weights
         self.table, self.older = table, older
         self.asked = []
 
     def program(self, number):
         return self.programs.get(number)
 
-    def uniform(self, kind):
-        return np.ascontiguousarray(self.uniforms[kind], np.float32)
+    def weight(self, kind):
+        return np.ascontiguousarray(self.weights[kind], np.float32)
 
     def lookup(self, kind, ids):
         return np.ascontiguousarray(self.table[np.frombuffer(ids, np.int32)])
@@ -85,46 +85,46 @@ class Run:
     """One node of a function, computed.
 
     Args:
-        function: of uniforms, operands and runtime data.
+        function: of weights, operands and runtime data.
         operands: arrays ``[lanes, *shape]``; with one lane, all lanes read it.
-        uniforms: arrays.
+        weights: arrays.
         data: a list of as many as there are lanes, or one for all.
         types: of the data.
     Attributes:
         value: ``[lanes, *shape]``.
     """
 
-    def __init__(self, function, shape, operands=(), uniforms=(), data=(), types=""):
+    def __init__(self, function, shape, operands=(), weights=(), data=(), types=""):
         operands = [np.ascontiguousarray(x, np.float32) for x in operands]
-        self.shape, self.uniforms = tuple(shape), uniforms
+        self.shape, self.weights = tuple(shape), weights
         self.lanes = max(1, *map(len, operands)) if operands else 1
-        shapes = [np.shape(u) for u in uniforms], [x.shape[1:] for x in operands]
+        shapes = [np.shape(u) for u in weights], [x.shape[1:] for x in operands]
         made = program(function, shape, *shapes, types)
         assert made is not None, "it has no byte code"
         programs = {0: made}
-        cells = []
+        nodes = []
         for k, x in enumerate(operands, 1):
             programs[k] = plain(INPUT, prod(x.shape[1:]))
-            cells.append(cell(k, lanes=len(x), data=x))
+            nodes.append(node(k, lanes=len(x), data=x))
         inner = *range(len(operands)), *data
-        cells.append(cell(0, *inner, lanes=self.lanes))
-        self.graph = core.Graph(Tables(programs, uniforms))
-        assert self.graph.extend(cells, 0) == -1
+        nodes.append(node(0, *inner, lanes=self.lanes))
+        self.graph = core.Graph(Tables(programs, weights))
+        assert self.graph.extend(nodes, 0) == -1
         self.operands, self.root = operands, len(operands)
         found = np.frombuffer(self.graph.rows(self.root), np.float32)
         self.value = found.reshape(self.lanes, *self.shape)
 
     def gradients(self, seed):
-        """Of uniforms, then of operands: what the seed ``[lanes, *shape]`` comes to."""
+        """Of weights, then of operands: what the seed ``[lanes, *shape]`` comes to."""
         found = {}
 
         def zeros(kind):
-            found[kind] = np.zeros(np.shape(self.uniforms[kind]), np.float32)
+            found[kind] = np.zeros(np.shape(self.weights[kind]), np.float32)
             return found[kind]
 
         seed = np.ascontiguousarray(seed, np.float32)
         self.graph.backward(self.root, 0, True, zeros, seed)
-        several = [found[k] for k in range(len(self.uniforms))]
+        several = [found[k] for k in range(len(self.weights))]
         for k, x in enumerate(self.operands):
             rows = self.graph.gradient(k)
             none = np.zeros(x.size, np.float32)
@@ -149,14 +149,14 @@ def central_differences(function, arrays, seed, step=1e-6):
     return found
 
 
-def on_lanes(function, lanes, uniforms=0):
-    """A NumPy function of single rows, of batches; the first operands are uniforms."""
+def on_lanes(function, lanes, weights=0):
+    """A NumPy function of single rows, of batches; the first operands are weights."""
 
     def whole(*arrays):
         rows = [
             function(
-                *arrays[:uniforms],
-                *[x[0 if len(x) == 1 else lane] for x in arrays[uniforms:]],
+                *arrays[:weights],
+                *[x[0 if len(x) == 1 else lane] for x in arrays[weights:]],
             )
             for lane in range(lanes)
         ]

@@ -30,19 +30,19 @@ class Case:
         ]
 
 
-def check(case, lanes, first, uniform=False):
+def check(case, lanes, first, weight=False):
     """Of a case: its value and, where it is smooth, its gradients.
 
     Args:
         first: lanes of the first operand.
-        uniform: whether that is a uniform instead.
+        weight: whether that is a weight instead.
     """
     operands = case.operands(lanes, first)
     wide = [x.astype(np.float64) for x in operands]
-    given = [operands[0][0]] if uniform else []
-    if uniform:
+    given = [operands[0][0]] if weight else []
+    if weight:
         wide[0] = wide[0][0]
-    rest = operands[1:] if uniform else operands
+    rest = operands[1:] if weight else operands
     several = on_lanes(case.numpy, lanes, len(given))
     with np.errstate(all="ignore"):
         expected = several(*(wide if case.smooth else [*given, *rest]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bench import Tables, cell, plain
+from bench import Tables, node, plain
 
 from dynetjax.core.registry import INPUT
 from dynetjax.engine.native import core
@@ -19,7 +19,7 @@ from dynetjax.engine.native.lowering.arrays import (
 from dynetjax.engine.native.lowering.bytecode import ACCUMULATE, HOIST, OP
 
 SIZE = 4
-UNIFORM, OPERAND, DATUM, GRADIENT = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
+WEIGHT, OPERAND, DATUM, GRADIENT = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
 PLACES = {
     "constant": (CONSTANT, 0, 0, 0, 0),
     "temporary": (TEMPORARY, 0, 0, SIZE, 0),
@@ -27,7 +27,7 @@ PLACES = {
     "value": (VALUE, 0, 0, SIZE, 0),
     "cotangent": (COTANGENT, 0, 0, SIZE, 0),
     "hoisted": (HOISTED, 0, 0, SIZE, 0),
-    "uniform": (UNIFORM, 0, 0, 0, 0),
+    "weight": (WEIGHT, 0, 0, 0, 0),
     "operand": (OPERAND, 0, 0, DYNAMIC, 0),
     "datum": (DATUM, 0, 0, 1, 1),
     "gradient": (GRADIENT, 0, 0, 0, 0),
@@ -54,7 +54,7 @@ def instruction(op, d="value", a="operand", b="operand", c="operand", n=SIZE, **
 
 
 def made(*forward, back=(), **other):
-    """A program of one uniform, operand, datum of SIZE numbers each."""
+    """A program of one weight, operand, datum of SIZE numbers each."""
     given = {
         "form": 0,
         "size": SIZE,
@@ -63,8 +63,8 @@ def made(*forward, back=(), **other):
         "sizes": ints(SIZE),
         "data": ints(1),
         "types": "i",
-        "uniforms": ints(0),
-        "uniform_sizes": ints(SIZE),
+        "weights": ints(0),
+        "weight_sizes": ints(SIZE),
         "forward": np.concatenate([*forward, ints()]),
         "backward": np.concatenate([*back, ints()]),
         "extra": ints(),
@@ -99,13 +99,13 @@ def test_what_is_right_has_a_program():
         ({"types": "x"}, "runtime data has no place, or is of no type"),
         ({"data": ints(-1)}, "runtime data has no place, or is of no type"),
         ({"places": ints(-1)}, "an operand has no place"),
-        ({"uniform_sizes": ints(-1)}, "a uniform has no size"),
+        ({"weight_sizes": ints(-1)}, "a weight has no size"),
         ({"sizes": ints(0)}, "an operand has no size"),
         ({"size": 0}, "a row has no size"),
         ({"temporary": -1}, "a row has no size"),
         ({"saved": -1}, "a row has no size"),
         ({"hoisted": -1}, "a row has no size"),
-        ({"uniforms": ints()}, "sizes are missing"),
+        ({"weights": ints()}, "sizes are missing"),
         ({"places": ints()}, "sizes are missing"),
         ({"forward": ints(1, 2, 3)}, "a buffer has part of an element"),
         ({"form": 5, "pieces": 0}, "pieces that are no part of a row"),
@@ -142,8 +142,8 @@ NOWHERE = "an operand is not where it may be"
         place("value", stride=0),
         place("value", start=1),
         place("cotangent"),
-        place("uniform", stride=1),
-        place("uniform", inner=1),
+        place("weight", stride=1),
+        place("weight", inner=1),
         place("operand", stride=SIZE),
         place("operand", inner=1),
         place("datum", stride=0),
@@ -162,7 +162,7 @@ def test_places(where):
             made(instruction(name, "value", *three))
 
 
-@pytest.mark.parametrize("name", ["constant", "uniform", "operand", "cotangent"])
+@pytest.mark.parametrize("name", ["constant", "weight", "operand", "cotangent"])
 def test_results(name):
     with pytest.raises(ValueError, match="may be"):
         made(instruction("COPY", name))
@@ -211,8 +211,8 @@ FIT = {"d": "value", "a": "operand", "b": "operand"}
         ("no such product", "PUT_ASIDE", {"m": 4, "asides": ints(4, 3)}),
         ("no such product", "PUT_ASIDE", {"m": 4, "extra": -1, "asides": ints(4, 4)}),
         ("a product for no gradient", "PUT_ASIDE", {"m": 4, "asides": ints(4, 4)}),
-        ("no gradient of a uniform", "ADD_TO_UNIFORM", {}),
-        (NOWHERE, "ADD_TO_UNIFORM", {"d": "gradient"}),
+        ("no gradient of a weight", "ADD_TO_WEIGHT", {}),
+        (NOWHERE, "ADD_TO_WEIGHT", {"d": "gradient"}),
         ("no gradient of an operand", "ADD_TO_OPERAND", {}),
         ("too many axes", "SLICE_AT", {"extras": [0]}),
         ("too many axes", "PUT_AT", {"extras": [9]}),
@@ -251,7 +251,7 @@ def test_instructions(message, op, about):
         ("no gradient of an operand", "ADD_TO_OPERAND", {"m": 1}),
         ("no gradient of an operand", "ADD_TO_OPERAND", {"k": 1}),
         (NOWHERE, "ADD_TO_OPERAND", {"a": place("cotangent", inner=1)}),
-        (NOWHERE, "ADD_TO_UNIFORM", {"d": "gradient", "n": 5}),
+        (NOWHERE, "ADD_TO_WEIGHT", {"d": "gradient", "n": 5}),
         ("a product for no gradient", "PUT_ASIDE", {"d": "gradient", "m": 2}),
     ],
 )
@@ -277,9 +277,9 @@ def test_no_derivative():
     alone = made(forward, **about)
     none = np.zeros(SIZE, np.float32)
     tables = Tables({0: alone, 1: plain(INPUT, SIZE)}, [none])
-    cells = [cell(1, data=none), cell(0, 0)]
+    nodes = [node(1, data=none), node(0, 0)]
     graph = core.Graph(tables)
-    assert graph.extend(cells, 0) == -1
+    assert graph.extend(nodes, 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward(1, 0, False, None, none)
 
@@ -298,27 +298,27 @@ LOOP = instruction("LOOP", n=1, m=1)
 @pytest.mark.parametrize(
     ("forward", "back"),
     [
-        ([product("temporary", "uniform", "operand")], []),
-        ([product("hoisted", "uniform", "temporary")], []),
+        ([product("temporary", "weight", "operand")], []),
+        ([product("hoisted", "weight", "temporary")], []),
         ([product("hoisted", "constant", "operand")], []),
-        ([product("hoisted", "uniform", "operand", number=1)], []),
-        ([product("hoisted", "uniform", "operand", number=-1)], []),
+        ([product("hoisted", "weight", "operand", number=1)], []),
+        ([product("hoisted", "weight", "operand", number=-1)], []),
         ([instruction("COPY", "hoisted", flags=HOIST)], []),
-        ([], [product("hoisted", "uniform", "hoisted")]),
-        ([], [product("temporary", "uniform", "temporary")]),
-        ([], [product("temporary", "uniform", "hoisted", number=1)]),
+        ([], [product("hoisted", "weight", "hoisted")]),
+        ([], [product("temporary", "weight", "temporary")]),
+        ([], [product("temporary", "weight", "hoisted", number=1)]),
         ([], [instruction("ADD_TO_OPERAND", "value", "cotangent", **TO_OPERAND)]),
         (
             [],
-            [instruction("LOOP", n=1, m=1), product("temporary", "uniform", "hoisted")],
+            [instruction("LOOP", n=1, m=1), product("temporary", "weight", "hoisted")],
         ),
     ],
 )
 def test_what_is_hoisted_needs_nothing_else(forward, back):
     right = {
-        "forward": [product("hoisted", "uniform", "operand")],
+        "forward": [product("hoisted", "weight", "operand")],
         "back": [
-            product("temporary", "uniform", "hoisted"),
+            product("temporary", "weight", "hoisted"),
             instruction("ADD_TO_OPERAND", "value", "temporary", **TO_OPERAND),
         ],
     }

@@ -1,7 +1,7 @@
 """Every primitive of JAX that has byte code, against NumPy."""
 
+import cases_of_indexing
 import cases_of_numbers
-import cases_of_places
 import cases_of_views
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import lax
 from dynetjax.engine.native.lowering import blocks, further, loops, matrices, windows
 from dynetjax.engine.native.lowering.lower import PRIMITIVES, inline
 
-ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_places.CASES]
+ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_indexing.CASES]
 SEVERAL = [case for case in ALL if len(case.shapes) > 1]
 
 
@@ -34,8 +34,8 @@ def test_lanes_that_read_one_row(case):
 
 
 @pytest.mark.parametrize("case", SEVERAL, ids=repr)
-def test_lanes_that_read_a_uniform(case):
-    check(case, 3, 1, uniform=True)
+def test_lanes_that_read_a_weight(case):
+    check(case, 3, 1, weight=True)
 
 
 def test_names_of_cases_differ():
@@ -278,7 +278,7 @@ def test_results_that_are_constant():
     np.testing.assert_array_equal(run.gradients(np.ones((2, 3)))[0], np.zeros((2, 3)))
 
 
-class TestUniforms:
+class TestWeights:
     def test_gradients_are_added_up(self):
         """Of a matrix that is read twice, and a bias, over lanes."""
         rng = np.random.default_rng(5)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bench import Tables, cell, plain, program
+from bench import Tables, node, plain, program
 
 from dynetjax.core.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
 from dynetjax.engine.native import core
@@ -30,7 +30,7 @@ PROGRAMS = programs()
 
 def given(*rows):
     """An input of so many rows."""
-    return cell(TWO, lanes=len(rows), data=np.array(rows, np.float32))
+    return node(TWO, lanes=len(rows), data=np.array(rows, np.float32))
 
 
 def row():
@@ -50,8 +50,8 @@ class Mistaken(Tables):
             setattr(self, name, lambda *args, answer=answer: answer)
 
 
-def extended(graph, cells, *more):
-    outcome = graph.extend(cells, len(cells) - len(more))
+def extended(graph, nodes, *more):
+    outcome = graph.extend(nodes, len(nodes) - len(more))
     assert outcome == -1
     return graph
 
@@ -61,63 +61,63 @@ def rows(graph, number):
 
 
 BROKEN = [
-    ("a node without rows", ValueError, lambda: [cell(TWO, lanes=0)]),
-    ("more than 32 bits", OverflowError, lambda: [cell(TWO, lanes=1 << 32)]),
+    ("a node without rows", ValueError, lambda: [node(TWO, lanes=0)]),
+    ("more than 32 bits", OverflowError, lambda: [node(TWO, lanes=1 << 32)]),
     ("an input of another size", ValueError, lambda: [given((1, 2, 3))]),
     (
         "an input of another size",
         ValueError,
-        lambda: [cell(TWO, data=np.ones(1, np.float64))],
+        lambda: [node(TWO, data=np.ones(1, np.float64))],
     ),
-    ("bytes-like", TypeError, lambda: [cell(TWO, data=None)]),
-    ("a node reads a later one", ValueError, lambda: [cell(SUM, 3)]),
-    ("a node reads a later one", ValueError, lambda: [cell(SUM, -2)]),
-    ("more than 32 bits", OverflowError, lambda: [cell(SUM, 1 << 32)]),
-    ("a row of another size", ValueError, lambda: [cell(JOINED, 0), cell(SUM, 2)]),
-    ("a node reads another batch", ValueError, lambda: [cell(SUM, 1, lanes=2)]),
-    ("a node reads another batch", ValueError, lambda: [cell(PLUS, 1)]),
-    ("an operand is missing", ValueError, lambda: [cell(PLUS)]),
-    ("runtime data is missing", ValueError, lambda: [cell(SCALED, 0)]),
+    ("bytes-like", TypeError, lambda: [node(TWO, data=None)]),
+    ("a node reads a later one", ValueError, lambda: [node(SUM, 3)]),
+    ("a node reads a later one", ValueError, lambda: [node(SUM, -2)]),
+    ("more than 32 bits", OverflowError, lambda: [node(SUM, 1 << 32)]),
+    ("a row of another size", ValueError, lambda: [node(JOINED, 0), node(SUM, 2)]),
+    ("a node reads another batch", ValueError, lambda: [node(SUM, 1, lanes=2)]),
+    ("a node reads another batch", ValueError, lambda: [node(PLUS, 1)]),
+    ("an operand is missing", ValueError, lambda: [node(PLUS)]),
+    ("runtime data is missing", ValueError, lambda: [node(SCALED, 0)]),
     (
         "runtime data for another batch",
         ValueError,
-        lambda: [cell(SCALED, 1, [1.0, 2.0], lanes=3)],
+        lambda: [node(SCALED, 1, [1.0, 2.0], lanes=3)],
     ),
-    ("must be real number", TypeError, lambda: [cell(SCALED, 0, "x")]),
-    ("cannot be interpreted", TypeError, lambda: [cell(SUM, None)]),
-    ("rows for another batch", ValueError, lambda: [cell(ROWS, data=[1], lanes=2)]),
-    ("elements for another batch", ValueError, lambda: [cell(SUM, 1, data=[0, 1])]),
+    ("must be real number", TypeError, lambda: [node(SCALED, 0, "x")]),
+    ("cannot be interpreted", TypeError, lambda: [node(SUM, None)]),
+    ("rows for another batch", ValueError, lambda: [node(ROWS, data=[1], lanes=2)]),
+    ("elements for another batch", ValueError, lambda: [node(SUM, 1, data=[0, 1])]),
     (
         "elements for another batch",
         ValueError,
-        lambda: [cell(GATHERED, 1, data=[0, 1])],
+        lambda: [node(GATHERED, 1, data=[0, 1])],
     ),
-    ("elements for another batch", ValueError, lambda: [cell(GATHERED, 1, lanes=2)]),
-    ("elements for another batch", ValueError, lambda: [cell(GATHERED, data=[0])]),
-    ("no such batch element", ValueError, lambda: [cell(SUM, 1, data=[3])]),
-    ("no such batch element", ValueError, lambda: [cell(SUM, 1, data=[-1])]),
-    ("no such batch element", ValueError, lambda: [cell(GATHERED, 0, data=[1])]),
-    ("no such batch element", ValueError, lambda: [cell(GATHERED, -1, data=[0])]),
-    ("a batch of nothing", ValueError, lambda: [cell(GATHERED, -1)]),
-    ("not iterable", TypeError, lambda: [cell(SUM, 1, data=3)]),
-    ("too many pieces", ValueError, lambda: [cell(JOINED, 0, 0, 0)]),
+    ("elements for another batch", ValueError, lambda: [node(GATHERED, 1, lanes=2)]),
+    ("elements for another batch", ValueError, lambda: [node(GATHERED, data=[0])]),
+    ("no such batch element", ValueError, lambda: [node(SUM, 1, data=[3])]),
+    ("no such batch element", ValueError, lambda: [node(SUM, 1, data=[-1])]),
+    ("no such batch element", ValueError, lambda: [node(GATHERED, 0, data=[1])]),
+    ("no such batch element", ValueError, lambda: [node(GATHERED, -1, data=[0])]),
+    ("a batch of nothing", ValueError, lambda: [node(GATHERED, -1)]),
+    ("not iterable", TypeError, lambda: [node(SUM, 1, data=3)]),
+    ("too many pieces", ValueError, lambda: [node(JOINED, 0, 0, 0)]),
     ("no attribute", AttributeError, lambda: [object()]),
 ]
 
 
-@pytest.mark.parametrize(("message", "error", "cells"), BROKEN)
-def test_nodes(message, error, cells):
+@pytest.mark.parametrize(("message", "error", "nodes"), BROKEN)
+def test_nodes(message, error, nodes):
     """The graph computes on as if the broken node had not been there."""
     graph = core.Graph(Mistaken())
     before = [row(), batch()]
     extended(graph, before, *before)
-    broken = cells()
+    broken = nodes()
     new, skipped = broken if isinstance(broken, tuple) else (broken, 0)
     with pytest.raises(error, match=message):
         graph.extend([*before, *new], 2 - skipped)
     with pytest.raises(IndexError, match="no such node"):
         graph.rows(2)
-    good = [cell(PLUS, 1, lanes=3), cell(ROWS, data=[4, 0], lanes=2), cell(SUM, 0, 0)]
+    good = [node(PLUS, 1, lanes=3), node(ROWS, data=[4, 0], lanes=2), node(SUM, 0, 0)]
     extended(graph, [*before, *good], *good)
     assert rows(graph, 1) == [1, 2, 3, 4, 5, 6]
     assert rows(graph, 2) == [11, 22, 13, 24, 15, 26]
@@ -130,44 +130,44 @@ def test_nodes(message, error, cells):
 
 def test_args_that_are_no_tuple():
     graph = core.Graph(Mistaken())
-    broken = cell(SUM)
+    broken = node(SUM)
     broken.inner = [0]
     with pytest.raises(TypeError, match="a node's args are no tuple"):
         graph.extend([row(), broken], 0)
 
 
 @pytest.mark.parametrize(
-    ("message", "error", "answers", "cells"),
+    ("message", "error", "answers", "nodes"),
     [
         ("no Program", TypeError, {"program": 3}, [row()]),
         (
-            "a uniform is too small",
+            "a weight is too small",
             ValueError,
-            {"uniform": np.zeros(1, np.float32)},
-            [row(), cell(PLUS, 0)],
+            {"weight": np.zeros(1, np.float32)},
+            [row(), node(PLUS, 0)],
         ),
         (
             "too few keys",
             ValueError,
             {"keys": np.zeros(3, np.uint32)},
-            [row(), cell(DRAWN, 0, 7), cell(DRAWN, 0, 8)],
+            [row(), node(DRAWN, 0, 7), node(DRAWN, 0, 8)],
         ),
         (
             "rows of a table have another size",
             ValueError,
             {"lookup": np.zeros((1, 3), np.float32)},
-            [cell(ROWS, data=0)],
+            [node(ROWS, data=0)],
         ),
         ("not callable", TypeError, {}, None),
     ],
 )
-def test_answers(message, error, answers, cells):
+def test_answers(message, error, answers, nodes):
     tables = Mistaken(**answers)
-    if cells is None:
-        tables.program, cells = None, [row()]
+    if nodes is None:
+        tables.program, nodes = None, [row()]
     graph = core.Graph(tables)
     with pytest.raises(error, match=message):
-        graph.extend(cells, 0)
+        graph.extend(nodes, 0)
     with pytest.raises(IndexError, match="no such node"):
         graph.rows(0)
 
@@ -176,8 +176,8 @@ def test_no_program():
     graph = core.Graph(Mistaken())
     before = [row()]
     extended(graph, before, *before)
-    assert graph.extend([row(), cell(99, 0)], 1) == 99
-    assert graph.extend([row(), cell(SUM, 0)], 1) == -1
+    assert graph.extend([row(), node(99, 0)], 1) == 99
+    assert graph.extend([row(), node(SUM, 0)], 1) == -1
     assert rows(graph, 1) == [1, 2]
 
 
@@ -188,8 +188,8 @@ class TestRowsOfOtherTiers:
 
     def test_they_are_asked_for(self):
         graph = self.graph(np.array([[1, 2], [3, 4]], np.float32))
-        cells = [None, None, cell(PLUS, 1, lanes=2)]
-        assert graph.extend(cells, 2) == -1
+        nodes = [None, None, node(PLUS, 1, lanes=2)]
+        assert graph.extend(nodes, 2) == -1
         assert rows(graph, 2) == [11, 22, 13, 24]
         assert rows(graph, 1) == [1, 2, 3, 4]
 
@@ -201,14 +201,14 @@ class TestRowsOfOtherTiers:
     def test_broken(self, older):
         graph = self.graph(older)
         with pytest.raises(ValueError, match=r"rows are not \[batch, \*shape\]"):
-            graph.extend([None, cell(PLUS, 0)], 1)
+            graph.extend([None, node(PLUS, 0)], 1)
         with pytest.raises(IndexError, match="no such node"):
             graph.rows(0)
 
     def test_of_another_size(self):
         graph = self.graph(np.zeros((1, 3), np.float32))
         with pytest.raises(ValueError, match="a row of another size"):
-            graph.extend([None, cell(PLUS, 0)], 1)
+            graph.extend([None, node(PLUS, 0)], 1)
 
     def test_nodes_that_are_not_there(self):
         graph = self.graph(None)
@@ -217,8 +217,8 @@ class TestRowsOfOtherTiers:
 
     def test_backward_goes_round_them(self):
         graph = self.graph(np.array([[1, 2]], np.float32))
-        cells = [None, None, cell(PLUS, 1, index=5)]
-        graph.extend(cells, 2)
+        nodes = [None, None, node(PLUS, 1, index=5)]
+        graph.extend(nodes, 2)
         found = np.zeros(2, np.float32)
         ops, tables = graph.backward(
             2, 5, False, lambda kind: found, np.ones(2, np.float32)
@@ -232,8 +232,8 @@ class TestRowsOfOtherTiers:
 class TestBackward:
     @pytest.fixture
     def graph(self):
-        cells = [row(), cell(PLUS, 0, index=1), batch()]
-        return extended(core.Graph(Mistaken()), cells, *cells)
+        nodes = [row(), node(PLUS, 0, index=1), batch()]
+        return extended(core.Graph(Mistaken()), nodes, *nodes)
 
     @pytest.mark.parametrize("root", [-1, 3])
     def test_no_such_node(self, graph, root):
@@ -281,8 +281,8 @@ def test_nobody_computes_a_graph_that_is_computed():
         return TABLE[:1]
 
     tables.lookup = lookup
-    cells = [cell(ROWS, data=0)]
-    extended(graph, cells, *cells)
+    nodes = [node(ROWS, data=0)]
+    extended(graph, nodes, *nodes)
     assert len(refused) == 3
     assert rows(graph, 0) == [0, 1]
 
@@ -293,27 +293,27 @@ def test_a_list_that_becomes_shorter():
 
         @property
         def rule(self):
-            cells.clear()
+            nodes.clear()
             return row().rule
 
         data = np.ones(2, np.float32)
 
-    cells = [Shortens(), row()]
+    nodes = [Shortens(), row()]
     graph = core.Graph(Mistaken())
     with pytest.raises(IndexError, match="out of range"):
-        graph.extend(cells, 0)
+        graph.extend(nodes, 0)
 
 
 class TestCuts:
     def test_in_the_middle_of_what_was_computed_at_once(self):
         graph = core.Graph(Mistaken())
-        cells = [row(), cell(PLUS, 0), cell(PLUS, 0), cell(PLUS, 2), cell(SUM, 1, 2)]
-        extended(graph, cells, *cells)
+        nodes = [row(), node(PLUS, 0), node(PLUS, 0), node(PLUS, 2), node(SUM, 1, 2)]
+        extended(graph, nodes, *nodes)
         graph.cut(2)
         with pytest.raises(IndexError, match="no such node"):
             graph.rows(2)
-        new = [cell(SUM, 1, 1), cell(PLUS, 2)]
-        extended(graph, [*cells[:2], *new], *new)
+        new = [node(SUM, 1, 1), node(PLUS, 2)]
+        extended(graph, [*nodes[:2], *new], *new)
         assert rows(graph, 3) == [32, 64]
         found = np.zeros(2, np.float32)
         graph.backward(3, 0, True, lambda kind: found, np.ones(2, np.float32))
@@ -323,12 +323,12 @@ class TestCuts:
     def test_what_was_cut_is_not_reached(self):
         """No parameter of its own counts as one that was read."""
         graph = core.Graph(Mistaken())
-        cells = [row(), cell(PLUS, 0, index=1)]
-        extended(graph, cells[:1], cells[0])
-        extended(graph, cells, cells[1])
+        nodes = [row(), node(PLUS, 0, index=1)]
+        extended(graph, nodes[:1], nodes[0])
+        extended(graph, nodes, nodes[1])
         graph.cut(1)
-        new = [cell(ROWS, data=2, index=1), cell(SUM, 0, 1)]
-        extended(graph, [cells[0], *new], *new)
+        new = [node(ROWS, data=2, index=1), node(SUM, 0, 1)]
+        extended(graph, [nodes[0], *new], *new)
         none = np.zeros(2, np.float32)
         ops, tables = graph.backward(2, 2, False, lambda k: none, none + 1)
         assert ops == [ROWS]
@@ -339,19 +339,19 @@ class TestCuts:
         graph = core.Graph(tables)
         for answer in (1, 3):
             tables.rows = lambda number, answer=answer: TABLE[answer][None]
-            cells = [None, cell(PLUS, 0)]
-            extended(graph, cells, cells[1])
+            nodes = [None, node(PLUS, 0)]
+            extended(graph, nodes, nodes[1])
             assert rows(graph, 1) == (TABLE[answer] + [10, 20]).tolist()
             graph.cut(1)
 
     def test_again_and_again(self):
         """Places are used again: the arrays of cut nodes hold no memory."""
         graph = core.Graph(Mistaken())
-        cells = [row()]
-        extended(graph, cells, *cells)
+        nodes = [row()]
+        extended(graph, nodes, *nodes)
         for k in range(300):
-            new = [given((k, k)), cell(PLUS, 1), cell(SUM, 0, 2)]
-            extended(graph, [*cells, *new], *new)
+            new = [given((k, k)), node(PLUS, 1), node(SUM, 0, 2)]
+            extended(graph, [*nodes, *new], *new)
             assert rows(graph, 3) == [k + 11, k + 22]
             graph.cut(1)
         assert rows(graph, 0) == [1, 2]
@@ -360,15 +360,15 @@ class TestCuts:
 def test_zeros_that_are_no_nodes():
     """Of every form that reads several."""
     graph = core.Graph(Mistaken())
-    cells = [
+    nodes = [
         row(),
-        cell(SUM, -1, 0),
-        cell(SUM, -1, -1),
-        cell(JOINED, -1, 0),
-        cell(JOINED, 0),
-        cell(PLUS, -1),
+        node(SUM, -1, 0),
+        node(SUM, -1, -1),
+        node(JOINED, -1, 0),
+        node(JOINED, 0),
+        node(PLUS, -1),
     ]
-    extended(graph, cells, *cells)
+    extended(graph, nodes, *nodes)
     found = [rows(graph, k) for k in range(1, 6)]
     assert found == [[1, 2], [0, 0], [0, 0, 1, 2], [1, 2, 0, 0], [10, 20]]
 
@@ -391,7 +391,7 @@ def test_an_array_to_write_to():
 
 def test_an_array_of_three_axes():
     numbers = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4)  # a batch of two
-    one = cell(0, lanes=2, data=numbers)
+    one = node(0, lanes=2, data=numbers)
     graph = core.Graph(Tables({0: plain(INPUT, 24)}))
     assert graph.extend([one], 0) == -1
     found = np.empty((2, 3, 4, 2), order="F")

@@ -193,7 +193,7 @@ class TestValues:
             expected = np.tanh(W @ expected + E[k % 5])
             close(h.value(), expected)
         (part,) = current_graph().state.parts
-        assert (part.start, part.stop) == (0, len(current_graph().cells))
+        assert (part.start, part.stop) == (0, len(current_graph().stored_nodes))
 
     def test_of_batches(self, world):
         x = world.E.batch([1, 2, 4])
@@ -297,7 +297,7 @@ class TestGradients:
         close(world.B.grad_as_array(), 2 * out.sum(1))
         close(x.gradient(), W.T @ (2 * out))
 
-    def test_of_uniforms_made_of_others(self, world):
+    def test_of_weights_made_of_others(self, world):
         """A matrix made of parameters: its gradient goes on to these."""
         both = dy.tanh(world.W) * dy.transpose(world.W)
         x = dy.inputVector(X)

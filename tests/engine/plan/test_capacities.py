@@ -146,5 +146,5 @@ def test_no_component_has_more_lanes_than_rows(length):
     dy.squared_norm(states[-1]).backward()
     (run,) = current_graph().state.parts
     program = run.layout.program
-    for cells, lanes in zip(program.code.components, program.lanes, strict=True):
-        assert lanes <= min(program.rows[cell.pool] for cell in cells)
+    for body, lanes in zip(program.code.components, program.lanes, strict=True):
+        assert lanes <= min(program.rows[op.pool] for op in body)

@@ -66,16 +66,16 @@ class Ops:
         return Addresses(ints(valid), offsets(leaves), ints(flat)), at
 
 
-def cell(op, *read, lanes=1, data=None):
+def node(op, *read, lanes=1, data=None):
     """A stored node."""
     rule = SimpleNamespace(fused=100 + op)
     return SimpleNamespace(rule=rule, lanes=lanes, inner=tuple(read), data=data)
 
 
-def planner(kind, ops, cells, start=0, imports=()):
+def planner(kind, ops, nodes, start=0, imports=()):
     """The flat graph of some nodes; `imports` has the op that stands for another."""
     found = kind(
-        cells,
+        nodes,
         start,
         lambda rule: rule.fused,
         ops.read_by,
@@ -100,7 +100,7 @@ CHAIN = Ops([0, 1], [False, True], [0, 1])
 @planners
 def test_a_chain(kind):
     """A loop of a trip for each step; its first lanes are rows from its base on."""
-    flat = planner(kind, CHAIN, [cell(0), cell(1, 0), cell(1, 1), cell(1, 2)])
+    flat = planner(kind, CHAIN, [node(0), node(1, 0), node(1, 1), node(1, 2)])
     facts = CHAIN.facts()
     assert (flat.count, flat.older, flat.fused) == (4, [], [100, 101])
     assert sorted(flat.edges(facts)) == [(0, 0), (0, 1)]
@@ -119,19 +119,19 @@ def test_a_chain(kind):
 def test_ops_of_a_trip_run_in_order(kind):
     """What reads an earlier op of its loop runs in the same trip, else in the next."""
     ops = Ops([0, 0], [True], [1, 1])
-    several = [cell(0, NOTHING), cell(1, 0), cell(0, 1), cell(1, 2)]
+    several = [node(0, NOTHING), node(1, 0), node(0, 1), node(1, 2)]
     flat = planner(kind, ops, several)
     assert flat.levels(ops.facts()) == [[1, 1]]
     assert flat.place(ops.facts(), [1]) == [2]
-    backwards = [cell(1, NOTHING), cell(0, 0), cell(1, 1), cell(0, 2)]
+    backwards = [node(1, NOTHING), node(0, 0), node(1, 1), node(0, 2)]
     assert planner(kind, ops, backwards).place(ops.facts(), [1]) == [3]
 
 
 @planners
 def test_lanes_of_a_trip_are_limited(kind):
     """Five chains of two steps, two lanes a trip: first steps fill three trips."""
-    several = [cell(0), *[cell(1, 0) for _ in range(5)]]
-    several += [cell(1, 1 + k) for k in range(5)]
+    several = [node(0), *[node(1, 0) for _ in range(5)]]
+    several += [node(1, 1 + k) for k in range(5)]
     flat = planner(kind, CHAIN, several)
     assert flat.levels(CHAIN.facts()) == [[1], [5, 5]]
     assert flat.place(CHAIN.facts(), [16, 2]) == [1, 5]
@@ -141,7 +141,7 @@ def test_lanes_of_a_trip_are_limited(kind):
 @planners
 def test_what_is_ready_early_fills_empty_lanes(kind):
     """A second chain runs beside the first, although it was made after it."""
-    several = [cell(0), cell(1, 0), cell(1, 1), cell(1, 2), cell(1, 0), cell(1, 4)]
+    several = [node(0), node(1, 0), node(1, 1), node(1, 2), node(1, 0), node(1, 4)]
     flat = planner(kind, CHAIN, several)
     assert flat.place(CHAIN.facts(), [16, 2]) == [1, 3]
     assert positions(flat, 1) == [0, 2, 4, 1, 3]
@@ -150,8 +150,8 @@ def test_what_is_ready_early_fills_empty_lanes(kind):
 @planners
 def test_a_batch_that_is_wider_than_a_trip(kind):
     """It takes trips of its own; what reads it waits for the last."""
-    several = [cell(0), cell(1, 0), cell(1, 0, lanes=5), cell(1, 2, lanes=5)]
-    several += [cell(1, 0)]
+    several = [node(0), node(1, 0), node(1, 0, lanes=5), node(1, 2, lanes=5)]
+    several += [node(1, 0)]
     flat = planner(kind, CHAIN, several)
     assert flat.levels(CHAIN.facts()) == [[1], [7, 5]]
     assert flat.place(CHAIN.facts(), [16, 2]) == [1, 7]
@@ -160,7 +160,7 @@ def test_a_batch_that_is_wider_than_a_trip(kind):
 
 @planners
 def test_lanes_outside_of_loops_follow_one_another(kind):
-    several = [cell(0, lanes=3), cell(0), cell(0, lanes=14)]
+    several = [node(0, lanes=3), node(0), node(0, lanes=14)]
     flat = planner(kind, CHAIN, several)
     assert flat.place(CHAIN.facts(), [16, 1]) == [2, 0]
     assert positions(flat, 0) == [0, 3, 4]
@@ -172,13 +172,13 @@ def test_batches_and_elements(kind):
     """Of a batch each lane reads its element; one row serves all lanes."""
     ops = Ops([0, 1, 2, 3], [False] * 4, [0, 2, 1, 1], {2: SUMS, 3: COPIES})
     several = [
-        cell(0, lanes=3),
-        cell(0),
-        cell(1, 0, 1, lanes=3),
-        cell(2, 0, 0, data=(2, 0)),
-        cell(2, 0, 1, lanes=3),
-        cell(3, 0, 1, lanes=4),
-        cell(3, 0, lanes=2, data=[1, 1]),
+        node(0, lanes=3),
+        node(0),
+        node(1, 0, 1, lanes=3),
+        node(2, 0, 0, data=(2, 0)),
+        node(2, 0, 1, lanes=3),
+        node(3, 0, 1, lanes=4),
+        node(3, 0, lanes=2, data=[1, 1]),
     ]
     flat = planner(kind, ops, several)
     flat.place(ops.facts(), [16] * 4)
@@ -204,7 +204,7 @@ def test_batches_and_elements(kind):
 @planners
 def test_rows_among_runtime_data(kind):
     ops = Ops([0, 1], [False, False], [0, 1], places={1: (1,)})
-    flat = planner(kind, ops, [cell(0), cell(1, 77, 0)])
+    flat = planner(kind, ops, [node(0), node(1, 77, 0)])
     assert sorted(flat.edges(ops.facts())) == [(0, 0)]
 
 
@@ -212,7 +212,7 @@ def test_rows_among_runtime_data(kind):
 def test_a_later_part_imports_what_it_reads(kind):
     """Op 2 stands for rows of op 1; what nothing reads is no part of it."""
     ops = Ops([0, 1, 2], [False, True, False], [0, 1, 0])
-    several = [cell(0), cell(1, 0), cell(1, 1), cell(1, 2), cell(1, 1)]
+    several = [node(0), node(1, 0), node(1, 1), node(1, 2), node(1, 1)]
     flat = planner(kind, ops, several, start=3, imports={1: 2})
     assert (flat.count, flat.older, flat.fused) == (2, [1, 2], [101, 102])
     assert sorted(flat.edges(ops.facts())) == [(0, 2)]
@@ -231,7 +231,7 @@ PAIR = Ops([0, 1, 1], [False, True], [0, 1, 1], aligned={(2, 0)})
 @planners
 def test_aligned_leaves(kind):
     """Op 2 reads op 1 in the same lane of the same trip, as long as that is so."""
-    steps = [cell(0), cell(1, 0), cell(2, 1), cell(1, 2), cell(2, 3)]
+    steps = [node(0), node(1, 0), node(2, 1), node(1, 2), node(2, 3)]
     flat = planner(kind, PAIR, steps)
     flat.place(PAIR.facts(), [16, 1])
     assert flat.unaligned(PAIR.facts()) == []
@@ -239,7 +239,7 @@ def test_aligned_leaves(kind):
     buffer = np.zeros(size, np.int32)
     flat.write(addresses, [1, 2, 6], buffer)
     assert (buffer[addresses.leaves[0] :][:2]).tolist() == [1, 6]
-    for wrong in [cell(2, 1)], [cell(2, NOTHING)], [cell(2, 1, lanes=2)]:
+    for wrong in [node(2, 1)], [node(2, NOTHING)], [node(2, 1, lanes=2)]:
         flat = planner(kind, PAIR, steps + wrong)
         flat.place(PAIR.facts(), [16, 2])
         assert flat.unaligned(PAIR.facts()) == [(2, 0)]
@@ -247,7 +247,7 @@ def test_aligned_leaves(kind):
 
 @planners
 def test_lanes_of_what_a_root_is_not_made_of(kind):
-    several = [cell(0), cell(1, 0), cell(1, 1), cell(1, 1), cell(0)]
+    several = [node(0), node(1, 0), node(1, 1), node(1, 1), node(0)]
     flat = planner(kind, CHAIN, several)
     flat.place(CHAIN.facts(), [16, 1])
     assert flat.unused(2) == [3, 4]
@@ -287,7 +287,7 @@ def drawn(rng):
             lanes = nodes[read[0]].lanes if read else 1
             if not read:
                 op = 0
-        nodes.append(cell(op, *read, lanes=lanes))
+        nodes.append(node(op, *read, lanes=lanes))
         of.append(op)
     return ops, nodes, of
 
@@ -301,9 +301,9 @@ def check_order(ops, nodes, of, flat, trips, widths):
     }
     done, lanes_used = set(), set()
     for component, count in enumerate(trips):
-        cells = [op for op in range(8) if ops.component[op] == component]
+        members = [op for op in range(8) if ops.component[op] == component]
         for trip in range(count):
-            for op in cells:
+            for op in members:
                 for n in [n for n in at if of[n] == op]:
                     lanes = range(at[n], at[n] + nodes[n].lanes)
                     here = [k for k in lanes if k // widths[component] == trip]
@@ -345,41 +345,41 @@ def test_random_graphs(seed):
 class TestChecks:
     """What could make C++ read or write outside of its arrays is refused."""
 
-    def made(self, *cells, ops=CHAIN, **about):
-        return planner(core.FlatGraph, ops, [*cells], **about)
+    def made(self, *nodes, ops=CHAIN, **about):
+        return planner(core.FlatGraph, ops, [*nodes], **about)
 
     def test_nodes(self):
         with pytest.raises(ValueError, match="a node reads a later one"):
-            self.made(cell(0), cell(1, 1))
+            self.made(node(0), node(1, 1))
         with pytest.raises(ValueError, match="a node reads a later one"):
-            self.made(cell(0), cell(1, -2))
+            self.made(node(0), node(1, -2))
         with pytest.raises(ValueError, match="a node without rows"):
-            self.made(cell(0, lanes=0))
+            self.made(node(0, lanes=0))
         with pytest.raises(ValueError, match="a node reads another batch"):
-            self.made(cell(0, lanes=2), cell(1, 0, lanes=3))
+            self.made(node(0, lanes=2), node(1, 0, lanes=3))
         with pytest.raises(TypeError, match="args are no tuple"):
-            self.made(SimpleNamespace(**{**vars(cell(0)), "inner": [0]}))
+            self.made(SimpleNamespace(**{**vars(node(0)), "inner": [0]}))
         with pytest.raises(ValueError, match="an operand is missing"):
-            self.made(cell(1), ops=Ops([0, 0], [True], [0, 1], places={1: (0,)}))
+            self.made(node(1), ops=Ops([0, 0], [True], [0, 1], places={1: (0,)}))
         with pytest.raises(ValueError, match="no such node"):
-            self.made(cell(0), start=2)
+            self.made(node(0), start=2)
 
     def test_elements(self):
         ops = Ops([0, 1, 2], [False] * 3, [0, 1, 1], {1: SUMS, 2: COPIES})
-        first = cell(0, lanes=3)
+        first = node(0, lanes=3)
         with pytest.raises(ValueError, match="elements for another batch"):
-            self.made(first, cell(1, 0, data=(0, 1)), ops=ops)
+            self.made(first, node(1, 0, data=(0, 1)), ops=ops)
         with pytest.raises(ValueError, match="no such batch element"):
-            self.made(first, cell(1, 0, data=(3,)), ops=ops)
+            self.made(first, node(1, 0, data=(3,)), ops=ops)
         with pytest.raises(ValueError, match="elements of several nodes"):
-            self.made(first, cell(2, 0, 0, data=(0,)), ops=ops)
+            self.made(first, node(2, 0, 0, data=(0,)), ops=ops)
         with pytest.raises(ValueError, match="rows for another batch"):
-            self.made(first, cell(2, 0, lanes=2), ops=ops)
+            self.made(first, node(2, 0, lanes=2), ops=ops)
         with pytest.raises(ValueError, match="a batch of nothing"):
-            self.made(first, cell(2, NOTHING), ops=ops)
+            self.made(first, node(2, NOTHING), ops=ops)
 
     def test_facts(self):
-        flat = self.made(cell(0), cell(1, 0))
+        flat = self.made(node(0), node(1, 0))
         with pytest.raises(ValueError, match="bound twice"):
             flat.bind([0, 1])
         with pytest.raises(ValueError, match="a node of an unknown op"):
@@ -404,7 +404,7 @@ class TestChecks:
             flat.levels(wrong)
 
     def test_buffers(self):
-        flat = self.made(cell(0), cell(1, 0))
+        flat = self.made(node(0), node(1, 0))
         flat.place(CHAIN.facts(), [1, 1])
         addresses, size = CHAIN.addresses(4)
         small = np.zeros(size - 4, np.int32)

@@ -40,8 +40,8 @@ class Net:
         layout = run.layout
         (width,) = [
             layout.program.widths[k]
-            for k, cells in enumerate(layout.program.code.components)
-            if layout.family.cyclic[k] and any(cell.uniforms for cell in cells)
+            for k, body in enumerate(layout.program.code.components)
+            if layout.family.cyclic[k] and any(op.weights for op in body)
         ]
         return width
 

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <vector>
 
-struct Cell;
+struct Node;
 
 class Components {
 public:
     // Of the fused ops of the nodes from `start` on.
-    void find(const std::vector<Cell>& cells, const std::vector<int32_t>& refs, int32_t start, int32_t uses);
+    void find(const std::vector<Node>& nodes, const std::vector<int32_t>& refs, int32_t start, int32_t uses);
     // A component has a higher number than all that it reads.
     int32_t of(int32_t use) const { return number_[use]; }
     int32_t count() const { return count_; }

@@ -92,7 +92,7 @@ float* Graph::zeros(size_t count) {
 }
 
 void Graph::external(int32_t number, const float* rows) {
-    Cell& c = cells[number];
+    Node& c = nodes[number];
     const size_t size = (size_t)c.lanes * uses[c.use].program->size;
     c.value = values_.take(size);
     memcpy(c.value, rows, 4 * size);
@@ -101,20 +101,20 @@ void Graph::external(int32_t number, const float* rows) {
 }
 
 void Graph::arrange(int32_t start) {
-    const int32_t stop = (int32_t)cells.size(), count = stop - start;
-    components_.find(cells, refs, start, (int32_t)uses.size());
+    const int32_t stop = (int32_t)nodes.size(), count = stop - start;
+    components_.find(nodes, refs, start, (int32_t)uses.size());
     // by component, there by level, and there by fused op
     std::vector<Recurrence>& found = recurrences_;
     found.assign(components_.count(), {0, 0, 0});
     kind_.assign(uses.size(), -1);
     level_.resize(stop);
     for (int32_t n = start; n < stop; n++) {
-        const Cell& c = cells[n];
+        const Node& c = nodes[n];
         const int32_t here = components_.of(c.use);
         int32_t at = 0;
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = refs[c.reads + k];
-            if (r >= start && components_.of(cells[r].use) == here) at = std::max(at, level_[r] + 1);
+            if (r >= start && components_.of(nodes[r].use) == here) at = std::max(at, level_[r] + 1);
         }
         level_[n] = at;
         found[here].levels = std::max(found[here].levels, at + 1);
@@ -123,8 +123,8 @@ void Graph::arrange(int32_t start) {
     int64_t keys = 0;
     for (Recurrence& x : found) x.first = keys, keys += (int64_t)x.levels * x.kinds;
     auto key = [&](int32_t n) {
-        const Recurrence& x = found[components_.of(cells[n].use)];
-        return x.first + (int64_t)level_[n] * x.kinds + kind_[cells[n].use];
+        const Recurrence& x = found[components_.of(nodes[n].use)];
+        return x.first + (int64_t)level_[n] * x.kinds + kind_[nodes[n].use];
     };
     const size_t first = order.size();
     order.resize(first + count);
@@ -142,16 +142,16 @@ void Graph::arrange(int32_t start) {
     const int32_t earlier = groups.empty() ? 0 : groups.back().component + 1;
     for (int32_t k = 0; k < count;) {
         const int64_t here = key(sorted[k]);
-        Group g{cells[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, earlier + components_.of(cells[sorted[k]].use), -1, 0};
+        Group g{nodes[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, earlier + components_.of(nodes[sorted[k]].use), -1, 0};
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
-            Cell& c = cells[sorted[k]];
+            Node& c = nodes[sorted[k]];
             c.group = (int32_t)groups.size(), c.lane = g.lanes;
             g.lanes += c.lanes;
         }
         const Program& p = *uses[g.use].program;
         g.value = values_.take((size_t)g.lanes * p.size);
         for (int32_t i = 0; i < g.count; i++) {
-            Cell& c = cells[order[g.first + i]];
+            Node& c = nodes[order[g.first + i]];
             c.value = g.value + (size_t)c.lane * p.size;
         }
         groups.push_back(g);
@@ -173,10 +173,10 @@ void Graph::arrange_series(size_t first, int32_t start) {
         g.series = number, g.before = s.lanes;
         s.last = (int32_t)k, s.lanes += g.lanes;
         for (int32_t i = 0; i < g.count; i++) {
-            const Cell& c = cells[order[g.first + i]];
+            const Node& c = nodes[order[g.first + i]];
             for (int32_t j = 0; j < std::min(c.count, HOISTABLE); j++) {
                 const int32_t r = refs[c.reads + j];
-                if (r >= start && components_.of(cells[r].use) == here) s.outside &= ~(1u << j);
+                if (r >= start && components_.of(nodes[r].use) == here) s.outside &= ~(1u << j);
             }
         }
     }
@@ -206,7 +206,7 @@ void Graph::forward(Group& g) {
         case Form::LOOKUP: return;  // their rows came with them
         case Form::REDUCE:
             for (int32_t i = 0; i < g.count; i++) {
-                const Cell& c = cells[order[g.first + i]];
+                const Node& c = nodes[order[g.first + i]];
                 for (int32_t l = 0; l < c.lanes; l++) {
                     float* to = c.value + l * size;
                     bool first = true;
@@ -224,13 +224,13 @@ void Graph::forward(Group& g) {
             return;
         case Form::GATHER:
             for (int32_t i = 0; i < g.count; i++) {
-                const Cell& c = cells[order[g.first + i]];
+                const Node& c = nodes[order[g.first + i]];
                 float* to = c.value;
                 if (c.data >= 0) {  // chosen elements of one node
                     for (int32_t l = 0; l < c.lanes; l++, to += size) memcpy(to, row(refs[c.reads], words[c.data + l]), 4 * size);
                 } else {  // all elements of several
                     for (int32_t k = 0; k < c.count; k++) {
-                        const Cell& x = cells[refs[c.reads + k]];
+                        const Node& x = nodes[refs[c.reads + k]];
                         memcpy(to, x.value, 4 * size * x.lanes);
                         to += size * x.lanes;
                     }
@@ -240,7 +240,7 @@ void Graph::forward(Group& g) {
         case Form::JOIN: {  // blocks of a row go to every `pieces`th place
             const size_t part = size / p.pieces, block = part / p.outer;
             for (int32_t i = 0; i < g.count; i++) {
-                const Cell& c = cells[order[g.first + i]];
+                const Node& c = nodes[order[g.first + i]];
                 for (int32_t l = 0; l < c.lanes; l++) {
                     float* to = c.value + l * size;
                     for (int32_t k = 0; k < p.pieces; k++) {
@@ -267,7 +267,7 @@ Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
     f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr, f.base[COTANGENT] = g ? g->gradient : nullptr;
     if (s && s->outside) f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes, f.outside = s->outside;
     else f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0, f.room_hoisted = lanes, f.outside = 0;
-    for (size_t k = 0; k < u.uniforms.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.uniforms[k]);
+    for (size_t k = 0; k < u.weights.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.weights[k]);
     f.lanes = f.width = lanes, f.lane = 0, f.room = g ? g->lanes : lanes, f.first = 0, f.apart = false;
     return f;
 }
@@ -275,7 +275,7 @@ Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
 // Note the rows of an operand, lane by lane, after those of other groups; null: zeros.
 void Graph::collect(const Group& g, size_t operand) {
     for (int32_t i = 0; i < g.count; i++) {
-        const Cell& c = cells[order[g.first + i]];
+        const Node& c = nodes[order[g.first + i]];
         const int32_t r = refs[c.reads + operand];
         for (int32_t l = 0; l < c.lanes; l++) rows_.push_back(r == NOTHING ? nullptr : row(r, l));
     }
@@ -335,7 +335,7 @@ void Graph::map(Group& g, Use& u) {
         float* to = values_.take((size_t)g.lanes * width);
         data_.push_back(to);
         for (int32_t i = 0; i < g.count; i++) {
-            const Cell& c = cells[order[g.first + i]];
+            const Node& c = nodes[order[g.first + i]];
             memcpy(to, words.data() + c.data + (size_t)at * c.lanes, 4 * (size_t)width * c.lanes);
             to += width * c.lanes;
         }
@@ -349,7 +349,7 @@ void Graph::map(Group& g, Use& u) {
 }
 
 float* Graph::reach(int32_t number) {
-    Cell& c = cells[number];
+    Node& c = nodes[number];
     if (c.external) return nullptr;
     Group& g = groups[c.group];
     const size_t size = uses[c.use].program->size;
@@ -362,7 +362,7 @@ float* Graph::reach(int32_t number) {
 }
 
 float* Graph::gradient_of(int32_t number) {
-    const Cell& c = cells[number];
+    const Node& c = nodes[number];
     if (c.external || !c.reached) return nullptr;
     return groups[c.group].gradient + (size_t)c.lane * uses[c.use].program->size;
 }
@@ -371,7 +371,7 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
     gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
     for (Series& s : series_) s.hoisted = nullptr;
-    for (Cell& c : cells) c.reached = false;
+    for (Node& c : nodes) c.reached = false;
     std::vector<size_t> lanes(uses.size(), 0);
     for (const Group& g : groups) lanes[g.use] += g.lanes;
     for (size_t n = 0; n < uses.size(); n++) {
@@ -380,17 +380,17 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
             uses[n].asides.push_back({gradients_.take(lanes[n] * rows), gradients_.take(lanes[n] * columns), 0});
     }
     // what a gradient is asked of: all that something learned is part of
-    for (size_t n = 0; n < cells.size(); n++) {
-        Cell& c = cells[n];
+    for (size_t n = 0; n < nodes.size(); n++) {
+        Node& c = nodes[n];
         if (c.use < 0) continue;  // nobody reads it
         c.needed = full || uses[c.use].program->weighted;
         for (int32_t k = 0; !c.needed && k < c.count; k++) {
             const int32_t r = refs[c.reads + k];
-            c.needed = r != NOTHING && cells[r].needed;
+            c.needed = r != NOTHING && nodes[r].needed;
         }
     }
     std::copy(begin.begin(), begin.end(), reach(root));
-    for (size_t k = (size_t)cells[root].group + 1; k--;) {
+    for (size_t k = (size_t)nodes[root].group + 1; k--;) {
         const Group& g = groups[k];
         const Watch watch(timed ? &uses[g.use] : nullptr);
         if (g.gradient) backward(g, gradients[g.use]);
@@ -415,7 +415,7 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
     if (p.form == Form::MAP) {  // the lanes that were reached, as far as they lie side by side
         for (int32_t i = 0; i < g.count;) {
             const int32_t n = order[g.first + i];
-            if (n == DEAD || !cells[n].reached || !cells[n].needed) {
+            if (n == DEAD || !nodes[n].reached || !nodes[n].needed) {
                 i++;
                 continue;
             }
@@ -423,23 +423,23 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
             long lanes = 0;
             for (; end < g.count; end++) {
                 const int32_t m = order[g.first + end];
-                if (m == DEAD || !cells[m].reached || !cells[m].needed) break;
-                lanes += cells[m].lanes;
+                if (m == DEAD || !nodes[m].reached || !nodes[m].needed) break;
+                lanes += nodes[m].lanes;
             }
-            run_back(g, gradients, i, end, cells[n].lane, lanes);
+            run_back(g, gradients, i, end, nodes[n].lane, lanes);
             i = end;
         }
         return;
     }
     for (int32_t i = 0; i < g.count; i++) {
         const int32_t n = order[g.first + i];
-        if (n == DEAD || !cells[n].reached || !cells[n].needed) continue;
-        const Cell& c = cells[n];
+        if (n == DEAD || !nodes[n].reached || !nodes[n].needed) continue;
+        const Node& c = nodes[n];
         const float* from = g.gradient + (size_t)c.lane * size;
         auto to = [&](int32_t r, int32_t lane) -> float* {
-            if (r == NOTHING || !cells[r].needed) return nullptr;
+            if (r == NOTHING || !nodes[r].needed) return nullptr;
             float* found = reach(r);
-            return found ? found + (size_t)(cells[r].lanes == 1 ? 0 : lane) * uses[cells[r].use].program->size : nullptr;
+            return found ? found + (size_t)(nodes[r].lanes == 1 ? 0 : lane) * uses[nodes[r].use].program->size : nullptr;
         };
         if (p.form == Form::REDUCE) {
             for (int32_t l = 0; l < c.lanes; l++)
@@ -451,7 +451,7 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
                     if (float* t = to(refs[c.reads], words[c.data + l])) kernels().add(t, from + l * size, (long)size);
             } else {
                 for (int32_t k = 0; k < c.count; k++) {
-                    const int32_t r = refs[c.reads + k], lanes = cells[r].lanes;
+                    const int32_t r = refs[c.reads + k], lanes = nodes[r].lanes;
                     if (float* t = to(r, 0)) kernels().add(t, from, (long)size * lanes);
                     from += size * lanes;
                 }
@@ -472,11 +472,11 @@ bool Graph::aim(const Group& g, int32_t from, int32_t to, size_t operand, long f
     bool any = false;
     for (int32_t i = from; i < to; i++) {
         const int32_t n = order[g.first + i];
-        if (n == DEAD || !cells[n].reached || !cells[n].needed) continue;
-        const Cell& c = cells[n];
+        if (n == DEAD || !nodes[n].reached || !nodes[n].needed) continue;
+        const Node& c = nodes[n];
         const int32_t r = refs[c.reads + operand];
-        float* found = r == NOTHING || !cells[r].needed ? nullptr : reach(r);
-        const size_t step = r == NOTHING || cells[r].lanes == 1 ? 0 : uses[g.use].program->sizes[operand];
+        float* found = r == NOTHING || !nodes[r].needed ? nullptr : reach(r);
+        const size_t step = r == NOTHING || nodes[r].lanes == 1 ? 0 : uses[g.use].program->sizes[operand];
         for (int32_t l = 0; l < c.lanes; l++) targets[c.lane - first + l] = found ? found + l * step : nullptr;
         any = any || found;
     }
@@ -536,26 +536,26 @@ void Graph::hoist_back(int32_t number) {
 }
 
 Graph::Mark Graph::mark() const {
-    return {cells.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), series_.size(), values_.here()};
+    return {nodes.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), series_.size(), values_.here()};
 }
 
 void Graph::rewind(const Mark& to) {
-    cells.resize(std::min(to.cells, cells.size()));
+    nodes.resize(std::min(to.nodes, nodes.size()));
     for (size_t k = to.fetched; k < fetched_.size(); k++)
-        if ((size_t)fetched_[k] < cells.size()) cells[fetched_[k]] = EXTERNAL;
+        if ((size_t)fetched_[k] < nodes.size()) nodes[fetched_[k]] = EXTERNAL;
     refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
     operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched), series_.resize(to.series);
     values_.rewind(to.values);
 }
 
 void Graph::cut(int32_t count) {
-    while (!marks_.empty() && marks_.back().cells >= (size_t)count) {
+    while (!marks_.empty() && marks_.back().nodes >= (size_t)count) {
         rewind(marks_.back());
         marks_.pop_back();
     }
-    if (cells.size() <= (size_t)count) return;
+    if (nodes.size() <= (size_t)count) return;
     // only what was computed last can have nodes on both sides
     for (size_t k = marks_.empty() ? 0 : marks_.back().order; k < order.size(); k++)
         if (order[k] >= count) order[k] = DEAD;
-    cells.resize(count);
+    nodes.resize(count);
 }

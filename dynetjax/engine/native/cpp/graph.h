@@ -12,12 +12,12 @@
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
 public:
-    struct Place {
+    struct Top {
         size_t chunk = 0, at = 0;
     };
     float* take(size_t words);
-    Place here() const { return here_; }
-    void rewind(Place to) { here_ = to; }
+    Top here() const { return here_; }
+    void rewind(Top to) { here_ = to; }
 
     struct Free {
         void operator()(float* p) const { std::free(p); }
@@ -32,7 +32,7 @@ private:
         size_t room;
     };
     std::vector<Chunk> chunks_;
-    Place here_;
+    Top here_;
 };
 
 constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
@@ -42,13 +42,13 @@ constexpr int32_t DEAD = -1;     // a node that was cut
 struct Use {
     std::shared_ptr<const Program> program;
     int32_t number;                        // of the fused op
-    std::vector<const float*> uniforms;    // as they were when first read
+    std::vector<const float*> weights;     // as they were when first read
     std::vector<Aside> asides;
     int64_t groups = 0, rows = 0;  // that were computed, and in how long, where that is measured
     double seconds = 0;
 };
 
-struct Cell {
+struct Node {
     int32_t use, lanes;
     int32_t reads, count;    // where `refs` has what it reads, and how many
     int32_t data;            // where `words` has its runtime data
@@ -58,7 +58,7 @@ struct Cell {
     bool needed, reached, external;
 };
 // One that something else has computed, and of which nothing is known so far.
-constexpr Cell EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
+constexpr Node EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
 
 // Nodes of one fused op that are computed together, side by side.
 struct Group {
@@ -81,7 +81,7 @@ class Graph {
 public:
     std::vector<Use> uses;
     bool timed = false;
-    std::vector<Cell> cells;
+    std::vector<Node> nodes;
     std::vector<int32_t> refs, words;
 
     // Have a place for the rows of a node that something else has computed.
@@ -97,15 +97,15 @@ public:
 
     // How long everything is, to go back to.
     struct Mark {
-        size_t cells, refs, words, groups, order, operands, data, fetched, series;
-        Arena::Place values;
+        size_t nodes, refs, words, groups, order, operands, data, fetched, series;
+        Arena::Top values;
     };
     Mark mark() const;
     void rewind(const Mark& to);
     // What was computed since is there to stay, up to a cut.
     void keep(const Mark& since) { marks_.push_back(since); }
     void cut(int32_t count);
-    // Go back from a node whose gradient is `begin`. `gradients` are those of uniforms, by use and by
+    // Go back from a node whose gradient is `begin`. `gradients` are those of weights, by use and by
     // number there; null where there is none.
     void backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
@@ -149,7 +149,7 @@ private:
     bool aim(const Group& g, int32_t from, int32_t to, size_t operand, long first, float** targets);
     float* reach(int32_t number);
     float* row(int32_t number, int32_t lane) const {
-        const Cell& c = cells[number];
+        const Node& c = nodes[number];
         return c.value + (size_t)(c.lanes == 1 ? 0 : lane) * uses[c.use].program->size;
     }
 };

@@ -341,12 +341,12 @@ void put_aside(const Instruction& q, const Frame& f, const Program& p) {
     }
 }
 
-using Place = const Instruction*;
+using Cursor = const Instruction*;
 
-void run(Place at, Place end, const Program& p, Frame& f);
+void run(Cursor at, Cursor end, const Program& p, Frame& f);
 
 // Run the blocks that belong to an instruction; where the next one is.
-Place control(Place at, const Program& p, Frame& f) {
+Cursor control(Cursor at, const Program& p, Frame& f) {
     const Instruction& q = *at++;
     if (q.op == LOOP) {
         for (long i = 0; i < q.n; i++) run(at, at + q.m, p, f);
@@ -363,7 +363,7 @@ Place control(Place at, const Program& p, Frame& f) {
             for (run(at, at + q.m, p, f); which; run(at, at + q.m, p, f)) run(at + q.m, at + q.m + q.k, p, f);
         } else {
             const int chosen = std::min(std::max(which, 0), q.n - 1);
-            const Place block = std::accumulate(lengths, lengths + chosen, at);
+            const Cursor block = std::accumulate(lengths, lengths + chosen, at);
             run(block, block + lengths[chosen], p, f);
         }
     }
@@ -371,7 +371,7 @@ Place control(Place at, const Program& p, Frame& f) {
     return q.op == WHILE ? at + q.m + q.k : std::accumulate(lengths, lengths + q.n, at);
 }
 
-void run(Place at, Place end, const Program& p, Frame& f) {
+void run(Cursor at, Cursor end, const Program& p, Frame& f) {
     while (at != end) {
         const Instruction& q = *at;
         if ((q.flags & HOIST && f.outside >> hoisted_operand(q.flags) & 1) != f.apart) {
@@ -401,7 +401,7 @@ void run(Place at, Place end, const Program& p, Frame& f) {
         }
         const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p);
         Index extra = p.extra.data() + q.extra;
-        if (q.op == ADD_TO_UNIFORM) {
+        if (q.op == ADD_TO_WEIGHT) {
             for (long l = 0; l < f.lanes; l++) {
                 if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) d.at[i] += *a.of(l);
                 else kernels().add(d.at, a.of(l), q.n);
@@ -467,13 +467,13 @@ struct Checker {
         if (x.slot == HOISTED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.hoisted ? x.stride : -1;
         if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
         if (x.slot == COTANGENT) return back && x.stride == p.size && !x.start ? p.size : -1;
-        if (x.slot < p.first_operand()) return x.stride ? -1 : p.uniform_sizes[x.slot - FIRST];
+        if (x.slot < p.first_operand()) return x.stride ? -1 : p.weight_sizes[x.slot - FIRST];
         if (x.slot < p.first_datum()) return x.stride == DYNAMIC ? p.sizes[x.slot - p.first_operand()] : -1;
         if (x.slot < p.first_gradient()) {
             const long words = p.data[x.slot - p.first_datum()].type == 'k' ? 2 : 1;
             return x.stride == words ? words : -1;
         }
-        return back && !x.stride ? p.uniform_sizes[x.slot - p.first_gradient()] : -1;
+        return back && !x.stride ? p.weight_sizes[x.slot - p.first_gradient()] : -1;
     }
     // That words from `inner` on, up to the one that is `last` after it, are there.
     void reads(const Operand& x, long last) {
@@ -576,8 +576,8 @@ void Checker::instruction(const Instruction& q) {
             need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.slot < p.slots() && q.d.inner == 0 && room(q.d) == n * m, "a product for no gradient");
             reads(q.a, n - 1), reads(q.b, m - 1);
             return;
-        case ADD_TO_UNIFORM:
-            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a uniform")) return;
+        case ADD_TO_WEIGHT:
+            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a weight")) return;
             writes(q.d, n - 1), reads(q.a, q.a.one ? 0 : n - 1);
             return;
         case ADD_TO_OPERAND:
@@ -681,12 +681,12 @@ void product(float* d, long ldd, const float* a, long ai, long ak, const float* 
 
 std::string Program::check() const {
     Checker forth{*this, false, {}}, back{*this, true, {}};
-    for (const auto& x : uniform_sizes) if (x < 0) return "a uniform has no size";
+    for (const auto& x : weight_sizes) if (x < 0) return "a weight has no size";
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
     if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
     for (const auto& x : places) if (x < 0) return "an operand has no place";
     for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
-    if (uniforms.size() != uniform_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
+    if (weights.size() != weight_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
     for (Checker* checker : {&forth, &back}) {
         const auto& code = checker->back ? backward : forward;
         checker->block(code.data(), code.data() + code.size(), 0);

@@ -10,7 +10,7 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *uniform, *lookup, *keys, *rows, *number;
+    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *keys, *rows, *number;
 };
 Names names;
 
@@ -33,12 +33,12 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
         int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0, outer = 1;
         const char* types = "";
-        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *uniforms = nullptr, *uniform_sizes = nullptr, *forward = nullptr,
+        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *weights = nullptr, *weight_sizes = nullptr, *forward = nullptr,
                  *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "uniforms", "uniform_sizes", "forward",
+        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "weights", "weight_sizes", "forward",
                                   "backward", "extra", "constants", "temporary", "saved", "hoisted", "asides", "table", "pieces", "outer", nullptr};
         if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
-                                         &sizes, &data, &types, &uniforms, &uniform_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
+                                         &sizes, &data, &types, &weights, &weight_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
                                          &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
@@ -48,7 +48,7 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         const auto at = given<int32_t>(data);
         if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
         for (size_t k = 0; k < at.size(); k++) p->data.push_back({at[k], types[k]});
-        p->uniforms = given<int32_t>(uniforms), p->uniform_sizes = given<int32_t>(uniform_sizes);
+        p->weights = given<int32_t>(weights), p->weight_sizes = given<int32_t>(weight_sizes);
         p->forward = given<Instruction>(forward);
         p->differentiable = backward != Py_None;
         if (p->differentiable) p->backward = given<Instruction>(backward);
@@ -60,16 +60,16 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         return programmed(type, std::move(p));
     });
 }
-// (places, data, uniforms): the same code for nodes whose args are in other places, and
-// other uniforms.
+// (places, data, weights): the same code for nodes whose args are in other places, and
+// other weights.
 PyObject* bound(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        PyObject *places, *data, *uniforms;
-        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &uniforms)) throw Failed();
+        PyObject *places, *data, *weights;
+        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &weights)) throw Failed();
         auto p = std::make_shared<Program>(**((ProgramObject*)self)->program);
-        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(uniforms);
-        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->uniforms.size()) fail(PyExc_ValueError, "bound to another number of things");
-        p->places = at, p->uniforms = kinds;
+        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(weights);
+        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->weights.size()) fail(PyExc_ValueError, "bound to another number of things");
+        p->places = at, p->weights = kinds;
         for (size_t k = 0; k < of_data.size(); k++) p->data[k].place = of_data[k];
         return programmed(Py_TYPE(self), std::move(p));
     });
@@ -85,10 +85,10 @@ void free_program(PyObject* self) {
 
 struct GraphState {
     Graph graph;
-    Ref tables;                             // Python's side: programs, uniforms, rows of tables
+    Ref tables;                             // Python's side: programs, weights, rows of tables
     Ref programs;                           // a dict of those that are known, by number
     std::unordered_map<long, int32_t> use;  // by number of the fused op
-    std::vector<View> views;                // of uniforms, which must not go
+    std::vector<View> views;                // of weights, which must not go
     bool busy = false;                      // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
@@ -103,8 +103,8 @@ struct GraphState {
     int32_t use_of(long fused);
     int32_t use_of_rows(int32_t size);
     long encode(PyObject* list, Py_ssize_t start);
-    void map(Cell& c, const Program& p, PyObject* args);
-    void picked(Cell& c, PyObject* args, PyObject* data);
+    void map(Node& c, const Program& p, PyObject* args);
+    void picked(Node& c, PyObject* args, PyObject* data);
     void fetch(int32_t number);
     void look_up();
     std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
@@ -130,12 +130,12 @@ int32_t GraphState::use_of(long fused) {
     Use u;
     u.program = program_in(found.get());
     u.number = (int32_t)fused;
-    for (size_t k = 0; k < u.program->uniforms.size(); k++) {
-        Ref kind = owned(PyLong_FromLong(u.program->uniforms[k]));
-        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.uniform, kind.get()));
+    for (size_t k = 0; k < u.program->weights.size(); k++) {
+        Ref kind = owned(PyLong_FromLong(u.program->weights[k]));
+        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
         views.emplace_back(array.get());
-        if ((int64_t)views.back().words() < u.program->uniform_sizes[k]) fail(PyExc_ValueError, "a uniform is too small");
-        u.uniforms.push_back(views.back().as<float>());
+        if ((int64_t)views.back().words() < u.program->weight_sizes[k]) fail(PyExc_ValueError, "a weight is too small");
+        u.weights.push_back(views.back().as<float>());
     }
     graph.uses.push_back(std::move(u));
     return use[fused] = (int32_t)graph.uses.size() - 1;
@@ -161,13 +161,13 @@ void GraphState::fetch(int32_t n) {
     const View v(found.get());
     const Py_buffer& b = v.raw();
     if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1) fail(PyExc_ValueError, "rows are not [batch, *shape] of float32");
-    Cell& c = graph.cells[n];
+    Node& c = graph.nodes[n];
     c.lanes = (int32_t)b.shape[0];
     c.use = use_of_rows((int32_t)(v.words() / b.shape[0]));
     graph.external(n, v.as<float>());
 }
 
-void GraphState::map(Cell& c, const Program& p, PyObject* args) {
+void GraphState::map(Node& c, const Program& p, PyObject* args) {
     const Py_ssize_t given = PyTuple_GET_SIZE(args);
     for (int32_t place : p.places) {
         if (place >= given) fail(PyExc_ValueError, "an operand is missing");
@@ -201,7 +201,7 @@ void GraphState::map(Cell& c, const Program& p, PyObject* args) {
 }
 
 // Rows of any number of nodes, or certain elements of them.
-void GraphState::picked(Cell& c, PyObject* args, PyObject* data) {
+void GraphState::picked(Node& c, PyObject* args, PyObject* data) {
     c.count = (int32_t)PyTuple_GET_SIZE(args);
     for (int32_t k = 0; k < c.count; k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args, k)));
     if (data == Py_None) return;
@@ -228,38 +228,38 @@ int32_t GraphState::use_of(PyObject* rule, long& fused) {
 long GraphState::encode(PyObject* list, Py_ssize_t start) {
     const Py_ssize_t stop = PyList_GET_SIZE(list);
     if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
-    if (start > (Py_ssize_t)graph.cells.size()) graph.cells.resize(start, EXTERNAL);
-    if (start != (Py_ssize_t)graph.cells.size()) fail(PyExc_ValueError, "nodes that were computed before");
+    if (start > (Py_ssize_t)graph.nodes.size()) graph.nodes.resize(start, EXTERNAL);
+    if (start != (Py_ssize_t)graph.nodes.size()) fail(PyExc_ValueError, "nodes that were computed before");
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
-    graph.cells.reserve(stop);
+    graph.nodes.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
-        const Ref cell = item(list, n);
+        const Ref node = item(list, n);
         long fused = 0;
-        const int32_t u = use_of(rule_of.of(cell.get()).get(), fused);
+        const int32_t u = use_of(rule_of.of(node.get()).get(), fused);
         if (u < 0) return fused;
         const Program& p = *graph.uses[u].program;
-        Cell c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
-        c.lanes = word(lanes_of.of(cell.get()).get());
+        Node c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
+        c.lanes = word(lanes_of.of(node.get()).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-        if (p.weighted) c.index = word(index_of.of(cell.get()).get());
+        if (p.weighted) c.index = word(index_of.of(node.get()).get());
         if (p.form == Form::LOOKUP) {
-            Ref data = data_of.of(cell.get());
+            Ref data = data_of.of(node.get());
             c.data = (int32_t)graph.words.size();
             const bool several = PyList_Check(data.get());
             if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
             for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
-            Ref args = args_of.of(cell.get());
+            Ref args = args_of.of(node.get());
             if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
             if (p.form == Form::MAP) map(c, p, args.get());
-            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : data_of.of(cell.get()).get());
+            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : data_of.of(node.get()).get());
         }
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = graph.refs[c.reads + k];
             if (r < NOTHING || r >= n) fail(PyExc_ValueError, "a node reads a later one");
             if (r == NOTHING) continue;
-            if (graph.cells[r].external && !graph.cells[r].value) fetch(r);
-            const Cell& x = graph.cells[r];
+            if (graph.nodes[r].external && !graph.nodes[r].value) fetch(r);
+            const Node& x = graph.nodes[r];
             const int32_t wanted = p.form == Form::MAP ? p.sizes[k] : p.form == Form::JOIN ? p.size / p.pieces : p.size;
             if (graph.uses[x.use].program->size != wanted) fail(PyExc_ValueError, "a node reads a row of another size");
             const bool fits = c.data >= 0 && p.form != Form::MAP ? true : p.form == Form::GATHER || x.lanes == 1 || x.lanes == c.lanes;
@@ -272,19 +272,19 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
                 for (int32_t k = 0; k < count; k++) {
                     const int32_t r = graph.refs[c.reads + (p.form == Form::REDUCE ? k : 0)];
                     const int32_t e = graph.words[c.data + k];
-                    if (r == NOTHING || e < 0 || e >= graph.cells[r].lanes) fail(PyExc_ValueError, "no such batch element");
+                    if (r == NOTHING || e < 0 || e >= graph.nodes[r].lanes) fail(PyExc_ValueError, "no such batch element");
                 }
             } else if (p.form == Form::GATHER) {
                 long lanes = 0;
                 for (int32_t k = 0; k < c.count; k++) {
                     if (graph.refs[c.reads + k] == NOTHING) fail(PyExc_ValueError, "a batch of nothing");
-                    lanes += graph.cells[graph.refs[c.reads + k]].lanes;
+                    lanes += graph.nodes[graph.refs[c.reads + k]].lanes;
                 }
                 if (lanes != c.lanes) fail(PyExc_ValueError, "elements for another batch");
             }
         }
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
-        graph.cells.push_back(c);
+        graph.nodes.push_back(c);
     }
     return DONE;
 }
@@ -314,7 +314,7 @@ void GraphState::look_up() {
         if (p.form != Form::LOOKUP) continue;
         ids.clear();
         for (int32_t i = 0; i < g.count; i++) {
-            const Cell& c = graph.cells[graph.order[g.first + i]];
+            const Node& c = graph.nodes[graph.order[g.first + i]];
             ids.insert(ids.end(), graph.words.begin() + c.data, graph.words.begin() + c.data + c.lanes);
         }
         Ref kind = owned(PyLong_FromLong(p.table));
@@ -385,7 +385,7 @@ public:
         if (!kept_) graph_.rewind(since_);
     }
     void keep(size_t start) {  // before which others may have computed nodes
-        since_.cells = start;
+        since_.nodes = start;
         graph_.keep(since_);
         kept_ = true;
     }
@@ -396,7 +396,7 @@ private:
     bool kept_ = false;
 };
 
-// (cells, start): compute the nodes from `start` on. Returns -1, or the number of a fused
+// (stored nodes, start): compute the nodes from `start` on. Returns -1, or the number of a fused
 // op that has no program.
 PyObject* extend(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
@@ -406,14 +406,14 @@ PyObject* extend(PyObject* self, PyObject* args) {
         Py_ssize_t start;
         if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &list, &start)) throw Failed();
         // an interrupt may have come before the caller knew what was computed
-        if (start >= 0 && start < (Py_ssize_t)s.graph.cells.size()) s.graph.cut((int32_t)start);
+        if (start >= 0 && start < (Py_ssize_t)s.graph.nodes.size()) s.graph.cut((int32_t)start);
         Undo undo{s.graph, s.graph.mark()};
         const long outcome = s.encode(list, start);
         if (outcome != DONE) return PyLong_FromLong(outcome);
         s.draw();
         s.graph.arrange((int32_t)start);
-        for (Py_ssize_t n = start; n < (Py_ssize_t)s.graph.cells.size(); n++) {
-            const Cell& c = s.graph.cells[n];
+        for (Py_ssize_t n = start; n < (Py_ssize_t)s.graph.nodes.size(); n++) {
+            const Node& c = s.graph.nodes[n];
             const Program& p = *s.graph.uses[c.use].program;
             if (p.form != Form::INPUT) continue;
             const Ref data = attribute(item(list, n).get(), names.data);
@@ -436,22 +436,22 @@ PyObject* extend(PyObject* self, PyObject* args) {
     });
 }
 
-const Cell& cell_of(GraphState& s, PyObject* which) {
+const Node& node_of(GraphState& s, PyObject* which) {
     const long n = integer(which);
-    if (n < 0 || n >= (long)s.graph.cells.size() || !s.graph.cells[n].value) fail(PyExc_IndexError, "no such node");
-    return s.graph.cells[n];
+    if (n < 0 || n >= (long)s.graph.nodes.size() || !s.graph.nodes[n].value) fail(PyExc_IndexError, "no such node");
+    return s.graph.nodes[n];
 }
 // The rows of a node, as bytes.
 PyObject* rows(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
-        const Cell& c = cell_of(s, which);
+        const Node& c = node_of(s, which);
         return PyBytes_FromStringAndSize((const char*)c.value, 4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
 PyObject* number_of(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
-        const Cell& c = cell_of(state_of(self), which);
+        const Node& c = node_of(state_of(self), which);
         return PyFloat_FromDouble(*c.value);  // of any node: there are no rows without numbers
     });
 }
@@ -461,7 +461,7 @@ PyObject* array(PyObject* self, PyObject* args) {
         PyObject *which, *to;
         if (!PyArg_ParseTuple(args, "OO", &which, &to)) throw Failed();
         GraphState& s = state_of(self);
-        const Cell& c = cell_of(s, which);
+        const Node& c = node_of(s, which);
         const View v(to, PyBUF_F_CONTIGUOUS | PyBUF_WRITABLE);
         const Py_buffer& b = v.raw();
         const int axes = b.ndim - (c.lanes > 1);
@@ -493,7 +493,7 @@ PyObject* array(PyObject* self, PyObject* args) {
 PyObject* gradient(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
-        const Cell& c = cell_of(s, which);
+        const Node& c = node_of(s, which);
         const float* found = s.graph.gradient_of((int32_t)integer(which));
         if (!found) Py_RETURN_NONE;
         return PyBytes_FromStringAndSize((const char*)found, 4L * c.lanes * s.graph.uses[c.use].program->size);
@@ -548,7 +548,7 @@ PyObject* cut(PyObject* self, PyObject* count) {
 }
 
 // (root, index of its node, full, new, seed=None) -> (fused ops up to it, [(table, ids, gradients)]).
-// `new(kind)` gives an array of zeros to which the gradient of a uniform is added.
+// `new(kind)` gives an array of zeros to which the gradient of a weight is added.
 PyObject* backward(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
@@ -559,8 +559,8 @@ PyObject* backward(PyObject* self, PyObject* args) {
         PyObject *make, *seed = Py_None;
         if (!PyArg_ParseTuple(args, "nlpO|O", &root, &index, &full, &make, &seed)) throw Failed();
         Graph& g = s.graph;
-        if (root < 0 || root >= (Py_ssize_t)g.cells.size() || g.cells[root].external) fail(PyExc_IndexError, "no such node");
-        const size_t numbers = (size_t)g.cells[root].lanes * g.uses[g.cells[root].use].program->size;
+        if (root < 0 || root >= (Py_ssize_t)g.nodes.size() || g.nodes[root].external) fail(PyExc_IndexError, "no such node");
+        const size_t numbers = (size_t)g.nodes[root].lanes * g.uses[g.nodes[root].use].program->size;
         std::vector<float> begin(numbers, 1.f);
         if (seed != Py_None) begin = copied<float>(seed);
         if (begin.size() != numbers) fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
@@ -571,14 +571,14 @@ PyObject* backward(PyObject* self, PyObject* args) {
             const Program& p = *g.uses[n].program;
             if (p.form != Form::MAP) continue;
             if (!p.differentiable) fail(PyExc_RuntimeError, "a fused op has no derivative");
-            for (size_t k = 0; k < p.uniforms.size(); k++) {
-                auto at = by_kind.find(p.uniforms[k]);
+            for (size_t k = 0; k < p.weights.size(); k++) {
+                auto at = by_kind.find(p.weights[k]);
                 if (at == by_kind.end()) {
-                    Ref kind = owned(PyLong_FromLong(p.uniforms[k]));
+                    Ref kind = owned(PyLong_FromLong(p.weights[k]));
                     Ref array = owned(PyObject_CallOneArg(make, kind.get()));
                     kept.emplace_back(array.get(), PyBUF_CONTIG);
-                    if ((int64_t)kept.back().words() < p.uniform_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
-                    at = by_kind.emplace(p.uniforms[k], kept.back().as<float>()).first;
+                    if ((int64_t)kept.back().words() < p.weight_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
+                    at = by_kind.emplace(p.weights[k], kept.back().as<float>()).first;
                 }
                 gradients[n].push_back(at->second);
             }
@@ -593,7 +593,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
         Py_END_ALLOW_THREADS
         if (no_memory) throw std::bad_alloc();
         std::vector<bool> met(g.uses.size());
-        for (const Cell& c : g.cells)
+        for (const Node& c : g.nodes)
             if (c.use >= 0 && g.uses[c.use].program->weighted && c.index <= index) met[c.use] = true;
         Ref ops = owned(PyList_New(0)), tables = owned(PyList_New(0));
         for (size_t n = 0; n < g.uses.size(); n++) {
@@ -605,10 +605,10 @@ PyObject* backward(PyObject* self, PyObject* args) {
             std::vector<int32_t> ids;
             std::vector<float> values;
             const size_t size = u.program->size;
-            for (const Cell& c : g.cells) {
+            for (const Node& c : g.nodes) {
                 if (c.use != (int32_t)n || c.index > index) continue;
                 ids.insert(ids.end(), g.words.begin() + c.data, g.words.begin() + c.data + c.lanes);
-                const float* found = g.gradient_of((int32_t)(&c - g.cells.data()));
+                const float* found = g.gradient_of((int32_t)(&c - g.nodes.data()));
                 if (found) values.insert(values.end(), found, found + c.lanes * size);
                 else values.resize(values.size() + c.lanes * size, 0.f);
             }
@@ -622,7 +622,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
 }
 
 PyMethodDef graph_methods[] = {
-    {"extend", extend, METH_VARARGS, "(cells, start): compute the nodes from `start` on."},
+    {"extend", extend, METH_VARARGS, "(stored nodes, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
     {"number", number_of, METH_O, "The first number of a node."},
     {"array", array, METH_VARARGS, "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
@@ -634,7 +634,7 @@ PyMethodDef graph_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef program_methods[] = {
-    {"bound", bound, METH_VARARGS, "(places, data, uniforms): the same for nodes whose args are in other places, and other uniforms."},
+    {"bound", bound, METH_VARARGS, "(places, data, weights): the same for nodes whose args are in other places, and other weights."},
     {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_methods, program_methods}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
 PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT, program_slots};
@@ -650,7 +650,7 @@ PyObject* make_module() {
         PyObject** to;
         const char* text;
     } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
-                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.uniform, "uniform"},
+                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.weight, "weight"},
                     {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}, {&names.number, "number"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));

@@ -140,8 +140,8 @@
 #define DYNETJAX_OTHER(X)                                              \
     X(MOVE, "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its numbers are in d and in a") \
     X(MATMUL, "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each axis of a and b") \
-    X(PUT_ASIDE, "a[n] and b[m], whose outer product is added to gradient d of a uniform after the pass; extra: which of such products of the fused op") \
-    X(ADD_TO_UNIFORM, "gradient d of a uniform += the sum of a[n] over lanes") \
+    X(PUT_ASIDE, "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; extra: which of such products of the fused op") \
+    X(ADD_TO_WEIGHT, "gradient d of a weight += the sum of a[n] over lanes") \
     X(ADD_TO_OPERAND, "gradient of operand number m, from its number k on, += a[n]") \
     X(SLICE_AT, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
     X(PUT_AT, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
@@ -176,7 +176,7 @@ inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
 inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
 
-// HOIST: a product with a uniform, or what adds one to an operand's gradient, that may be
+// HOIST: a product with a weight, or what adds one to an operand's gradient, that may be
 // made for all nodes of a recurrence at once if that operand, of which the number stands
 // from bit 8 on, comes from outside.
 enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8, CLIPPED = 16, LOWER = 32, UNIT = 64, HOIST = 128 };
@@ -184,7 +184,7 @@ constexpr int HOISTABLE = 32;  // operands, the first of a fused op
 
 inline int hoisted_operand(int flags) { return flags >> 8; }
 
-// Where an operand's words are. The number of a uniform, operand, datum or gradient is
+// Where an operand's words are. The number of a weight, operand, datum or gradient is
 // added to the first of its kind.
 enum Slot : int {
     CONSTANT,   // the same for all lanes
@@ -193,5 +193,5 @@ enum Slot : int {
     VALUE,      // of the node: what forward computes
     COTANGENT,  // of the node: its gradient
     HOISTED,    // what HOIST instructions make in forward, or read in backward
-    FIRST       // uniforms, then operands, then runtime data, then gradients of uniforms
+    FIRST       // weights, then operands, then runtime data, then gradients of weights
 };

@@ -106,16 +106,16 @@ public:
     Builder(FlatGraph& g, PyObject* number, PyObject* read_by, PyObject* imported)
         : graph(g), fused(owned(PyList_New(0))), number_(number), read_by_(read_by), imported_(imported) {}
 
-    void build(PyObject* cells, Py_ssize_t start) {
-        const Py_ssize_t stop = PyList_GET_SIZE(cells);
+    void build(PyObject* nodes, Py_ssize_t start) {
+        const Py_ssize_t stop = PyList_GET_SIZE(nodes);
         if (start < 0 || start > stop) fail(PyExc_ValueError, "no such node");
         graph.count = (int32_t)(stop - start);
         graph.nodes.reserve(graph.count), graph.refs.reserve(2 * (size_t)graph.count);
         for (Py_ssize_t n = start; n < stop; n++) {
-            prefetch(cells, n + 8);
-            add(item(cells, n).get());
+            prefetch(nodes, n + 8);
+            add(item(nodes, n).get());
         }
-        if (start) import(cells, (int32_t)start);
+        if (start) import(nodes, (int32_t)start);
         check();
     }
 
@@ -151,11 +151,11 @@ private:
         at.rule = Ref(Py_NewRef(rule));
         return at.kind;
     }
-    void add(PyObject* cell) {
-        FlatGraph::Node n{kind_of(rule_of_.of(cell).get()), word(lanes_of_.of(cell).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0};
+    void add(PyObject* node) {
+        FlatGraph::Node n{kind_of(rule_of_.of(node).get()), word(lanes_of_.of(node).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0};
         const Kind& kind = kinds_[n.op];
         n.copies = kind.form == COPIES;
-        Ref args = args_of_.of(cell);
+        Ref args = args_of_.of(node);
         if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
         if (kind.all)
             for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args.get()); k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args.get(), k)));
@@ -165,7 +165,7 @@ private:
         }
         n.count = (int32_t)graph.refs.size() - n.reads;
         if (kind.form != ONE_BY_ONE) {
-            Ref data = data_of_.of(cell);
+            Ref data = data_of_.of(node);
             if (data.get() != Py_None) {
                 n.chosen = (int32_t)graph.elements.size();
                 for (int32_t e : numbers_in(data.get())) graph.elements.push_back(e);
@@ -176,7 +176,7 @@ private:
         graph.nodes.push_back(n);
     }
     // Number what is read from `start` on, and what was computed before after that.
-    void import(PyObject* cells, int32_t start) {
+    void import(PyObject* nodes, int32_t start) {
         std::vector<int32_t>& older = graph.older;
         for (int32_t r : graph.refs)
             if (r >= 0 && r < start) older.push_back(r);
@@ -187,11 +187,11 @@ private:
             else if (r >= 0) r = graph.count + (int32_t)(std::lower_bound(older.begin(), older.end(), r) - older.begin());
         }
         for (int32_t r : older) {
-            Ref cell = item(cells, r), rule = rule_of_.of(cell.get());
+            Ref node = item(nodes, r), rule = rule_of_.of(node.get());
             Ref number = owned(PyObject_CallOneArg(number_, rule.get()));
             Ref stands = owned(PyObject_CallOneArg(imported_, number.get()));
             const int32_t kind = kind_of_number(stands.get());
-            graph.nodes.push_back({kind, word(lanes_of_.of(cell.get()).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0});
+            graph.nodes.push_back({kind, word(lanes_of_.of(node.get()).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0});
         }
     }
     void check() const {
@@ -236,14 +236,14 @@ private:
 
 PyObject* new_flat(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
-        PyObject *cells, *number, *read_by, *imported;
+        PyObject *nodes, *number, *read_by, *imported;
         Py_ssize_t start;
-        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &cells, &start, &number, &read_by, &imported)) throw Failed();
+        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &nodes, &start, &number, &read_by, &imported)) throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
         FlatObject* flat = (FlatObject*)self.get();
         flat->graph = new FlatGraph();
         Builder builder(*flat->graph, number, read_by, imported);
-        builder.build(cells, start);
+        builder.build(nodes, start);
         flat->fused = builder.fused.release();
         return self.release();
     });

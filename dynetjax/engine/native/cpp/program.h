@@ -35,8 +35,8 @@ struct Program {
     std::vector<int32_t> places;     // of its operands, in a node's args
     std::vector<int32_t> sizes;      // of its operands' rows
     std::vector<Datum> data;
-    std::vector<int32_t> uniforms;   // kinds of what it reads that has no rows
-    std::vector<int32_t> uniform_sizes;
+    std::vector<int32_t> weights;    // kinds of what it reads that has no rows
+    std::vector<int32_t> weight_sizes;
     std::vector<Instruction> forward, backward;
     bool differentiable = false;     // it has `backward`
     std::vector<int32_t> extra;
@@ -46,10 +46,10 @@ struct Program {
     int32_t table = -1;              // kind of a LOOKUP's table
     int32_t pieces = 0, outer = 1;   // of a JOIN: how many rows it has room for, and how a row is cut
 
-    int first_operand() const { return FIRST + (int)uniforms.size(); }
+    int first_operand() const { return FIRST + (int)weights.size(); }
     int first_datum() const { return first_operand() + (int)places.size(); }
     int first_gradient() const { return first_datum() + (int)data.size(); }
-    int slots() const { return first_gradient() + (int)uniforms.size(); }
+    int slots() const { return first_gradient() + (int)weights.size(); }
 
     // What is wrong with it; empty if nothing is. Every place that an instruction names is
     // checked here, so that nothing need be when it runs.

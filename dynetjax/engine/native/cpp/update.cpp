@@ -73,7 +73,7 @@ public:
         size_ = p.size;
         pieces_.reserve(size_);
         scratch_.resize((size_t)size_ * (2 + rule.states) + p.temporary + p.saved + size_);
-        uniforms_[1] = (float)step, uniforms_[2] = (float)rate;
+        arguments_[1] = (float)step, arguments_[2] = (float)rate;
         float* at = scratch_.data();
         g_ = at, v_ = g_ + size_, states_ = v_ + size_, change_ = states_ + (size_t)size_ * rule.states;
         new_states_ = change_ + size_;
@@ -81,7 +81,7 @@ public:
         frame_.base.assign(p.slots(), nullptr);
         frame_.base[CONSTANT] = const_cast<float*>(p.constants.data());
         frame_.base[SAVED] = new_states_, frame_.base[TEMPORARY] = new_states_ + p.saved, frame_.base[VALUE] = change_;
-        for (int k = 0; k < 3; k++) frame_.base[FIRST + k] = uniforms_ + k;
+        for (int k = 0; k < 3; k++) frame_.base[FIRST + k] = arguments_ + k;
         frame_.strides.assign(2 + rule.states, 0);
     }
     // From now on; a rule reads values times `seen`.
@@ -89,7 +89,7 @@ public:
         flush();
         seen_ = (float)seen;
         scalars_.factor = (float)factor, scalars_.shown = (float)shown, scalars_.by = (float)by, scalars_.kept = (float)kept;
-        uniforms_[0] = (float)factor;
+        arguments_[0] = (float)factor;
     }
     // n numbers; without `g` their gradients are zero. In byte code they may wait until `flush`.
     void apply(long n, const float* g, const std::vector<float*>& states, size_t at, const float* v, float* d) {
@@ -176,7 +176,7 @@ private:
     std::vector<float> zeros_, scratch_;
     std::vector<Piece> pieces_;
     long size_ = 0, filled_ = 0;
-    float seen_ = 1, uniforms_[3] = {1, 0, 0};
+    float seen_ = 1, arguments_[3] = {1, 0, 0};  // of a program: factor, step, rate
     float *g_ = nullptr, *v_ = nullptr, *states_ = nullptr, *change_ = nullptr, *new_states_ = nullptr;
     Frame frame_;
 };
@@ -342,7 +342,7 @@ PyObject* new_rule(PyTypeObject* type, PyObject* args, PyObject*) {
             rule->program = program_in(what);
             const Program& p = *rule->program;
             const size_t operands = 2 + (size_t)states;
-            bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) && p.uniform_sizes == std::vector<int32_t>(3, 1);
+            bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) && p.weight_sizes == std::vector<int32_t>(3, 1);
             fits = fits && p.size <= MOST_AT_ONCE && p.data.empty() && p.saved == states * p.size;
             if (!fits) fail(PyExc_ValueError, "the program is not that of a rule");
         }

@@ -246,8 +246,8 @@ class Code:
             about = ready.size, number, to.offset, to, (ready,)
             self.code.append(Instruction(OP["ADD_TO_OPERAND"], *about))
 
-    def add_to_uniform(self, x: Value, gradient: Buffer, shape: Shape) -> None:
-        """Add to the gradient of a uniform; outer products are put aside."""
+    def add_to_weight(self, x: Value, gradient: Buffer, shape: Shape) -> None:
+        """Add to the gradient of a weight; outer products are put aside."""
         array = self.array(x)
         if self.pool.number(array) == 0:
             return
@@ -274,7 +274,7 @@ class Code:
                 self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **about)
                 return
         ready = array if array.is_one else self.contiguous(array)
-        self.emit("ADD_TO_UNIFORM", to, ready, n=prod(shape))
+        self.emit("ADD_TO_WEIGHT", to, ready, n=prod(shape))
 
     def _put_aside(
         self, a: Array, b: Array, rows: int, columns: int, ai: int, bj: int, to: Array
@@ -296,7 +296,7 @@ class Code:
     # What a recurrence does not need step by step
 
     def hoist_forward(self, kinds: int) -> int:
-        """Mark products of a uniform and an operand; words a lane of what they make."""
+        """Mark products of a weight and an operand; words a lane of what they make."""
         found = []
         for i in self.code:
             slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])

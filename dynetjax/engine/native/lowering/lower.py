@@ -1,6 +1,6 @@
 """From jaxprs to byte code, primitive by primitive.
 
-Here are numbers one by one, and reductions; `views`, `places`, `products` and `loops`
+Here are numbers one by one, and reductions; `views`, `indexing`, `products` and `loops`
 have the others.
 """
 
@@ -16,9 +16,9 @@ from dynetjax.engine.native.lowering import (
     blocks,
     fourier,
     further,
+    indexing,
     loops,
     matrices,
-    places,
     products,
     views,
     windows,
@@ -403,7 +403,7 @@ _LOWERINGS: dict[str, Lowering] = {
     **further.LOWERINGS,
     **loops.lowerings(inline),
     **matrices.lowerings(inline),
-    **places.LOWERINGS,
+    **indexing.LOWERINGS,
     **products.LOWERINGS,
     **views.LOWERINGS,
     **windows.LOWERINGS,

@@ -1,4 +1,4 @@
-"""What one trip of a component computes for one of its cells, on a chunk of lanes.
+"""What one trip of a component computes for one of its ops, on a chunk of lanes.
 
 The same function serves forward, where contractions are computed and their results
 handed out as residuals, and backward, where the residuals stand in for them.
@@ -13,7 +13,7 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax, jax_core, jnp, lax
 from dynetjax.core.registry import LOOKUP, MAP, Scaled
 from dynetjax.core.tables import remembers
-from dynetjax.engine.plan.code import Cell, CellStep
+from dynetjax.engine.plan.code import BodyOp, BodyStep
 from dynetjax.engine.xla.slices import take
 
 Array = Any
@@ -21,18 +21,18 @@ Array = Any
 FEW = 4  # rows
 
 
-def contractions(cell: Cell) -> list[CellStep]:
+def contractions(op: BodyOp) -> list[BodyStep]:
     """The steps whose results are residuals."""
-    return [step for step in cell.steps if step.op.contraction]
+    return [step for step in op.steps if step.op.contraction]
 
 
 @remembers
-def needed(cell: Cell) -> tuple[bool, ...]:
+def needed(op: BodyOp) -> tuple[bool, ...]:
     """For each contraction, whether backward reads its result.
 
-    It does not where only sums lead from it to the cell's row.
+    It does not where only sums lead from it to the op's row.
     """
-    steps = contractions(cell)
+    steps = contractions(op)
     if not steps:
         return ()
     width = 2
@@ -40,25 +40,25 @@ def needed(cell: Cell) -> tuple[bool, ...]:
     def rows(shape: Shape) -> "jax.ShapeDtypeStruct":
         return jax.ShapeDtypeStruct((width, *shape), jnp.float32)
 
-    def backward(residuals, uniforms, columns, leaves, above):
-        trip = CellTrip(cell, width, columns, uniforms)
+    def backward(residuals, weights, columns, leaves, above):
+        trip = OpTrip(op, width, columns, weights)
         return trip.pull(leaves, residuals)(above)
 
-    last = max([cell.valid, *[c for step in cell.steps for c in step.columns]])
+    last = max([op.valid, *[c for step in op.steps for c in step.columns]])
     closed = jax.make_jaxpr(backward)(
         [rows(step.shape) for step in steps],
-        [jax.ShapeDtypeStruct(u.shape, jnp.float32) for u in cell.uniforms],
+        [jax.ShapeDtypeStruct(u.shape, jnp.float32) for u in op.weights],
         jax.ShapeDtypeStruct((last + 1, width), jnp.int32),
-        [rows(read.shape) for read in cell.reads],
-        rows(cell.shape),
+        [rows(read.shape) for read in op.reads],
+        rows(op.shape),
     )
     wanted = [True] * len(closed.jaxpr.outvars)
     return tuple(_inputs(closed.jaxpr, wanted)[: len(steps)])
 
 
-def residual_shapes(cell: Cell) -> list[Shape]:
+def residual_shapes(op: BodyOp) -> list[Shape]:
     """The shapes of the results of contractions that backward reads."""
-    return [step.shape for step in compress(contractions(cell), needed(cell))]
+    return [step.shape for step in compress(contractions(op), needed(op))]
 
 
 def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
@@ -76,35 +76,35 @@ def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
     return [v in live for v in jaxpr.invars]
 
 
-class CellTrip:
-    """A cell in one trip, over a chunk of `width` lanes.
+class OpTrip:
+    """An op in one trip, over a chunk of `width` lanes.
 
     Args:
         columns: of its component, ``[columns, width]``.
-        uniforms: the cell's, one array each.
-        given: rows of an INPUT cell.
+        weights: the op's, one array each.
+        given: rows of an INPUT op.
     """
 
     def __init__(
         self,
-        cell: Cell,
+        op: BodyOp,
         width: int,
         columns: Array,
-        uniforms: Sequence[Array],
+        weights: Sequence[Array],
         given: Array = None,
     ):
-        self.cell, self.width, self.columns = cell, width, columns
-        self.uniforms, self.given = uniforms, given
+        self.op, self.width, self.columns = op, width, columns
+        self.weights, self.given = weights, given
 
     def leaves(
         self, pools: Mapping[int, Array], aligned: Callable[[int], Array]
     ) -> list[Array]:
-        """The rows that it reads from pools; `aligned` gives those of another cell."""
+        """The rows that it reads from pools; `aligned` gives those of another op."""
         return [
             take(pools[read.pool], self.columns[read.column])
-            if read.cell is None
-            else aligned(read.cell)
-            for read in self.cell.reads
+            if read.op is None
+            else aligned(read.op)
+            for read in self.op.reads
         ]
 
     def run(
@@ -116,11 +116,11 @@ class CellTrip:
             residuals: the contractions' results, if they are known.
         """
         made: list[Array] = []
-        if self.cell.form == MAP:
+        if self.op.form == MAP:
             rows = self._steps(leaves, residuals, made)
-        elif self.cell.form == LOOKUP:
-            assert self.cell.rows is not None
-            (table,), ids = self.uniforms, self.columns[self.cell.rows]
+        elif self.op.form == LOOKUP:
+            assert self.op.rows is not None
+            (table,), ids = self.weights, self.columns[self.op.rows]
             if isinstance(table, Scaled):
                 rows = take(table.array, ids) * table.factor
             else:
@@ -132,23 +132,23 @@ class CellTrip:
     def pull(self, leaves: Sequence[Array], residuals: Sequence[Array]) -> Callable:
         """Cotangents of its rows to those of what takes gradients.
 
-        These are the differentiable leaves, and the uniforms that are not constant.
+        These are the differentiable leaves, and the weights that are not constant.
         """
-        cell = self.cell
-        moving = [read.differentiable for read in cell.reads]
-        learned = [not uniform.constant for uniform in cell.uniforms]
+        op = self.op
+        moving = [read.differentiable for read in op.reads]
+        learned = [not weight.constant for weight in op.weights]
 
-        def rows(leaves, uniforms):
-            trip = CellTrip(cell, self.width, self.columns, uniforms, self.given)
+        def rows(leaves, weights):
+            trip = OpTrip(op, self.width, self.columns, weights, self.given)
             return trip.run(leaves, residuals)[0]
 
-        def of_moving(some_leaves, some_uniforms):
+        def of_moving(some_leaves, some_weights):
             return rows(
                 _instead(leaves, moving, some_leaves),
-                _instead(self.uniforms, learned, some_uniforms),
+                _instead(self.weights, learned, some_weights),
             )
 
-        some = [*compress(leaves, moving)], [*compress(self.uniforms, learned)]
+        some = [*compress(leaves, moving)], [*compress(self.weights, learned)]
         return jax.vjp(of_moving, *some)[1]
 
     def real(self, rows: Array) -> Array:
@@ -156,14 +156,14 @@ class CellTrip:
 
         It would be 0, but 0 times an infinite slope is NaN.
         """
-        mask = self.columns[self.cell.valid] != 0
+        mask = self.columns[self.op.valid] != 0
         return jnp.where(mask.reshape(self.width, *[1] * (rows.ndim - 1)), rows, 0)
 
     def _steps(self, leaves, residuals, made: list[Array]) -> Array:
         """The result of its last step; those of contractions are added to `made`."""
         values: list[Array] = []
-        for step in self.cell.steps:
-            shared = [what == "uniform" for what, _ in step.operands]
+        for step in self.op.steps:
+            shared = [what == "weight" for what, _ in step.operands]
             lanes, fixed = [], []
             for k, (what, n) in enumerate(step.operands):
                 if what == "step":
@@ -173,12 +173,12 @@ class CellTrip:
                 elif (
                     residuals is None
                     or step.op.contraction
-                    or self.cell.uniforms[n].constant
+                    or self.op.weights[n].constant
                 ):
-                    fixed.append(self.uniforms[n])
+                    fixed.append(self.weights[n])
                 else:  # that learns, lane by lane
-                    shape = self.width, *self.cell.uniforms[n].shape
-                    lanes.append(self.real(jnp.broadcast_to(self.uniforms[n], shape)))
+                    shape = self.width, *self.op.weights[n].shape
+                    lanes.append(self.real(jnp.broadcast_to(self.weights[n], shape)))
                     shared[k] = False
             fn = lane_function(step, shared, self.width)
             lanes += self._runtime(step)
@@ -193,7 +193,7 @@ class CellTrip:
             values.append(made[-1])
         return values[-1]
 
-    def _runtime(self, step: CellStep) -> list[Array]:
+    def _runtime(self, step: BodyStep) -> list[Array]:
         """The runtime values of a step, one per lane."""
         found, columns = [], iter(step.columns)
         for letter in step.op.runtime:
@@ -219,7 +219,7 @@ def _instead(
 
 
 def lane_function(
-    step: CellStep, shared: Sequence[bool], width: int
+    step: BodyStep, shared: Sequence[bool], width: int
 ) -> Callable[..., Array]:
     """A step's function ``(fixed, *lanes)`` of values with a lane axis.
 
@@ -228,8 +228,8 @@ def lane_function(
     fn = step.op.bind(step.static)
 
     def one(fixed: Sequence[Array], *lanes: Array) -> Array:
-        rest, uniform = iter(lanes), iter(fixed)
-        operands = [next(uniform) if s else next(rest) for s in shared]
+        rest, weight = iter(lanes), iter(fixed)
+        operands = [next(weight) if s else next(rest) for s in shared]
         return fn(*operands, *rest)
 
     def every(fixed: Sequence[Array], *lanes: Array) -> Array:
@@ -246,7 +246,7 @@ def lane_function(
     return every
 
 
-def has_few_rows(step: CellStep) -> bool:
+def has_few_rows(step: BodyStep) -> bool:
     """Whether a step makes a matrix of few rows, as a product with such a one does.
 
     XLA would put the matrices of all lanes side by side for one product; to lay them

@@ -1,4 +1,4 @@
-"""Uniforms on the host: parameters, and matrices made of parameters."""
+"""Weights on the host: parameters, and matrices made of parameters."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,17 +7,17 @@ import numpy as np
 
 from dynetjax.core.registry import KINDS, MAP, OWNERS, Kind
 from dynetjax.core.tables import remembers
-from dynetjax.engine.ir.fused import Step
+from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
-from dynetjax.engine.xla.uniforms import Uniforms, signature_of
+from dynetjax.engine.xla.weights import Weights, signature_of
 
 
 @remembers
 def _program(number: int) -> Any:
-    """What computes the uniform of a kind from others."""
+    """What computes the weight of a kind from others."""
     signature = signature_of(KINDS[number])
-    operands = tuple([("uniform", kind.id) for kind in signature.operands])
+    operands = tuple([("weight", kind.id) for kind in signature.operands])
     fused: Any = SimpleNamespace(
         form=MAP,
         shape=signature.shape,
@@ -25,20 +25,20 @@ def _program(number: int) -> Any:
         leaves=[],
         places=[],
         fields={},
-        steps=[Step(signature, operands, None)],
+        steps=[FusedStep(signature, operands, None)],
     )
     return program_of(fused)
 
 
-class HostUniforms:
-    """The values of a graph's uniforms on the host, as they were when first read.
+class HostWeights:
+    """The values of a graph's weights on the host, as they were when first read.
 
     Args:
-        uniforms: the same on the device; both see one version of a parameter.
+        weights: the same on the device; both see one version of a parameter.
     """
 
-    def __init__(self, uniforms: Uniforms):
-        self._uniforms = uniforms
+    def __init__(self, weights: Weights):
+        self._weights = weights
         self._made: dict[Kind, tuple[np.ndarray, Any]] = {}
         self._arrays: dict[int, np.ndarray] = {}
 
@@ -52,7 +52,7 @@ class HostUniforms:
     def program(self, number: int) -> Any:
         return _program(number)
 
-    def uniform(self, number: int) -> np.ndarray:
+    def weight(self, number: int) -> np.ndarray:
         found = self._arrays.get(number)
         if found is None:
             found = self._arrays[number] = self.value(KINDS[number])
@@ -62,16 +62,16 @@ class HostUniforms:
         owner = OWNERS.get(kind.source)
         if owner is not None and owner.is_table:  # a copy, as updates change tables
             return np.array(owner.host_values(), np.float32)
-        return self._uniforms.on_host(kind)
+        return self._weights.on_host(kind)
 
     def _computed(self, kind: Kind) -> tuple[np.ndarray, Any]:
-        """The array of a uniform made of others, and the graph that made it."""
+        """The array of a weight made of others, and the graph that made it."""
         found = self._made.get(kind)
         if found is None:
             graph: Any = core.Graph(self)
-            outcome = graph.extend([_cell(kind.id)], 0)
+            outcome = graph.extend([_node(kind.id)], 0)
             if outcome >= 0:  # no byte code: by XLA
-                array = np.asarray(self._uniforms.value(kind))
+                array = np.asarray(self._weights.value(kind))
                 graph = None
             else:
                 array = np.frombuffer(graph.rows(0), np.float32).reshape(kind.shape)
@@ -79,7 +79,7 @@ class HostUniforms:
         return found
 
     def pull_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
-        """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        """Carry gradients of weights back to parameters; all of them, by kind id."""
         level = max([KINDS[k].level for k in gradients], default=0)
         if not level:
             return gradients
@@ -89,7 +89,7 @@ class HostUniforms:
                 kind = KINDS[number]
                 graph = self._computed(kind)[1]
                 if graph is None:
-                    return self._uniforms.pull_back(gradients)
+                    return self._weights.pull_back(gradients)
                 total = sum(found[number][1:], found[number][0])
                 several: dict[int, np.ndarray] = {}
 
@@ -104,7 +104,7 @@ class HostUniforms:
         return found
 
 
-def _cell(number: int) -> Any:
+def _node(number: int) -> Any:
     """What the executor sees of a node."""
     rule = SimpleNamespace(fused=number)
     return SimpleNamespace(rule=rule, lanes=1, inner=(), data=None, index=0)

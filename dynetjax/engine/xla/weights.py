@@ -1,4 +1,4 @@
-"""Uniforms: parameters, and matrices made of parameters, once per graph."""
+"""Weights: parameters, and matrices made of parameters, once per graph."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,7 +16,7 @@ KEPT = 1 << 10  # functions
 
 @lru_cache(maxsize=KEPT)
 def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]:
-    """Computes several uniforms in one call."""
+    """Computes several weights in one call."""
     bound = [op.bind(static) for op, static in made]
 
     @jax.jit
@@ -28,7 +28,7 @@ def _functions(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[Array]]
 
 @lru_cache(maxsize=KEPT)
 def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]:
-    """Carries the cotangents of several uniforms, each a list, to their operands."""
+    """Carries the cotangents of several weights, each a list, to their operands."""
     bound = [op.bind(static) for op, static in made]
 
     @jax.jit
@@ -46,15 +46,15 @@ def _nothing(shape: Shape) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-class Uniforms:
-    """The values of a graph's uniforms, as they were when first read."""
+class Weights:
+    """The values of a graph's weights, as they were when first read."""
 
     def __init__(self) -> None:
         self._values: dict[Kind, Array] = {}
         self._several: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
 
     def several(self, kinds: tuple[int, ...]) -> list[Array]:
-        """The arrays of uniforms that are known by their ids."""
+        """The arrays of weights that are known by their ids."""
         known = self._several.get(kinds)
         if known is None:
             self._compute([KINDS[k] for k in kinds])
@@ -68,7 +68,7 @@ class Uniforms:
         return found
 
     def value(self, kind: Kind) -> Array:
-        """The array of a uniform.
+        """The array of a weight.
 
         One whose parameters are gone stands in a program that the graph does not run,
         and is zero.
@@ -103,7 +103,7 @@ class Uniforms:
         return storage.values
 
     def _operands(self, signature: Signature) -> tuple[Array, ...]:
-        """What a uniform is made of."""
+        """What a weight is made of."""
         return tuple([self._operand(kind) for kind in signature.operands])
 
     def _operand(self, kind: Kind) -> Array:
@@ -128,7 +128,7 @@ class Uniforms:
             self._values.update(zip(here, values, strict=True))
 
     def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
-        """Carry gradients of uniforms back to parameters; all of them, by kind id."""
+        """Carry gradients of weights back to parameters; all of them, by kind id."""
         found = {k: list(g) for k, g in gradients.items()}
         level = max((KINDS[k].level for k in found), default=0)
         for at in range(level, 0, -1):
@@ -146,7 +146,7 @@ class Uniforms:
 
 
 def signature_of(kind: Kind) -> Signature:
-    """What computes a uniform that is no parameter."""
+    """What computes a weight that is no parameter."""
     assert kind.maker is not None
     return kind.maker
 
