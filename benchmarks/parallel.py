@@ -14,15 +14,17 @@ import sys
 import time
 
 import corpora
+import numpy as np
 from tagger import Tagger
 from tagger_chars import CharacterTagger
 from treelstm import TreeLSTM
 
 import dynetjax as dy
 import dynetjax.parallel
-from dynetjax.core.group import PROCESS
+from dynetjax.core.group import PROCESS, Message
 
 FILE = pathlib.Path(__file__).resolve()
+SIZES = 0, 10_000, 100_000, 1_000_000, 5_000_000  # dense numbers of an exchange
 WARMUP = 300  # sentences of each process
 ROWS = {
     "tagger": (Tagger, corpora.read_tagged, corpora.sentence_units),
@@ -48,6 +50,9 @@ def arguments():
     parser.add_argument("--data", type=pathlib.Path)
     parser.add_argument("--limit", type=int, default=8000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--exchange", action="store_true", help="microseconds of exchanges by size"
+    )
     parser.add_argument("--work", action="store_true", help="be one of the processes")
     return parser.parse_args()
 
@@ -108,6 +113,21 @@ def work(args):
     print(json.dumps(report), flush=True)
 
 
+def exchanges():
+    """Microseconds that exchanges of so many dense numbers take, in this process."""
+    nothing = Message(np.zeros(0, np.int32), np.zeros(0, np.float32))
+    found = {}
+    for count in SIZES:
+        dense = [np.ones(count, np.float32)]
+        times = []
+        for _ in range(200 if count < 10**6 else 20):
+            start = time.perf_counter()
+            PROCESS.group.exchange(nothing, dense)
+            times.append(1e6 * (time.perf_counter() - start))
+        found[count] = round(statistics.median(times[len(times) // 4 :]), 1)
+    print(json.dumps(found), flush=True)
+
+
 class Learner:
     """The loss of a unit, for `dynetjax.parallel.train`."""
 
@@ -151,12 +171,17 @@ def run(args, row, every, processes):
     """What `work` printed in the first of so many processes."""
     if every == 0:
         return pool(args, row, processes)
-    command = [sys.executable, str(FILE)]
+    words = ["--work", "--rows", row, "--every", str(every)]
+    words += ["--sentences", str(args.sentences), "--limit", str(args.limit)]
+    words += ["--data", str(args.data)] if args.data else []
+    return start(processes, words)
+
+
+def start(processes, words):
+    """What the first of so many processes has printed."""
+    command = [sys.executable, str(FILE), *words]
     if processes > 1:
         command[1:1] = ["-m", "dynetjax", "--processes", str(processes)]
-    command += ["--work", "--rows", row, "--every", str(every)]
-    command += ["--sentences", str(args.sentences), "--limit", str(args.limit)]
-    command += ["--data", str(args.data)] if args.data else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -186,7 +211,11 @@ def main(args):
 
 if __name__ == "__main__":
     parsed = arguments()
-    if parsed.work:
+    if parsed.work and parsed.exchange:
+        exchanges()
+    elif parsed.work:
         work(parsed)
+    elif parsed.exchange:
+        print(start(parsed.processes, ["--work", "--exchange"]))
     else:
         main(parsed)

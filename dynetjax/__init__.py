@@ -9,6 +9,9 @@ importing changes in the process stands in `dynetjax.process`.
 from dynetjax.core import collector as _collector  # before all else
 
 # isort: split
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from dynetjax import process as _process
 from dynetjax.builders.bidirectional_tree_lstm import BidirectionalTreeLSTMBuilder
 from dynetjax.builders.binary_tree_lstm import BinaryTreeLSTMBuilder
@@ -104,3 +107,10 @@ __version__ = "0.1.0"
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer))
 _trace_by(_last_nonfinite)
 _process.change(computed=lambda: stats().graphs)
+
+
+def __getattr__(name: str) -> _Any:
+    """`dynetjax.parallel`, imported when it is first used."""
+    if name == "parallel":
+        return _import_module("dynetjax.parallel")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,7 @@ RESULTS = {  # what each of them prints
     "language_model": r"perplexity: \d+\.\d \(unigram: \d+\.\d\)",
     "load_dynet_model": r"score of \w+: -?\d+\.\d+ \(in DyNet",
     "optax_schedule": r"(?s)loss \d\.\d+ -> \d\.\d+.*loss \d\.\d+ -> \d\.\d+",
+    "parallel_tagger": rf"(?s)epoch 2: .*right: {SHARE} of",
     "resume": "equal bit by bit: True",
     "tagger_with_characters": rf"rare words by characters: {SHARE} right",
     "transition_parser": rf"heads: {SHARE} \(m",

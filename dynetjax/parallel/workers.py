@@ -217,6 +217,8 @@ def _run(
     given: tuple,
 ) -> None:
     """What a worker does."""
+    share = max(1, (os.cpu_count() or 1) // seat.size)
+    os.environ.setdefault("DYNETJAX_THREADS", str(share))  # read at the first graph
     on_machine = MemoryGroup(seat)
     ended = threading.Event()
     life = threading.Thread(target=_live, args=(on_machine, ended), daemon=True)
