@@ -151,12 +151,12 @@ class ComputationGraph(Nodes):
                 return node
         node = self._node(_undecided, operands, batch)
         parts = self._decide(node, op, static, data, batch)
-        about = circumstances(operands, static, batch)
-        if about and parts is operands and node.rule.signature.op.origin is op:
+        key = circumstances(operands, static, batch)
+        if key and parts is operands and node.rule.signature.op.origin is op:
             if len(op.decided) >= MOST_DECIDED:
                 op.decided.clear()
             more = node.data[len(given_data(op, data)) :]
-            op.decided[about] = Decided(node.rule, more, node.lengths)
+            op.decided[key] = Decided(node.rule, more, node.lengths)
         self._enter(node, parts)
         return node
 
@@ -309,10 +309,10 @@ class ComputationGraph(Nodes):
 
     def _exact(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """The operands stored; for ragged ones, parts that have true dims."""
-        found = tuple([_with_true_dims(self, x) for x in operands])
-        for x in found:
+        exact = tuple([_with_true_dims(self, x) for x in operands])
+        for x in exact:
             self.store(x)
-        return found
+        return exact
 
     def add_source(self, table: Expression, rule: Rule, data: Any) -> Expression:
         """Append a node that reads rows of a table."""

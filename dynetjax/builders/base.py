@@ -103,11 +103,11 @@ class RNNBuilder(Whole):
 
     def advance_all(self, vectors: Vectors, xs: list[Expression]) -> list[Vectors]:
         """The same after each of `xs`."""
-        found = []
+        states = []
         for x in xs:
             vectors = self.advance(vectors, x)
-            found.append(vectors)
-        return found
+            states.append(vectors)
+        return states
 
     def advance_with(self, vectors: Vectors, x: Expression, aux: Expression) -> Vectors:
         """The same where every layer reads `aux`, too."""

@@ -102,21 +102,21 @@ class Choices:
         parts: list[Expression] = []
         order = np.zeros(len(items), int)
         for t, numbers in self._by_table(items):
-            found = sum(part.full_dim.batch for part in parts)
-            order[numbers] = found + np.arange(len(numbers))
-            several = [items[k] for k in numbers]
-            parts.append(self._loss_of_table(t, x, several, update))
+            start = sum(part.full_dim.batch for part in parts)
+            order[numbers] = start + np.arange(len(numbers))
+            table_items = [items[k] for k in numbers]
+            parts.append(self._loss_of_table(t, x, table_items, update))
         if len(parts) == 1:
             return parts[0]
         return pick_batch_elems(concatenate_to_batch(parts), order.tolist())
 
     def _by_table(self, items: list[Item]) -> list[tuple[int, list[int]]]:
         """Tables, -1 for none, with the positions of their items."""
-        found: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for k, item in enumerate(items):
             t, _ = self._place.get(item.choice, (-1, 0))
-            found.setdefault(t, []).append(k)
-        return sorted(found.items())
+            positions.setdefault(t, []).append(k)
+        return sorted(positions.items())
 
     def _loss_of_table(
         self, t: int, x: Expression, items: list[Item], update: bool
@@ -140,8 +140,8 @@ class Choices:
     def scores(self, x: Expression, choice: int, update: bool) -> Expression:
         """``{n X b}``: what the softmax of a choice of n is taken of."""
         rows = self._looked_up([choice] * x.full_dim.batch, update)
-        found = current_graph().add(SCORES, (rows, x))
-        return pick_range(found, 0, self._rows[choice])
+        scores = current_graph().add(SCORES, (rows, x))
+        return pick_range(scores, 0, self._rows[choice])
 
     def log_distribution(self, x: Expression, choice: int, update: bool) -> Expression:
         """``{m X b}``: log p of the outcomes; from the n-th on there is -inf."""
@@ -152,13 +152,13 @@ class Choices:
 
     def all_logs(self, x: Expression, update: bool) -> list[Expression]:
         """For each table ``{K m X b}``: log p of all outcomes of all its choices."""
-        graph, found = current_graph(), []
+        graph, logs = current_graph(), []
         for t, table in enumerate(self._tables):
             counts = [self._rows[k] for k in self._of_table(t)]
             scores = graph.add(ALL_SCORES, (whole(table, update), x))
             sizes = inputTensor(np.array(counts, np.float32))
-            found.append(graph.add(ALL_LOGS, (scores, sizes), (table.shape()[1],)))
-        return found
+            logs.append(graph.add(ALL_LOGS, (scores, sizes), (table.shape()[1],)))
+        return logs
 
     def position(self, choice: int, outcome: int) -> int | None:
         """Where an outcome is in the results of `all_logs`, put end to end.
@@ -174,8 +174,8 @@ class Choices:
 
     def _of_table(self, t: int) -> list[int]:
         """The choices of a table, in the order of its rows."""
-        found = [(row, k) for k, (at, row) in self._place.items() if at == t]
-        return [k for _, k in sorted(found)]
+        pairs = [(row, k) for k, (at, row) in self._place.items() if at == t]
+        return [k for _, k in sorted(pairs)]
 
 
 def full(places: np.ndarray, logs: list[Expression]) -> Expression:
@@ -193,14 +193,14 @@ def _groups(sizes: dict[int, int]) -> list[list[int]]:
 
     Choices with one row have a table of their own.
     """
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     largest = total = 0
     for k in sorted(sizes, key=lambda k: -sizes[k]):
         n = sizes[k]
-        room = largest * (len(found[-1]) + 1) if found else 0
-        if not found or (n == 1) != (largest == 1) or room > 2 * (total + n):
-            found.append([])
+        room = largest * (len(groups[-1]) + 1) if groups else 0
+        if not groups or (n == 1) != (largest == 1) or room > 2 * (total + n):
+            groups.append([])
             largest, total = n, 0
-        found[-1].append(k)
+        groups[-1].append(k)
         total += n
-    return found
+    return groups

@@ -114,7 +114,7 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
     def neg_log_softmax_batch(
         self, x: Expression, c_list: Any, update: bool = True
     ) -> Expression:
-        x, words = self._several(x, c_list)
+        x, words = self._checked_batch(x, c_list)
         places = [self._find("neg_log_softmax_batch", w) for w in words]
         classes = [k for k, _ in places]
         items = [Item(e, k, r) for e, (k, r) in enumerate(places)]

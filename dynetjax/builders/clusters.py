@@ -94,7 +94,7 @@ def _size(name: str, dic: Any) -> int:
         raise ValueError(
             error_text(
                 f"{name}: the ids in dic have gaps or repeats",
-                got=f"{len(dic)} words, ids {_some(sorted(dic.values()))}",
+                got=f"{len(dic)} words, ids {_range(sorted(dic.values()))}",
                 expected=f"each of 0 to {len(dic) - 1} once",
                 fix="number the words again",
             )
@@ -102,7 +102,7 @@ def _size(name: str, dic: Any) -> int:
     return len(dic)
 
 
-def _some(ids: list[int]) -> str:
+def _range(ids: list[int]) -> str:
     return f"{ids[0]} to {ids[-1]}" if ids else "none"
 
 

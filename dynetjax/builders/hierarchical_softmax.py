@@ -110,7 +110,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
     def neg_log_softmax_batch(
         self, x: Expression, c_list: Any, update: bool = True
     ) -> Expression:
-        x, words = self._several(x, c_list)
+        x, words = self._checked_batch(x, c_list)
         items: list[Item] = []
         bounds = [0]
         for element, word in enumerate(words):
@@ -133,10 +133,10 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
             after, outcome = self._nodes[node], 0
             if len(after) > 1:
                 outcome = draw(self._choices.log_distribution(x, node, True))
-            found = after[outcome]
-            if isinstance(found, int):
-                return found
-            node = found.number
+            child = after[outcome]
+            if isinstance(child, int):
+                return child
+            node = child.number
 
     def full_log_distribution(self, x: Expression, update: bool = True) -> Expression:
         """Logarithms of the probabilities of all words; -inf of one not in the tree.
@@ -155,8 +155,8 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         places = np.full((self.size, longest), -1)
         places[:, 0] = -2
         for word, way in self._ways.items():
-            found = [self._choices.position(*step) for step in way]
-            places[word, : len(way)] = [-1 if at is None else at for at in found]
+            positions = [self._choices.position(*step) for step in way]
+            places[word, : len(way)] = [-1 if at is None else at for at in positions]
         return full(places, self._choices.all_logs(x, update))
 
     def _items(self, name: str, element: int, word: int) -> list[Item]:
@@ -210,14 +210,14 @@ def _tree(name: str, paths: Paths) -> _Node:
 
 def _numbered(root: _Node) -> list[_Node]:
     """All nodes, depth first."""
-    found: list[_Node] = []
+    nodes: list[_Node] = []
     stack = [root]
     while stack:
         node = stack.pop()
-        node.number = len(found)
-        found.append(node)
+        node.number = len(nodes)
+        nodes.append(node)
         stack += reversed(node.next.values())
-    return found
+    return nodes
 
 
 def _way(root: _Node, symbols: list[str], word: int) -> list[tuple[int, int]]:

@@ -14,10 +14,10 @@ def children_of(node: Any) -> list[Any]:
     """
     if isinstance(node, (list, tuple)):
         return list(node)
-    found = getattr(node, "children", None)
-    if callable(found):
-        found = found()
-    return list(found or ())
+    children = getattr(node, "children", None)
+    if callable(children):
+        children = children()
+    return list(children or ())
 
 
 def post_order(
@@ -43,8 +43,8 @@ def post_order(
 
 def _opened(node: Any, children, above: set[int]) -> tuple[Any, int, Iterator[Any]]:
     """A node, the number of its children, and those not gone into yet."""
-    found = list(children(node))
-    if found:
+    subtrees = list(children(node))
+    if subtrees:
         if id(node) in above:
             raise ValueError(
                 error_text(
@@ -55,4 +55,4 @@ def _opened(node: Any, children, above: set[int]) -> tuple[Any, int, Iterator[An
                 )
             )
         above.add(id(node))
-    return node, len(found), iter(found)
+    return node, len(subtrees), iter(subtrees)

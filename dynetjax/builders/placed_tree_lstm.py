@@ -57,5 +57,5 @@ class PlacedTreeLSTM(TreeLSTMFamily):
 
 
 def _total(rows: Rows, zeros: Expression) -> Expression:
-    found = [row for row in rows if row is not None]
-    return esum(found) if found else zeros
+    present = [row for row in rows if row is not None]
+    return esum(present) if present else zeros

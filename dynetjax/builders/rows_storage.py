@@ -92,9 +92,9 @@ class RowsStorage(DenseStorage):
 
     @property
     def has_gradient(self) -> bool:
-        found = self._table.gradient_now()
-        return found.whole is not None or any(
-            bool((part.rows == self._entry).any()) for part in found.parts
+        gradient = self._table.gradient_now()
+        return gradient.whole is not None or any(
+            bool((part.rows == self._entry).any()) for part in gradient.parts
         )
 
     @has_gradient.setter
@@ -102,11 +102,11 @@ class RowsStorage(DenseStorage):
         """It follows from the table's."""
 
     def host_gradient(self) -> np.ndarray:
-        found = self._table.gradient_now()
+        gradient = self._table.gradient_now()
         total = np.zeros(self.shape, np.float32)
-        if found.whole is not None:
-            total += np.asarray(found.whole)[self._entry][self._at]
-        for rows, values in found.parts:
+        if gradient.whole is not None:
+            total += np.asarray(gradient.whole)[self._entry][self._at]
+        for rows, values in gradient.parts:
             for k in np.flatnonzero(rows == self._entry):
                 total += np.asarray(values)[k][self._at]
         return to_host(total)
@@ -142,9 +142,9 @@ def _without(array: Any, place: tuple[Any, ...]) -> Any:
     """An array with zeros at some place of it."""
     if not on_host(array):
         return array.at[place].set(0)
-    found = array.copy()
-    found[place] = 0
-    return found
+    copied = array.copy()
+    copied[place] = 0
+    return copied
 
 
 def show_as_rows(made: list[Parameters], table: LookupParameters, entry: int) -> None:

@@ -155,7 +155,7 @@ class SoftmaxBuilder(Whole, ABC):
         x = self._single(name, x)
         return x, index_below(f"{self.whoami()}.{name}", "c", c, self.size)
 
-    def _several(self, x: Any, c_list: Any) -> tuple[Expression, list[int]]:
+    def _checked_batch(self, x: Any, c_list: Any) -> tuple[Expression, list[int]]:
         """The arguments of `neg_log_softmax_batch`, checked."""
         name = f"{self.whoami()}.neg_log_softmax_batch"
         x = self._input("neg_log_softmax_batch", x)

@@ -84,7 +84,7 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
     def neg_log_softmax_batch(
         self, x: Expression, c_list: Any, update: bool = True
     ) -> Expression:
-        x, classes = self._several(x, c_list)
+        x, classes = self._checked_batch(x, c_list)
         return pickneglogsoftmax_batch(self._scores(x, update), classes)
 
     def sample(self, x: Expression) -> int:

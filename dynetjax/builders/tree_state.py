@@ -83,8 +83,8 @@ class TreeState(Unique):
 
     def nodes(self) -> "list[TreeState]":
         """This state and all below it, children first."""
-        found = post_order(self, lambda s: [c for c in s.children() if c is not None])
-        return [state for state, _ in found]
+        ordered = post_order(self, lambda s: [c for c in s.children() if c is not None])
+        return [state for state, _ in ordered]
 
 
 Children = Sequence[TreeState | None]

@@ -22,10 +22,10 @@ from dynetjax.trainers.base import Trainer
 _told: set[str] = set()
 
 
-def _tell_once(what: str, instead: str) -> None:
-    if what not in _told:
-        _told.add(what)
-        print(f"{what} is deprecated. {instead}", file=sys.stderr)
+def _tell_once(feature: str, instead: str) -> None:
+    if feature not in _told:
+        _told.add(feature)
+        print(f"{feature} is deprecated. {instead}", file=sys.stderr)
 
 
 def with_old_arguments(kind: type[Trainer]) -> type[Trainer]:
@@ -147,11 +147,11 @@ def _made(entry: tuple | None, parts: Iterator[Any]) -> Any:
 
 
 def _find_saveable(module: str, name: str) -> type:
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None
-    if isinstance(found, type) and issubclass(found, Saveable):
-        return found
+        value = vars(value).get(part) if hasattr(value, "__dict__") else None
+    if isinstance(value, type) and issubclass(value, Saveable):
+        return value
     raise pickle.UnpicklingError(
         error_text(
             "load: the file names a class that is not known",

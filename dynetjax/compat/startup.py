@@ -57,9 +57,9 @@ def apply(options: Options, *, tell: bool = False) -> None:
     _tell(tell, "memory allocation done.")
 
 
-def _tell(tell: bool, what: str) -> None:
+def _tell(tell: bool, message: str) -> None:
     if tell and PROCESS.rank == 0:
-        print(f"[dynet] {what}", file=sys.stderr)
+        print(f"[dynet] {message}", file=sys.stderr)
 
 
 def _choose_device(options: Options) -> None:

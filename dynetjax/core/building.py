@@ -65,16 +65,16 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             return slowly(x, y) if known is None else known
         try:
             lanes, other = x.lanes, y.lanes
-            found = x.graph
-            if found is not y.graph or lanes != other or x is y:
+            owner = x.graph
+            if owner is not y.graph or lanes != other or x is y:
                 if (lanes and other and lanes != other) or x is y:
                     return slowly(x, y)
-                if found is None:
-                    found = y.graph
-                elif y.graph is not None and y.graph is not found:
+                if owner is None:
+                    owner = y.graph
+                elif y.graph is not None and y.graph is not owner:
                     return slowly(x, y)
                 lanes = lanes or other
-            graph: Nodes = found
+            graph: Nodes = owner
             nodes: list[Expression] = graph.open
             node = Expression()
             node.graph, node.index = graph, len(nodes)
@@ -172,20 +172,20 @@ def _append_over(
     `own` is the data that its rule mentions.
     """
     try:
-        found: Any = None
+        graph: Any = None
         lanes = 0
         args: tuple[Any, ...] = ()
         for x in operands:
             if x.lanes:
-                if x.lanes != lanes or x.graph is not found:
+                if x.lanes != lanes or x.graph is not graph:
                     if lanes:
                         return None
-                    found, lanes = x.graph, x.lanes
+                    graph, lanes = x.graph, x.lanes
                 args += x.args
         fuses = rule.fuses
         if len(fuses) > 1 and repeated(rule, operands):
             return None
-        node = _enter(found, rule, lanes, None, operands, args + own)
+        node = _enter(graph, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None
     for k in fuses:
@@ -269,13 +269,13 @@ def append_products(
     """The same for ``b + W1 x1 + W2 x2 + ...``."""
     try:
         recipe = recipes[tuple([x.spec for x in exprs])]
-        found, lanes = exprs[2].graph, exprs[2].lanes
-        graph: Nodes = found
+        owner, lanes = exprs[2].graph, exprs[2].lanes
+        graph: Nodes = owner
         nodes: list[Expression] = graph.open
         if recipe.changes != len(CHANGED):
             return None
         for x in exprs[4::2]:
-            if x.graph is not found or x.lanes != lanes:
+            if x.graph is not owner or x.lanes != lanes:
                 return None
         args: tuple[Any, ...] = ()
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):

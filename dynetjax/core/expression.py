@@ -202,9 +202,9 @@ class Expression:
         if executor is None:
             return to_numpy(self._rows(recalculate))
         shape = kind.shape if node.lanes == 1 else (*kind.shape, node.lanes)
-        found = np.empty(shape, np.float64, "F")
-        executor.array(node.args[0], found)
-        return found
+        result = np.empty(shape, np.float64, "F")
+        executor.array(node.args[0], result)
+        return result
 
     def vec_value(self, recalculate: object = False) -> list[float]:
         """Every number, first index fastest, batch elements one after the other."""
@@ -317,10 +317,10 @@ class Expression:
         row = 0
         while True:
             try:
-                found = self[row]
+                element = self[row]
             except IndexError:
                 return
-            yield found
+            yield element
             row += 1
 
     def __reduce__(self) -> Any:

@@ -131,14 +131,14 @@ class JaxFunction:
 
 def _needed(root: Expression) -> list[Expression]:
     """What `root` is made of, operands first, and itself last."""
-    found: dict[int, Expression] = {}
+    nodes: dict[int, Expression] = {}
     left = [root]
     while left:
         node = left.pop()
-        if id(node) not in found:
-            found[id(node)] = node
+        if id(node) not in nodes:
+            nodes[id(node)] = node
             left += node.operands
-    return sorted(found.values(), key=lambda x: -1 if x.graph is None else x.index)
+    return sorted(nodes.values(), key=lambda x: -1 if x.graph is None else x.index)
 
 
 def _storage(node: Expression) -> Any:

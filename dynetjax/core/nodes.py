@@ -103,14 +103,14 @@ def circumstances(
     operands: tuple[Expression, ...], static: tuple[Any, ...], batch: int
 ) -> tuple[Any, ...] | None:
     """What decides how a node of an operation is made; None where that is not all."""
-    about: list[Any] = [static]
+    key: list[Any] = [static]
     for x in operands:
         if x.spec is None or (x.lanes and x.lanes != batch):
             return None
-        about.append(x.spec)
+        key.append(x.spec)
         if x.rule.kind.ragged:
-            about.append(x.lengths)
-    return tuple(about)
+            key.append(x.lengths)
+    return tuple(key)
 
 
 def given_data(op: Op, data: Any) -> tuple:
@@ -123,12 +123,12 @@ def given_data(op: Op, data: Any) -> tuple:
 def repeated(rule: Rule, operands: Sequence[Expression]) -> tuple[int, ...]:
     """Operands that would become part of the node twice."""
     seen: set[int] = set()
-    found = []
+    repeats = []
     for k in rule.fuses:
         if id(operands[k]) in seen:
-            found.append(k)
+            repeats.append(k)
         seen.add(id(operands[k]))
-    return tuple(found)
+    return tuple(repeats)
 
 
 def own_data(node: Expression, runtime: str) -> tuple:

@@ -43,8 +43,8 @@ def npvalues(exprs: list[Expression], recalculate: bool = False) -> list[np.ndar
     if recalculate:
         graph.invalidate()
     nodes = [e.locate()[1] for e in exprs]
-    found = zip(nodes, engine().values(graph, nodes), strict=True)
-    return [to_numpy(node.without_padding(rows)) for node, rows in found]
+    pairs = zip(nodes, engine().values(graph, nodes), strict=True)
+    return [to_numpy(node.without_padding(rows)) for node, rows in pairs]
 
 
 def values(exprs: list[Expression], recalculate: bool = False) -> list:

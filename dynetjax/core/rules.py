@@ -359,22 +359,22 @@ def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
     for other in alike[1:]:
         whole.join(other)
     mixtures[key] = [whole, *[m for m in known if m not in alike]]
-    found = whole.take(rule, names)
+    chosen = whole.take(rule, names)
     if whole.even is not None and whole.rules:
         _void(op, whole.rules)
         whole.rules = []
-    return found
+    return chosen
 
 
 def _names(operands: tuple[OperandSpec, ...]) -> set[OperandSpec]:
     """What tells of each operand which it is; rows of many origins have no name."""
-    found = set()
+    names = set()
     for spec in operands:
         if spec.kind.is_weight or spec.inlined or spec.provenance is not None:
-            found.add(spec)
+            names.add(spec)
         if spec.rule is not None and spec.rule.outer().provenance is not None:
-            found.add(spec.rule.outer())
-    return found
+            names.add(spec.rule.outer())
+    return names
 
 
 def _void(op: Op, rules: list[Rule]) -> None:

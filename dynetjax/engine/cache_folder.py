@@ -51,17 +51,17 @@ def is_private(folder: str) -> bool:
     is read or written there.
     """
     try:
-        about = os.stat(folder)
+        info = os.stat(folder)
     except OSError:
         return False
-    own = getattr(os, "geteuid", lambda: about.st_uid)()  # Windows has other means
-    others = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) if os.name == "posix" else 0
-    if about.st_uid == own and not others:
+    own = getattr(os, "geteuid", lambda: info.st_uid)()  # Windows has other means
+    others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) if os.name == "posix" else 0
+    if info.st_uid == own and not others:
         return True
     warnings.warn(
         error_text(
             "compiled programs are not kept: others could put theirs in their place",
-            got=f"{folder} of user {about.st_uid}, mode {stat.filemode(about.st_mode)}",
+            got=f"{folder} of user {info.st_uid}, mode {stat.filemode(info.st_mode)}",
             expected=f"a folder of user {own} that nobody else may write to",
             fix=f"chmod 700 {folder}, or another DYNETJAX_CACHE_DIR",
         ),
@@ -98,11 +98,11 @@ def digest_of_source() -> str:
 
 def processor() -> str:
     """Names the kind of processor: what it is, and what it can do."""
-    about = [platform.machine(), platform.processor()]
+    description = [platform.machine(), platform.processor()]
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
         for line in lines:
             if line.startswith(("model name", "flags", "Features")):
-                about.append(line)
+                description.append(line)
             elif not line.strip():  # the next core
                 break
-    return hashlib.sha256("".join(about).encode()).hexdigest()[:12]
+    return hashlib.sha256("".join(description).encode()).hexdigest()[:12]

@@ -75,10 +75,10 @@ class Engine:
             with memory_of(graph):
                 self._compute(graph, state, [node])
             part = state.parts[-1]
-        found = part.executor()
-        if found is not None:
+        executor = part.executor()
+        if executor is not None:
             self._before_read()
-        return found
+        return executor
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
@@ -140,10 +140,10 @@ class Engine:
                 )
             )
         if not node.lanes:
-            found = last.weight_gradients.get(node.rule.kind.id)
-            if not found:
+            gradients = last.weight_gradients.get(node.rule.kind.id)
+            if not gradients:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
-            return np.asarray(add_up([found])[0])[None]
+            return np.asarray(add_up([gradients])[0])[None]
         while (
             (node.rule.sums and node.index not in graph.held)
             or has_no_rows(node)

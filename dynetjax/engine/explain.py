@@ -36,10 +36,10 @@ def describe(graph: ComputationGraph) -> str:
         return "an empty graph"
     parts = _parts(graph)  # which decides what has rows
     lines = [f"{len(graph)} nodes, {len(graph.stored_nodes)} of them with rows"]
-    for head, several in parts:
+    for head, listed in parts:
         lines.append(head)
-        for number, component in enumerate(several, 1):
-            lines.append(f"{number:3}. {component.about}")
+        for number, component in enumerate(listed, 1):
+            lines.append(f"{number:3}. {component.text}")
             lines += _fused_ops(graph, component.nodes)
     return "\n".join(lines)
 
@@ -48,26 +48,26 @@ class ComponentSummary(NamedTuple):
     """Nodes that run together.
 
     Attributes:
-        about: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
+        text: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
         nodes: that have rows.
     """
 
-    about: str
+    text: str
     nodes: list[Expression]
 
 
 def components(graph: ComputationGraph) -> list[ComponentSummary]:
     """The components of a graph in the order in which they run."""
-    return [component for _, several in _parts(graph) for component in several]
+    return [component for _, listed in _parts(graph) for component in listed]
 
 
 def _parts(graph: ComputationGraph) -> list[tuple[str, list[ComponentSummary]]]:
     """What each part of a graph is, and its components."""
-    found = []
+    parts = []
     for part in planned(graph):
-        head, several = part.summary()
-        found.append((head, [ComponentSummary(*about) for about in several]))
-    return found
+        head, described = part.summary()
+        parts.append((head, [ComponentSummary(*fields) for fields in described]))
+    return parts
 
 
 def _fused_ops(graph: ComputationGraph, nodes: list[Expression]) -> list[str]:
@@ -76,8 +76,8 @@ def _fused_ops(graph: ComputationGraph, nodes: list[Expression]) -> list[str]:
     for node in nodes:
         by_fused.setdefault(fused_op_of(node.rule), []).append(node)
     return [
-        _line(graph, fused, sum([node.lanes for node in several]), several[0])
-        for fused, several in by_fused.items()
+        _line(graph, fused, sum([node.lanes for node in alike]), alike[0])
+        for fused, alike in by_fused.items()
     ]
 
 
@@ -98,7 +98,7 @@ def _formula(fused: FusedOp) -> str:
             "step": lambda n: written[n],
             "leaf": lambda n: str(Dim(fused.leaves[n].shape)),
         }
-        inside = ", ".join(operands[what](n) for what, n in step.operands)
+        inside = ", ".join(operands[role](n) for role, n in step.operands)
         name = step.signature.op.name
         written.append(f"{name}({inside})" if inside else f"{name} {Dim(fused.shape)}")
     return written[-1]

@@ -13,13 +13,13 @@ from dynetjax.engine.xla.weights import add_up
 
 
 def accumulate(
-    found: dict[int, list[Any]],
+    weights: dict[int, list[Any]],
     tables: Iterable[tuple[int, np.ndarray, Any]],
     reached: Iterable[Kind],
 ) -> None:
     """Add gradients to their parameters, and note which parameters were reached."""
-    several = []
-    for number, gradients in found.items():
+    pending = []
+    for number, gradients in weights.items():
         kind = KINDS[number]
         storage = OWNERS.get(kind.source) if kind.is_parameter else None
         if storage is None or kind.constant:
@@ -31,10 +31,10 @@ def accumulate(
         elif all(isinstance(term, np.ndarray) for term in terms):
             storage.gradient = sum(terms[1:], terms[0])
         else:
-            several.append((storage, terms))
-    if several:
-        sums = add_up([gradients for _, gradients in several])
-        for (storage, _), total in zip(several, sums, strict=True):
+            pending.append((storage, terms))
+    if pending:
+        sums = add_up([gradients for _, gradients in pending])
+        for (storage, _), total in zip(pending, sums, strict=True):
             storage.gradient = total
     for number, rows, values in tables:
         OWNERS[KINDS[number].source].add_row_gradients(rows, values)
@@ -63,8 +63,8 @@ def _read_by(weights: frozenset[Kind], fused_ops: tuple[int, ...]) -> frozenset[
 @remembers
 def _weights_of(fused: int) -> tuple[Kind, ...]:
     """The weights that a fused op reads; a table of which rows are read is none."""
-    found = FUSED_OPS[fused]
-    return () if found.form == LOOKUP else tuple(found.kinds)
+    op = FUSED_OPS[fused]
+    return () if op.form == LOOKUP else tuple(op.kinds)
 
 
 @remembers

@@ -103,50 +103,50 @@ class _Box(NamedTuple):
     """A component, by its number."""
 
     number: int
-    about: str
+    title: str
 
 
 def _together(graph: ComputationGraph, listed: dict[int, Entry]) -> dict[int, _Box]:
     """The component of each node; those without rows are where they are read."""
     box_of = {
-        id(node): _Box(number, component.about)
+        id(node): _Box(number, component.text)
         for number, component in enumerate(components(graph))
         for node in component.nodes
     }
-    found: dict[int, _Box] = {}
+    boxes: dict[int, _Box] = {}
     for number in reversed(listed):
         entry = listed[number]
-        box = box_of.get(id(entry.expression)) or found.get(number)
+        box = box_of.get(id(entry.expression)) or boxes.get(number)
         if box is None:
             continue
-        found[number] = box
+        boxes[number] = box
         for arg in entry.args:
             if not listed[arg].is_parameter:
-                found.setdefault(arg, box)
-    return found
+                boxes.setdefault(arg, box)
+    return boxes
 
 
 def _is_loop(box: Any) -> bool:
-    return isinstance(box, _Box) and box.about.startswith("loop")
+    return isinstance(box, _Box) and box.title.startswith("loop")
 
 
 def _label_of_all(box: _Box, labels: list[str]) -> str:
     """What a component is, and how many of which nodes it has."""
     counts = Counter(labels)
     written = [f"{n} x {label.replace(_BREAK, ' ')}" for label, n in counts.items()]
-    return _BREAK.join([box.about, *written])
+    return _BREAK.join([box.title, *written])
 
 
 def _under(listed: list[Entry], root: Expression | None) -> dict[int, Entry]:
     """The nodes that a node is made of, by number; all of them without one."""
-    found = dict(enumerate(listed))
+    numbered = dict(enumerate(listed))
     if root is None:
-        return found
-    needed = {k for k, entry in found.items() if entry.expression is root}
-    for k in reversed(found):
+        return numbered
+    needed = {k for k, entry in numbered.items() if entry.expression is root}
+    for k in reversed(numbered):
         if k in needed:
-            needed.update(found[k].args)
-    return {k: entry for k, entry in found.items() if k in needed}
+            needed.update(numbered[k].args)
+    return {k: entry for k, entry in numbered.items() if k in needed}
 
 
 def _label(entry: Entry, show_dims: bool, name: str | None) -> str:

@@ -65,7 +65,7 @@ def _owner(parameter: Expression) -> str:
 
 def entries(graph: ComputationGraph) -> list[Entry]:
     """All nodes of a graph, operands before results."""
-    found: list[Entry] = []
+    listed: list[Entry] = []
     numbers: dict[Any, tuple[int, ...]] = {}
 
     def number_of(x: Expression) -> tuple[int, ...]:
@@ -76,8 +76,8 @@ def entries(graph: ComputationGraph) -> list[Entry]:
         else:
             key = x.index
         if key not in numbers:  # a parameter that is used for the first time
-            numbers[key] = (len(found),)
-            found.append(Entry(x, (), None))
+            numbers[key] = (len(listed),)
+            listed.append(Entry(x, (), None))
         return numbers[key]
 
     lines = graph.lines or {}
@@ -86,9 +86,9 @@ def entries(graph: ComputationGraph) -> list[Entry]:
         if node.rule.signature.op.internal:
             numbers[node.index] = args
         else:
-            numbers[node.index] = (len(found),)
-            found.append(Entry(node, args, lines.get(node.index)))
-    return found
+            numbers[node.index] = (len(listed),)
+            listed.append(Entry(node, args, lines.get(node.index)))
+    return listed
 
 
 def node_of(graph: ComputationGraph, number: int) -> Expression:

@@ -46,12 +46,12 @@ class NonFinite(NamedTuple):
 
     def __str__(self) -> str:
         made = "value" if self.where == "forward" else "gradient"
-        how = "dynetjax.init(debug=True) notes your lines, in graphs renewed after it"
+        hint = "dynetjax.init(debug=True) notes your lines, in graphs renewed after it"
         return error_text(
             f"{self.operation}: the first {made} that is not finite ({self.where})",
             got=f"{self.expression!r}, of {'; '.join(self.operands) or 'no operands'}",
             expected="finite numbers",
-            fix=f"look at {self.line}" if self.line else how,
+            fix=f"look at {self.line}" if self.line else hint,
         )
 
 
@@ -101,19 +101,19 @@ def last_nonfinite() -> str:
     if state is None or state.last is None:
         return ""
     try:
-        found = find_nonfinite(state.last.node)
+        finding = find_nonfinite(state.last.node)
     except RuntimeError:  # another trainer has a bad gradient, too
         return ""
-    return found.brief if found else ""
+    return finding.brief if finding else ""
 
 
 def _needed(listed: list[Entry], root: Expression) -> list[int]:
     """The numbers of all that a node is made of, and its own, in order."""
-    found = {k for k, entry in enumerate(listed) if entry.expression is root}
+    needed = {k for k, entry in enumerate(listed) if entry.expression is root}
     for k in range(len(listed) - 1, -1, -1):
-        if k in found:
-            found.update(listed[k].args)
-    return sorted(found)
+        if k in needed:
+            needed.update(listed[k].args)
+    return sorted(needed)
 
 
 def _read(graph: Any, nodes: list[Expression]) -> list[np.ndarray]:

@@ -24,7 +24,7 @@ from dynetjax.model.storage import to_device
 from dynetjax.trainers.base import Trainer
 
 _VERSION = 1
-_ABOUT = "about"  # the array that is the description, as bytes
+_DESCRIPTION = "about"  # the array that is the description, as bytes
 
 
 def save_checkpoint(
@@ -58,16 +58,16 @@ def save_checkpoint(
     """
     path = as_path("save_checkpoint", fname)
     arrays: dict[str, Any] = {}
-    about = {"version": _VERSION, "step": int(step), "random": random.state()}
-    about["trainers"] = [
+    description = {"version": _VERSION, "step": int(step), "random": random.state()}
+    description["trainers"] = [
         _without_arrays(trainer.state_dict(), f"trainer.{k}.", arrays)
-        for k, trainer in enumerate(_several(trainers))
+        for k, trainer in enumerate(_as_list(trainers))
     ]
-    about["parameters"] = [
+    description["parameters"] = [
         _described(storage, f"parameter.{i}.", arrays)
         for i, storage in enumerate(storages_of(m))
     ]
-    arrays[_ABOUT] = np.frombuffer(json.dumps(about).encode(), np.uint8)
+    arrays[_DESCRIPTION] = np.frombuffer(json.dumps(description).encode(), np.uint8)
     try:
         with replacing(path) as file:
             np.savez(file, allow_pickle=False, **arrays)
@@ -109,28 +109,28 @@ def load_checkpoint(
         [0.8]
     """
     path = as_path("load_checkpoint", fname)
-    about, arrays = _read(path)
-    storages, several = storages_of(m), _several(trainers)
-    _require_same(path, about, storages, several)
+    description, arrays = _read(path)
+    storages, trainer_list = storages_of(m), _as_list(trainers)
+    _require_same(path, description, storages, trainer_list)
     try:
-        found = [
-            _Found.of(storage, entry, arrays, f"parameter.{i}.")
+        saved = [
+            _Saved.of(storage, entry, arrays, f"parameter.{i}.")
             for i, (storage, entry) in enumerate(
-                zip(storages, about["parameters"], strict=True)
+                zip(storages, description["parameters"], strict=True)
             )
         ]
         takes = [
             trainer.taking({**entry, "arrays": _under(arrays, f"trainer.{k}.")})
             for k, (trainer, entry) in enumerate(
-                zip(several, about["trainers"], strict=True)
+                zip(trainer_list, description["trainers"], strict=True)
             )
         ]
-        numbers = random.checked(about["random"])
-        step = int(about["step"])
+        numbers = random.checked(description["random"])
+        step = int(description["step"])
     except (KeyError, ValueError, TypeError) as error:
         raise _broken(path, repr(error)) from error
     with Uninterrupted():
-        for storage, one in zip(storages, found, strict=True):
+        for storage, one in zip(storages, saved, strict=True):
             one.put(storage)
         for take in takes:
             take()
@@ -138,7 +138,7 @@ def load_checkpoint(
     return step
 
 
-class _Found(NamedTuple):
+class _Saved(NamedTuple):
     """What a file has for one parameter or table, on the device."""
 
     values: Any
@@ -148,7 +148,7 @@ class _Found(NamedTuple):
     reached: bool
 
     @classmethod
-    def of(cls, storage: Any, entry: dict, arrays: dict, prefix: str) -> "_Found":
+    def of(cls, storage: Any, entry: dict, arrays: dict, prefix: str) -> "_Saved":
         there = _under(arrays, prefix)
         values, gradient = there["values"], there.get("gradient")
         rows = there.get("rows")
@@ -209,7 +209,7 @@ def _under(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     }
 
 
-def _several(trainers: Trainer | Sequence[Trainer]) -> list[Trainer]:
+def _as_list(trainers: Trainer | Sequence[Trainer]) -> list[Trainer]:
     return [trainers] if isinstance(trainers, Trainer) else list(trainers)
 
 
@@ -221,9 +221,9 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
                 info.filename.removesuffix(".npy"): _array(archive, info)
                 for info in archive.infolist()
             }
-        about = json.loads(arrays.pop(_ABOUT).tobytes())
-        if about["version"] != _VERSION:
-            raise _broken(path, f"version {about['version']} of the format")
+        description = json.loads(arrays.pop(_DESCRIPTION).tobytes())
+        if description["version"] != _VERSION:
+            raise _broken(path, f"version {description['version']} of the format")
     except OSError as error:
         raise RuntimeError(
             error_text(
@@ -235,7 +235,7 @@ def _read(path: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         ) from error
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
         raise _broken(path, repr(error)) from error
-    return about, arrays
+    return description, arrays
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
@@ -254,9 +254,11 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
 
 
 def _require_same(
-    path: str, about: dict[str, Any], storages: list[Any], trainers: list[Trainer]
+    path: str, description: dict[str, Any], storages: list[Any], trainers: list[Trainer]
 ) -> None:
-    there = [(p["name"], tuple(p["shape"]), p["table"]) for p in about["parameters"]]
+    there = [
+        (p["name"], tuple(p["shape"]), p["table"]) for p in description["parameters"]
+    ]
     here = [(s.name, s.shape, s.is_table) for s in storages]
     if there != here:
         first = next(
@@ -271,11 +273,11 @@ def _require_same(
                 fix="make the parameters in the order in which they were made",
             )
         )
-    if len(about["trainers"]) != len(trainers):
+    if len(description["trainers"]) != len(trainers):
         raise RuntimeError(
             error_text(
                 f"load_checkpoint: {path} is of other trainers",
-                got=[t["class"] for t in about["trainers"]],
+                got=[t["class"] for t in description["trainers"]],
                 expected=[t.whoami() for t in trainers],
                 fix="pass as many trainers as were saved",
             )

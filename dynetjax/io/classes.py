@@ -64,8 +64,8 @@ def find_class(module: str, name: str) -> type:
     Raises:
         pickle.UnpicklingError: there is none.
     """
-    found = _search(module, name)
-    if found is None:
+    cls = _search(module, name)
+    if cls is None:
         raise pickle.UnpicklingError(
             error_text(
                 "load: the file names a class that is not known",
@@ -78,7 +78,7 @@ def find_class(module: str, name: str) -> type:
                 " file is",
             )
         )
-    return found
+    return cls
 
 
 def find_part(module: str, name: str) -> type:
@@ -92,10 +92,10 @@ def find_part(module: str, name: str) -> type:
     """
     if (module, name) in _PLAIN:
         return _PLAIN[module, name]
-    found = _at(module, name)
+    cls = _at(module, name)
     # What a module has only imported goes by its own module.
-    if found and _scope(found).get("__module__") == module and is_own(found):
-        return found
+    if cls and _scope(cls).get("__module__") == module and is_own(cls):
+        return cls
     return find_class(module, name)
 
 
@@ -149,19 +149,19 @@ def _is_dynets(module: str) -> bool:
 def _search(module: str, name: str) -> type | None:
     if _is_dynets(module):
         return _builder(_ALIASES.get(name, name))
-    found = _at(module, name)
-    return found if can_be_saved(found) else None
+    cls = _at(module, name)
+    return cls if can_be_saved(cls) else None
 
 
 def _builder(name: str) -> type | None:
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(_BUILDERS):
-            found = vars(module).get(name)
-            if _has(found, "param_collection") and found.__module__ in (
+            cls = vars(module).get(name)
+            if _has(cls, "param_collection") and cls.__module__ in (
                 module_name,
                 _DYNET,  # as in programs that import dynet
             ):
-                return found
+                return cls
     return None
 
 
@@ -170,14 +170,14 @@ def _at(module_name: str, name: str) -> type | None:
     module = sys.modules.get(module_name)
     if not isinstance(module, ModuleType):
         return None
-    found = None
+    value = None
     scope = vars(module)
     for part in name.split("."):
-        found = scope.get(part)
-        if not isinstance(found, type):
+        value = scope.get(part)
+        if not isinstance(value, type):
             return None
-        scope = _scope(found)
-    return found
+        scope = _scope(value)
+    return value
 
 
 def _scope(kind: type) -> Any:
@@ -185,8 +185,8 @@ def _scope(kind: type) -> Any:
     return type.__dict__["__dict__"].__get__(kind)
 
 
-def _has(found: object, name: str) -> bool:
+def _has(value: object, name: str) -> bool:
     """Whether it is a class with this attribute."""
-    if not isinstance(found, type):
+    if not isinstance(value, type):
         return False
-    return inspect.getattr_static(found, name, None) is not None
+    return inspect.getattr_static(value, name, None) is not None

@@ -306,23 +306,25 @@ class _Blocks:
 
     def take_all(self, prefix: str, count: int) -> list[Header]:
         """The blocks of a collection of `count` parameters and tables."""
-        found = self._headers[self._next : self._next + count]
-        if len(found) == count and all(h.key.startswith(prefix) for h in found):
+        blocks = self._headers[self._next : self._next + count]
+        if len(blocks) == count and all(h.key.startswith(prefix) for h in blocks):
             self._next += count
-            return found
+            return blocks
         return [h for h in self._headers if h.key.startswith(prefix)]
 
     def take_outside(self, count: int, later: Sequence[_Entry]) -> list[Header]:
         """The next blocks, unless they belong to `later` objects."""
-        found = self._headers[self._next : self._next + count]
+        blocks = self._headers[self._next : self._next + count]
         left = Counter(header.key for header in self._headers[self._next :])
         left.subtract(entry.key for entry in later if isinstance(entry.kind, str))
         of_others = tuple(e.key for e in later if not isinstance(e.kind, str))
-        free = [h for h in found if left[h.key] > 0 and not h.key.startswith(of_others)]
+        free = [
+            h for h in blocks if left[h.key] > 0 and not h.key.startswith(of_others)
+        ]
         if len(free) < count:
             return []
         self._next += count
-        return found
+        return blocks
 
 
 def _is_table(entry: _Entry) -> bool:

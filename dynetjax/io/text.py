@@ -260,7 +260,7 @@ class TextFile:
         gradient = self._line(header, "gradient") if header.has_gradient else None
         return values, gradient
 
-    def _line(self, header: Header, what: str) -> np.ndarray:
+    def _line(self, header: Header, quantity: str) -> np.ndarray:
         numbers = np.empty(header.size, np.float32)
         start = self._file.tell()
         if not self._decode(numbers):
@@ -270,7 +270,7 @@ class TextFile:
             except ValueError as error:
                 raise RuntimeError(
                     error_text(
-                        f"load: bad {what} of {header.key} in {self.path}",
+                        f"load: bad {quantity} of {header.key} in {self.path}",
                         got=error,
                         expected=f"{header.size} finite numbers,"
                         f" for {show_dims(header.dims)}",

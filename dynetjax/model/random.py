@@ -51,7 +51,7 @@ class _Generator:
         The polar method. No draw is taken beyond the last pair, so that what
         follows in the stream is what follows in DyNet's.
         """
-        found: list[np.ndarray] = []
+        chunks: list[np.ndarray] = []
         while count > 0:
             points = np.float32(2) * self.unit(2 * count).reshape(count, 2)
             points -= np.float32(1)
@@ -59,9 +59,9 @@ class _Generator:
             inside = (squared <= 1) & (squared > 0)
             points, squared = points[inside], squared[inside]
             factor = np.sqrt(np.float32(-2) * np.log(squared) / squared)
-            found.append(points[:, ::-1] * factor[:, None])
+            chunks.append(points[:, ::-1] * factor[:, None])
             count -= len(points)
-        return np.concatenate(found) if found else np.zeros((0, 2), np.float32)
+        return np.concatenate(chunks) if chunks else np.zeros((0, 2), np.float32)
 
 
 _generator = _Generator()
@@ -121,11 +121,11 @@ def reset_random_seed(seed: int) -> None:
 def state() -> dict[str, Any]:
     """Where both streams are, in plain values."""
     with _generator.lock:
-        found = {}
+        states = {}
         for name, stream in _generator.streams().items():
             _, key, position, *_ = stream.get_state()
-            found[name] = [*map(int, key), int(position)]
-        return found
+            states[name] = [*map(int, key), int(position)]
+        return states
 
 
 def checked(state: dict[str, Any]) -> dict[str, Any]:
@@ -134,12 +134,12 @@ def checked(state: dict[str, Any]) -> dict[str, Any]:
     Raises:
         KeyError, TypeError, ValueError: it is none.
     """
-    found = {}
+    states = {}
     for name in _generator.streams():
         *key, position = state[name]
-        found[name] = ("MT19937", np.array(key, np.uint32), int(position), 0, 0.0)
-        np.random.RandomState().set_state(found[name])
-    return found
+        states[name] = ("MT19937", np.array(key, np.uint32), int(position), 0, 0.0)
+        np.random.RandomState().set_state(states[name])
+    return states
 
 
 def restore(state: dict[str, Any]) -> None:

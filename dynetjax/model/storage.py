@@ -169,9 +169,9 @@ class DenseStorage:
         """Its values are always ready."""
 
     def __reduce__(self) -> tuple:
-        about = self.has_gradient, self.updated
+        flags = self.has_gradient, self.updated
         gradient = None if self.gradient is None else np.array(self.gradient)
-        return _dense, (self.name, np.array(self.host_values()), gradient, *about)
+        return _dense, (self.name, np.array(self.host_values()), gradient, *flags)
 
     def host_rows(self, rows: Any) -> np.ndarray:
         raise AssertionError(f"{self.name} is no table: it has no rows")
@@ -404,16 +404,16 @@ class TableStorage:
         """The values of a row, or of several."""
         if self.deferred is not None:
             self.will_read(np.atleast_1d(rows))
-        found = np.asarray(self._array)[rows]
+        values = np.asarray(self._array)[rows]
         if self._factor is None:
-            return found
-        return found * np.asarray(self._factor, np.float32)
+            return values
+        return values * np.asarray(self._factor, np.float32)
 
     def __reduce__(self) -> tuple:
-        about = self.has_gradient, self.updated
+        flags = self.has_gradient, self.updated
         whole = None if self.gradient is None else np.array(self.gradient)
         parts = [(np.array(rows), np.array(values)) for rows, values in self._parts]
-        return _table, (self.name, np.array(self.host_values()), whole, parts, *about)
+        return _table, (self.name, np.array(self.host_values()), whole, parts, *flags)
 
     def add_row_gradients(self, rows: np.ndarray, values: Any) -> None:
         """Note gradients ``values[k]`` of the rows ``rows[k]``; see `RowGradient`."""
@@ -526,10 +526,10 @@ class TableStorage:
 
     def largest(self, gradient: TableGradient) -> float:
         """The largest magnitude in a gradient; NaN if there is one."""
-        found: list[Any] = [] if gradient.whole is None else [gradient.whole]
+        arrays: list[Any] = [] if gradient.whole is None else [gradient.whole]
         for rows, values in gradient.parts:
-            found.append(np.asarray(values)[rows < self.shape[0]])
-        return _largest(found)
+            arrays.append(np.asarray(values)[rows < self.shape[0]])
+        return _largest(arrays)
 
 
 def _dense(

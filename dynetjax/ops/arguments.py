@@ -12,7 +12,7 @@ MAX_UNSIGNED = 2**32 - 1
 REAL = (int, float, np.integer, np.floating)
 
 
-def unsigned(name: str, what: str, value: Any) -> int:
+def unsigned(name: str, argument: str, value: Any) -> int:
     """`value` as a non-negative int; floats are truncated, as in DyNet.
 
     Raises:
@@ -24,7 +24,7 @@ def unsigned(name: str, what: str, value: Any) -> int:
     if not isinstance(value, REAL):
         raise TypeError(
             error_text(
-                f"{name}: {what} is not a number",
+                f"{name}: {argument} is not a number",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="a non-negative int",
                 fix="pass one int; the batched operations take lists",
@@ -34,7 +34,7 @@ def unsigned(name: str, what: str, value: Any) -> int:
     if not 0 <= number <= MAX_UNSIGNED:
         raise OverflowError(
             error_text(
-                f"{name}: {what} is negative or too large",
+                f"{name}: {argument} is negative or too large",
                 got=number,
                 expected="an int from 0 on, below 2**32",
                 fix="count from 0; only x[-1] counts from the end",
@@ -43,7 +43,7 @@ def unsigned(name: str, what: str, value: Any) -> int:
     return number
 
 
-def index_below(name: str, what: str, value: Any, size: int) -> int:
+def index_below(name: str, argument: str, value: Any, size: int) -> int:
     """`value` as an int in ``[0, size)``.
 
     Raises:
@@ -52,20 +52,20 @@ def index_below(name: str, what: str, value: Any, size: int) -> int:
     """
     if type(value) is int and 0 <= value < size:
         return value
-    number = unsigned(name, what, value)
+    number = unsigned(name, argument, value)
     if number >= size:
         raise ValueError(
             error_text(
-                f"{name}: {what} is out of range",
+                f"{name}: {argument} is out of range",
                 got=number,
-                expected=f"0 <= {what} < {size}",
+                expected=f"0 <= {argument} < {size}",
                 fix="count from 0",
             )
         )
     return number
 
 
-def indices_below(name: str, what: str, values: Any, size: int) -> list[int]:
+def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]:
     """A list of ints in ``[0, size)``, from a list, tuple, range or 1-d array.
 
     Raises:
@@ -76,16 +76,16 @@ def indices_below(name: str, what: str, values: Any, size: int) -> list[int]:
     if not isinstance(values, kinds) or np.ndim(values) != 1:
         raise TypeError(
             error_text(
-                f"{name}: {what} is not a sequence of ints",
+                f"{name}: {argument} is not a sequence of ints",
                 got=f"{values!r} ({type(values).__name__})",
                 expected="a list, tuple or 1-d array of ints",
                 fix="put the ints into a list",
             )
         )
-    return [index_below(name, what, value, size) for value in values]
+    return [index_below(name, argument, value, size) for value in values]
 
 
-def one_per_element(name: str, what: str, values: Sequence, batch: int) -> None:
+def one_per_element(name: str, argument: str, values: Sequence, batch: int) -> None:
     """Check that there is one of `values` for each of `batch` elements.
 
     Raises:
@@ -94,7 +94,7 @@ def one_per_element(name: str, what: str, values: Sequence, batch: int) -> None:
     if len(values) != batch:
         raise ValueError(
             error_text(
-                f"{name}: {what} does not fit the batch",
+                f"{name}: {argument} does not fit the batch",
                 got=f"{len(values)} of them for a batch of {batch}",
                 expected="one per batch element",
                 fix="give as many as there are batch elements",
@@ -102,7 +102,7 @@ def one_per_element(name: str, what: str, values: Sequence, batch: int) -> None:
         )
 
 
-def number(name: str, what: str, value: Any) -> float:
+def number(name: str, argument: str, value: Any) -> float:
     """`value` as a float.
 
     Raises:
@@ -111,7 +111,7 @@ def number(name: str, what: str, value: Any) -> float:
     if not isinstance(value, REAL):
         raise TypeError(
             error_text(
-                f"{name}: {what} is not a number",
+                f"{name}: {argument} is not a number",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="an int or a float",
                 fix="pass a Python number",
@@ -126,39 +126,39 @@ def one_number(name: str, dims: list[Dim], value: Any) -> tuple:
     return (), number(name, "the constant", value), 1
 
 
-def number_from(name: str, what: str, value: Any, low: float) -> float:
+def number_from(name: str, argument: str, value: Any, low: float) -> float:
     """`value` as a float of at least `low`.
 
     Raises:
         TypeError: it is not a number.
         ValueError: it is below `low`.
     """
-    converted = number(name, what, value)
+    converted = number(name, argument, value)
     if not converted >= low:
         raise ValueError(
             error_text(
-                f"{name}: {what} is too small",
+                f"{name}: {argument} is too small",
                 got=converted,
-                expected=f"{what} >= {low:g}",
+                expected=f"{argument} >= {low:g}",
                 fix="check its sign",
             )
         )
     return converted
 
 
-def axis_of(name: str, what: str, value: Any, x: Dim) -> int:
+def axis_of(name: str, argument: str, value: Any, x: Dim) -> int:
     """`value` as an axis that `x` has.
 
     Raises:
         DimError: `x` has no such axis.
     """
-    axis = unsigned(name, what, value)
+    axis = unsigned(name, argument, value)
     if axis >= len(x.shape):
         raise DimError(
             error_text(
                 f"{name}: x has no such dimension",
-                got=f"{what} = {axis}, x = {x}",
-                expected=f"{what} < {len(x.shape)}",
+                got=f"{argument} = {axis}, x = {x}",
+                expected=f"{argument} < {len(x.shape)}",
                 fix="count dimensions from 0; the batch is not one of them",
             )
         )

@@ -19,7 +19,7 @@ __all__ = ["conv2d", "conv2d_bias", "filter1d_narrow"]
 Pair = tuple[int, int]
 
 
-def two_sizes(name: str, what: str, values: Any) -> Pair:
+def two_sizes(name: str, argument: str, values: Any) -> Pair:
     """`values` as ``(rows, columns)``, each at least 1.
 
     Raises:
@@ -27,11 +27,11 @@ def two_sizes(name: str, what: str, values: Any) -> Pair:
         ValueError: there are not two of them, or one is 0.
         OverflowError: one is negative.
     """
-    sizes = indices_below(name, what, values, MAX_UNSIGNED + 1)
+    sizes = indices_below(name, argument, values, MAX_UNSIGNED + 1)
     if len(sizes) != 2 or 0 in sizes:
         raise ValueError(
             error_text(
-                f"{name}: {what} is not two numbers from 1 on",
+                f"{name}: {argument} is not two numbers from 1 on",
                 got=values,
                 expected="[rows, columns]",
                 fix="pass one number for each dimension, [1, 1] say",
@@ -229,5 +229,5 @@ def filter1d_narrow(x, y):
         ((5, 2), 1)
     """
     filters = y.reshape(pad(y.shape, 3))
-    found = _correlate(x[:, :, None], filters[:, :, None], (1, 1), True)
-    return found[0].T
+    result = _correlate(x[:, :, None], filters[:, :, None], (1, 1), True)
+    return result[0].T

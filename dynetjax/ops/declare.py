@@ -130,9 +130,9 @@ def _plain(operation: Op, names: list[str]) -> Any:
         return _renamed(build, name, names)
     scope: dict[str, Any] = {"__name__": __name__, "build": build}
     _define(without_arguments(name, names), name, scope)
-    found: Any = scope[name]
-    found.quick = build
-    return found
+    function: Any = scope[name]
+    function.quick = build
+    return function
 
 
 def _renamed(build: FunctionType, name: str, operands: list[str]) -> FunctionType:
@@ -233,16 +233,16 @@ def graph_of(name: str, *xs: Any) -> ComputationGraph:
         TypeError: an operand is not an Expression.
         ValueError: one is stale, or they belong to different graphs.
     """
-    found = None
+    owner = None
     for x in xs:
         if not isinstance(x, Expression):
             raise not_an_expression(name, *xs)
         graph = x.graph
-        if graph is not None and graph is not found:
-            if found is not None or not graph.live:
+        if graph is not None and graph is not owner:
+            if owner is not None or not graph.live:
                 raise ValueError(stale("operand"))
-            found = graph
-    return current_graph() if found is None else found
+            owner = graph
+    return current_graph() if owner is None else owner
 
 
 def operands(name: str, xs: Any) -> ComputationGraph:

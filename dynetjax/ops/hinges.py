@@ -175,14 +175,14 @@ def _class_of_each_line(name: str, v: Any, x: Dim, d: int) -> np.ndarray:
         one_per_element(name, "v", v, x.batch)
         every = list(v)
     classes, lines = x.shape[d], x.shape[1 - d]
-    found = [indices_below(name, "v", ids, classes) for ids in every]
-    if any(len(ids) != lines for ids in found):
+    gold = [indices_below(name, "v", ids, classes) for ids in every]
+    if any(len(ids) != lines for ids in gold):
         raise ValueError(
             error_text(
                 f"{name}: v does not fit the matrix",
-                got=f"{[len(ids) for ids in found]} classes, x = {x}, d = {d}",
+                got=f"{[len(ids) for ids in gold]} classes, x = {x}, d = {d}",
                 expected=f"{lines} classes, one per {'row' if d else 'column'}",
                 fix="d is the dimension that the classes are along",
             )
         )
-    return np.array(found, np.float32)
+    return np.array(gold, np.float32)

@@ -306,11 +306,11 @@ def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
     return _input(FIXED_INPUT_OP, data)
 
 
-def _require_tuple(name: str, what: str, value: Any) -> None:
+def _require_tuple(name: str, argument: str, value: Any) -> None:
     if not isinstance(value, tuple):
         raise TypeError(
             error_text(
-                f"{name}: {what} is not a tuple",
+                f"{name}: {argument} is not a tuple",
                 got=f"{value!r} ({type(value).__name__})",
                 expected="a tuple of ints",
                 fix="pass (n,) for a vector",

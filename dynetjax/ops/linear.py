@@ -179,8 +179,8 @@ def _affine(exprs: Any) -> Expression:
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:
             stored = [spec.stored for spec in node.rule.operands[1:]]
-            several = list(zip(products, stored, strict=True))
-            _recipes[specs] = Recipe(node.rule, several, changes)
+            parts = list(zip(products, stored, strict=True))
+            _recipes[specs] = Recipe(node.rule, parts, changes)
     return node
 
 

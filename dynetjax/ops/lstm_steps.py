@@ -34,11 +34,11 @@ __all__ = [
 _activate = activation(1.0)
 
 
-def _require(name: str, what: str, dim: Dim, *expected: Dim) -> None:
+def _require(name: str, argument: str, dim: Dim, *expected: Dim) -> None:
     if dim not in expected:
         raise DimError(
             error_text(
-                f"{name}: {what} does not fit",
+                f"{name}: {argument} does not fit",
                 got=dim,
                 expected=" or ".join(dict.fromkeys(map(str, expected))),
                 fix="x_t {I} and h_tm1 {H} have one batch; Wx {4H,I}, Wh {4H,H}, b {4H}"
@@ -56,11 +56,11 @@ def _check(name: str, xs: list[Expression], h, weights, masks) -> None:
     width, size = sum(dim.shape[0] for dim in dims), h.full_dim.shape[0]
     _require(name, "h_tm1", h.full_dim, Dim((size,), batch))
     shapes = {"Wx": (4 * size, width), "Wh": (4 * size, size), "b": (4 * size,)}
-    for (what, shape), w in zip(shapes.items(), weights, strict=True):
-        _require(name, what, w.full_dim, Dim(shape))
+    for (argument, shape), w in zip(shapes.items(), weights, strict=True):
+        _require(name, argument, w.full_dim, Dim(shape))
     names = "dropout_mask_x", "dropout_mask_h"
-    for what, n, mask in zip(names, (width, size), masks, strict=False):
-        _require(name, what, mask.full_dim, Dim((n,)), Dim((n,), batch))
+    for argument, n, mask in zip(names, (width, size), masks, strict=False):
+        _require(name, argument, mask.full_dim, Dim((n,)), Dim((n,), batch))
 
 
 def _gates(

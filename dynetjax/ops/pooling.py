@@ -109,16 +109,16 @@ def maxpooling2d(x, ksize, stride, is_valid=True):
     return x
 
 
-def _from_one_to(name: str, what: str, value, size: int) -> int:
+def _from_one_to(name: str, argument: str, value, size: int) -> int:
     """`value` as an int of ``1 <= value <= size``."""
-    number = unsigned(name, what, value)
+    number = unsigned(name, argument, value)
     if not 1 <= number <= size:
         raise ValueError(
             error_text(
-                f"{name}: {what} is out of range",
+                f"{name}: {argument} is out of range",
                 got=number,
-                expected=f"1 <= {what} <= {size}, the size of the dimension",
-                fix=f"choose a smaller {what}, or pad x",
+                expected=f"1 <= {argument} <= {size}, the size of the dimension",
+                fix=f"choose a smaller {argument}, or pad x",
             )
         )
     return number

@@ -172,22 +172,22 @@ def call(
     Raises:
         DimError: the true dims do not fit.
     """
-    found = _result(op, tuple([_sizes(x) for x in operands]), static)
-    if found is None:
+    result = _result(op, tuple([_sizes(x) for x in operands]), static)
+    if result is None:
         plain = tuple([exact(graph, x, op.name) for x in operands])
         return Call(op, plain, static, data, ())
-    outside, lengths, shared = found
+    outside, lengths, shared = result
     if shared:
         operands = _in_one_room(graph, operands)
-    how, filling = TREATMENT[op.name]
+    treatment, filling = TREATMENT[op.name]
     inside = tuple([x.rule.kind.ragged for x in operands])
     known: list[int] = []
-    if how != ZERO:
+    if treatment != ZERO:
         for x in operands:
             if x.rule.kind.ragged:
                 known += x.lengths
         known += lengths
-    variant = _variant(op, how, filling, len(operands), len(known))
+    variant = _variant(op, treatment, filling, len(operands), len(known))
     data = (*given_data(op, data), *known)
     return Call(variant, operands, (*static, inside, outside), data, lengths)
 
@@ -226,11 +226,11 @@ def _result(
                 shape[axis] = size
             dims.append(Dim(tuple(shape), dim.batch))
         try:
-            found = op.dim(op.name, *dims, *static)
+            result = op.dim(op.name, *dims, *static)
         except (DimError, ValueError):
             continue
-        lengths = [_length(n, sizes) for n in found]
-        if tuple([a or b for a, b in zip(lengths, found, strict=True)]) != true:
+        lengths = [_length(n, sizes) for n in result]
+        if tuple([a or b for a, b in zip(lengths, result, strict=True)]) != true:
             return None
         axes = tuple(axis for axis, known in enumerate(lengths) if known)
         return axes, tuple(true[axis] for axis in axes), not apart
@@ -246,7 +246,7 @@ def _length(size: int, sizes: dict[int, int]) -> int:
 
 
 @cache
-def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
+def _variant(op: Op, treatment: str, filling: float, operands: int, known: int) -> Op:
     """The operation with lengths as further runtime data, and axes as static."""
     of_one, dim_of = op.fn, op.dim
     assert of_one is not None
@@ -257,12 +257,12 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         xs, given = values[:operands], values[operands : operands + own]
         lengths = iter(values[operands + own : operands + own + known])
         key = values[operands + own + known :]
-        if how == ZERO:
+        if treatment == ZERO:
             return of_one(*xs, *given, *key, **static)
         bounds = [[(axis, next(lengths)) for axis in axes] for axes in inside]
-        if how == MEAN:
+        if treatment == MEAN:
             return _mean(xs[0], bounds[0])
-        if how == FILL:
+        if treatment == FILL:
             along = static.get("d", 0)
             bounds = [[b for b in of_x if b[0] == along] for of_x in bounds]
         if filling:  # padding is 0 already
@@ -272,8 +272,8 @@ def _variant(op: Op, how: str, filling: float, operands: int, known: int) -> Op:
         return _where([(axis, next(lengths)) for axis in outside], result, 0.0)
 
     def padded(name: str, *dims_and_static):
-        *about, _, outside = dims_and_static
-        return dim_of(name, *about), outside
+        *arguments, _, outside = dims_and_static
+        return dim_of(name, *arguments), outside
 
     return Op(
         f"{op.name} (ragged)",

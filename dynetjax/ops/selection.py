@@ -89,12 +89,12 @@ def select_cols(x, cs):
     return concatenate_cols([pick(x, c, 1) for c in chosen])
 
 
-def _not_empty(name: str, what: str, values: Any, size: int) -> list[int]:
-    chosen = indices_below(name, what, values, size)
+def _not_empty(name: str, argument: str, values: Any, size: int) -> list[int]:
+    chosen = indices_below(name, argument, values, size)
     if not chosen:
         raise ValueError(
             error_text(
-                f"{name}: {what} is empty",
+                f"{name}: {argument} is empty",
                 got=values,
                 expected="at least one number",
                 fix="leave the expression out",

@@ -82,7 +82,7 @@ def with_arguments(
     sources = [_general(name, parameters, operands, rest, accepts, quick, idle)]
     if not quick:
         return sources
-    about = {
+    fields = {
         "name": name,
         "signature": _signature(parameters),
         "inputs": x,
@@ -91,12 +91,12 @@ def with_arguments(
         "key": "".join(f", {p.name}, type({p.name})" for p in static),
     }
     own = {0: "()", 1: "(data,)"}.get(len(fed), "data")
-    sources.append(_UNARY_WITH.format(own=own, **about))
+    sources.append(_UNARY_WITH.format(own=own, **fields))
     if usual or not fed:
         data = fed[0] if fed else "None"
         own = f"({data},)" if fed else "()"
         check = usual or "True"
-        sources.append(_UNARY_AGAIN.format(own=own, data=data, check=check, **about))
+        sources.append(_UNARY_AGAIN.format(own=own, data=data, check=check, **fields))
     return sources
 
 

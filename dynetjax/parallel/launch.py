@@ -63,7 +63,7 @@ def _run(pipe: Any, program: list[str]) -> None:
 
 def _parsed(words: list[str]) -> tuple[dict[str, Any], bool, list[str]]:
     """Options, whether gradients are averaged, and the program with its arguments."""
-    found = dict(KNOWN)
+    options = dict(KNOWN)
     averages, rest = True, list(words)
     while rest and rest[0] in (*KNOWN, "--sum"):
         name = rest.pop(0)
@@ -72,14 +72,14 @@ def _parsed(words: list[str]) -> tuple[dict[str, Any], bool, list[str]]:
             continue
         value = rest.pop(0) if rest else "nothing"
         try:
-            found[name] = type(KNOWN[name])(value)
-            if name != "--coordinator" and found[name] < LEAST.get(name, 1):
+            options[name] = type(KNOWN[name])(value)
+            if name != "--coordinator" and options[name] < LEAST.get(name, 1):
                 raise ValueError
         except ValueError:
             raise _wrong(name, value) from None
-    if bool(found["--coordinator"]) != (found["--hosts"] > 1):
-        raise _wrong("--coordinator", found["--coordinator"] or "nothing")
-    return found, averages, rest
+    if bool(options["--coordinator"]) != (options["--hosts"] > 1):
+        raise _wrong("--coordinator", options["--coordinator"] or "nothing")
+    return options, averages, rest
 
 
 def _wrong(name: str, value: str) -> SystemExit:

@@ -361,8 +361,8 @@ class _Training:
     def _report(self, dev_loss: float | None, is_best: bool) -> None:
         if self._settings.report is not None:
             mean, passed = float(np.mean(self._since)), time.monotonic() - self._begun
-            about = self._epoch, self._seen, mean, dev_loss, is_best, passed
-            self._settings.report(Report(*about))
+            epoch, seen = self._epoch, self._seen
+            self._settings.report(Report(epoch, seen, mean, dev_loss, is_best, passed))
         self._since = []
 
 

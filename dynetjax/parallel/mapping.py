@@ -39,9 +39,8 @@ def map(
         Exception: what `function` raised, with its traceback.
     """
     count = processes or os.cpu_count() or 1
-    several = list(data)
     model = SharedModel(function, "map: the function")
-    return _results(model, several, count)
+    return _results(model, list(data), count)
 
 
 def _results(model: SharedModel, data: list[Any], count: int) -> Iterator[Any]:

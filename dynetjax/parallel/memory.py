@@ -143,10 +143,10 @@ class MemoryGroup:
         for rank, arrival in enumerate(self._arrivals[parity]):
             if rank != self.rank:
                 arrival.release()
-        mine = self._arrivals[parity][self.rank]
+        arrivals = self._arrivals[parity][self.rank]
         for _ in range(self.size - 1):
-            if not any(mine.acquire(False) for _ in range(SPIN)):
-                while not mine.acquire(timeout=PATIENCE):
+            if not any(arrivals.acquire(False) for _ in range(SPIN)):
+                while not arrivals.acquire(timeout=PATIENCE):
                     self._look_for_ended()
 
     def _look_for_ended(self) -> None:

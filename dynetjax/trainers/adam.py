@@ -130,10 +130,10 @@ def _polynomial(beta_1: float, beta_2: float) -> np.ndarray | None:
     for count in range(1, MOST_TERMS + 1):
         nodes = (1 - np.cos(np.pi * (np.arange(count) + 0.5) / count)) / 2
         powers = np.vander(nodes, increasing=True)
-        found = np.linalg.solve(powers, exact(nodes).T).T
-        sums = found.sum(0) @ np.vander(tested, count, increasing=True).T
+        coefficients = np.linalg.solve(powers, exact(nodes).T).T
+        sums = coefficients.sum(0) @ np.vander(tested, count, increasing=True).T
         if (np.abs(sums - total) <= 2.0**-24 * total).all():
-            return found
+            return coefficients
     return None
 
 

@@ -28,7 +28,7 @@ from dynetjax.trainers.sparse import Rows, densify
 
 Table: TypeAlias = Any  # an array, or one with a factor
 
-SOME, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts
+LEAST_CHUNK, MOST_TIMES = 32, 8  # rows are changed together, and in so many parts
 
 
 class UpdateTerms(NamedTuple):
@@ -61,8 +61,8 @@ def apply_block(
     def changed():
         change, new_state = _change(rule, terms, join(gradients), state, join(values))
         parts = split(change, [value.shape for value in values])
-        several = zip(values, parts, strict=True)
-        return [(value + part) * terms.kept for value, part in several], new_state
+        pairs = zip(values, parts, strict=True)
+        return [(value + part) * terms.kept for value, part in pairs], new_state
 
     def unchanged():  # values that came out as they are would be copied in any case
         return [jnp.where(terms.accepted, 0.0, value) for value in values], state
@@ -105,13 +105,13 @@ def apply_rows(
     """
     array, factor = split_table(table)
     room = len(gradient.ids)
-    some = max(SOME, room // MOST_TIMES)
+    chunk = max(LEAST_CHUNK, room // MOST_TIMES)
 
     def next_ones(k, stored):
-        ids, values = [cut(x, k * some, some) for x in gradient]
-        if room % some:  # the last ones were cut out with some before them
-            first = jnp.minimum(k * some, room - some)
-            ids = jnp.where(first + jnp.arange(some) < k * some, len(array), ids)
+        ids, values = [cut(x, k * chunk, chunk) for x in gradient]
+        if room % chunk:  # the last ones were cut out with some before them
+            first = jnp.minimum(k * chunk, room - chunk)
+            ids = jnp.where(first + jnp.arange(chunk) < k * chunk, len(array), ids)
         return of_these(ids, values, stored)
 
     def of_these(ids, values, stored):
@@ -126,12 +126,12 @@ def apply_rows(
             (new, new_state),
         )
 
-    if room <= some or platform() != "cpu":
+    if room <= chunk or platform() != "cpu":
         new_array, new_state = of_these(*gradient, (array, state))
     else:
         real = gradient.ids < len(array)
         end = jnp.max(jnp.where(real, jnp.arange(1, room + 1), 0))
-        times = (end + some - 1) // some
+        times = (end + chunk - 1) // chunk
         new_array, new_state = lax.fori_loop(0, times, next_ones, (array, state))
     left = factor
     if factor is not None:

@@ -84,11 +84,11 @@ class BlockStates:
         """What there is of the state of its parameters; None if that is nothing."""
         if not any(s in self._apart for s in block):
             return None
-        found = [self._apart.pop(s, None) for s in block]
-        on_host = all(_is_on_host(state) for state in found if state is not None)
+        states = [self._apart.pop(s, None) for s in block]
+        on_host = all(_is_on_host(state) for state in states if state is not None)
         new = self._on_host if on_host else self._on_device
-        several = zip(found, block, strict=True)
-        return _join([new(s.shape) if x is None else x for x, s in several])
+        pairs = zip(states, block, strict=True)
+        return _join([new(s.shape) if x is None else x for x, s in pairs])
 
     def _on_device(self, shape: Shape) -> Leaves:
         """The state that a parameter begins with."""
@@ -203,11 +203,11 @@ class BlockStates:
         Raises:
             KeyError, ValueError: it is not of these.
         """
-        found = [
+        leaves = [
             [require_shape(arrays[f"{i}.{k}"], s.shape) for k in range(len(self._new))]
             for i, s in enumerate(storages)
         ]
-        return lambda: self.restore(storages, found)
+        return lambda: self.restore(storages, leaves)
 
     def clear(self) -> None:
         """Begin anew."""
@@ -234,8 +234,8 @@ def _is_on_host(leaves: Leaves) -> bool:
 
 def _join(states: Sequence[Leaves]) -> Leaves:
     if all(map(_is_on_host, states)):
-        several = zip(*states, strict=True)
-        return tuple([np.concatenate([*map(np.ravel, xs)]) for xs in several])
+        leaves = zip(*states, strict=True)
+        return tuple([np.concatenate([*map(np.ravel, xs)]) for xs in leaves])
     return _joined_on_device(states)
 
 

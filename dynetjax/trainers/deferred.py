@@ -73,10 +73,10 @@ class Clock:
 
     def late(self, rows: np.ndarray | None) -> np.ndarray:
         """Those of the rows, or of all, that have steps to catch up with."""
-        found = np.arange(len(self.last)) if rows is None else np.unique(rows)
-        found = found[found < len(self.last)]
-        last = self.last[found]
-        return found[(last >= 0) & (last < self.now)]
+        candidates = np.arange(len(self.last)) if rows is None else np.unique(rows)
+        candidates = candidates[candidates < len(self.last)]
+        last = self.last[candidates]
+        return candidates[(last >= 0) & (last < self.now)]
 
     def factors(self, rows: np.ndarray, count: int) -> np.ndarray:
         """Those of the first `count` steps that each row missed, and then zeros."""

@@ -58,8 +58,8 @@ class Record(NamedTuple):
 
 def apart(arrays: Sequence[Any], parameters: int) -> tuple[Arrays, Arrays]:
     """Arrays of so many parameters and those of tables, on the host."""
-    found = [np.asarray(array) for array in arrays]
-    return found[:parameters], found[parameters:]
+    on_host = [np.asarray(array) for array in arrays]
+    return on_host[:parameters], on_host[parameters:]
 
 
 def write(fname: Any, record: Record) -> None:
@@ -109,11 +109,11 @@ def _heading(name: str, sizes: tuple[int, int]) -> bytes:
 
 def _text(*groups: Sequence[float]) -> list[str]:
     """Each group of numbers as text."""
-    found = []
+    lines = []
     for group in groups:
         text = b"".join(encode(np.array(group, np.float32)))
-        found.append(text.decode().rstrip())
-    return found
+        lines.append(text.decode().rstrip())
+    return lines
 
 
 def _write_arrays(file: IO[bytes], parts: list[tuple[Arrays, Arrays]]) -> None:
@@ -172,8 +172,8 @@ class _Reader:
         if len(words) != 10 or words[5].decode("ascii", "replace") not in MODES:
             raise self._broken(number, line, "ten fields of a trainer")
         mode = words.pop(5).decode()
-        found = self._numbers(number, b" ".join(words), len(words)).tolist()
-        rate, clipping, threshold, updates, beta, _, _, frequency, counted = found
+        fields = self._numbers(number, b" ".join(words), len(words)).tolist()
+        rate, clipping, threshold, updates, beta, _, _, frequency, counted = fields
         averages = None
         if self._averaged():
             sizes = self._heading("MA", shapes)
@@ -230,16 +230,16 @@ class _Reader:
     ) -> list[tuple[Arrays, Arrays]]:
         """So many arrays of each parameter, and of each table."""
         kinds = ("Parameter", "LookupParameter")
-        found: list[list[Arrays]] = []
+        by_kind: list[list[Arrays]] = []
         for kind, there, of_kind in zip(kinds, sizes, shapes, strict=True):
-            found.append(
+            by_kind.append(
                 [
                     [self._array(kind, shape) for shape in of_kind[:there]]
                     + [np.zeros(shape, np.float32) for shape in of_kind[there:]]
                     for _ in range(parts)
                 ]
             )
-        return [(found[0][k], found[1][k]) for k in range(parts)]
+        return [(by_kind[0][k], by_kind[1][k]) for k in range(parts)]
 
     def _array(self, kind: str, shape: Shape) -> np.ndarray:
         number, line = self._line()

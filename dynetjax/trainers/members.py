@@ -100,8 +100,8 @@ def _apart(storages: list[Any], flags: list[bool]) -> tuple[list[Any], list[Any]
 
 
 def _places(places: Iterable[int], among: Sequence[Any]) -> list[int]:
-    found = [operator.index(i) for i in places]
-    for i in found:
+    indices = [operator.index(i) for i in places]
+    for i in indices:
         if not 0 <= i < len(among):
             raise IndexError(
                 error_text(
@@ -111,4 +111,4 @@ def _places(places: Iterable[int], among: Sequence[Any]) -> list[int]:
                     fix="count in parameters_list() or lookup_parameters_list()",
                 )
             )
-    return found
+    return indices

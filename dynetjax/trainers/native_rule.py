@@ -61,8 +61,8 @@ def program_of(rule: Rule) -> Any:
         return change, *jax.tree.leaves(state)
 
     one = jax.ShapeDtypeStruct((), np.float32)
-    several = jax.ShapeDtypeStruct((SIZE,), np.float32)
-    closed = jax.make_jaxpr(run)(*[one] * 3, *[several] * (2 + count))
+    vector = jax.ShapeDtypeStruct((SIZE,), np.float32)
+    closed = jax.make_jaxpr(run)(*[one] * 3, *[vector] * (2 + count))
     code = Code(Pool())
     shapes = [()] * 3 + [(SIZE,)] * (2 + count)
     given: list[Value] = [_operand(FIRST + k, shape) for k, shape in enumerate(shapes)]

@@ -66,7 +66,7 @@ class NativeUpdate:
             self.rule,
             numbers,
             [self._block(block, new) for block, new in blocks],
-            [self._table(*about) for about in tables],
+            [self._table(*entry) for entry in tables],
             [_array(s.gradient) for s in members.frozen if s.gradient is not None],
             [_frozen(table) for table in members.frozen_tables if table.has_gradient],
         )

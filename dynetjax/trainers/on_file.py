@@ -55,17 +55,17 @@ class OnFile(Resumable):
         like, storages = self._record(), self._storages()
         split = sum(not s.is_table for s in storages)
         shapes = [s.shape for s in storages]
-        found = files.read(fname, like, (shapes[:split], shapes[split:]))
-        if found.numbers != like.numbers:
+        record = files.read(fname, like, (shapes[:split], shapes[split:]))
+        if record.numbers != like.numbers:
             raise RuntimeError(
                 error_text(
                     f"populate: the file is of another {self.whoami()}",
-                    got=found.numbers,
+                    got=record.numbers,
                     expected=f"{like.numbers}, the numbers of this one's rule",
                     fix="make the trainer with the numbers of the file",
                 )
             )
-        self._take_over(found, storages)
+        self._take_over(record, storages)
         if learning_rate is not None:
             self.learning_rate = learning_rate
 
@@ -106,14 +106,14 @@ class OnFile(Resumable):
             tuple(np.array(self._numbers, np.float32).tolist()),
         )
 
-    def _take_over(self, found: files.Record, storages: list[Any]) -> None:
+    def _take_over(self, record: files.Record, storages: list[Any]) -> None:
         averages = None
-        if found.averages is not None:
-            beta = found.beta if found.mode == files.MODES[2] else None
-            averages = Averages(beta, found.frequency)
-            arrays = itertools.chain(*found.averages)
-            averages.put(storages, arrays, found.counted)
-        state = [[*a, *b] for a, b in found.state]
+        if record.averages is not None:
+            beta = record.beta if record.mode == files.MODES[2] else None
+            averages = Averages(beta, record.frequency)
+            arrays = itertools.chain(*record.averages)
+            averages.put(storages, arrays, record.counted)
+        state = [[*a, *b] for a, b in record.state]
         each = [list(leaves) for leaves in zip(*state, strict=True)]
         if self._deferred is not None:
             self._deferred.let_all_go()
@@ -122,5 +122,6 @@ class OnFile(Resumable):
                 self._states.restore(storages, each)
                 self._census.forget()
             self._averages = averages
-            self._learning_rate, self._threshold = found.learning_rate, found.threshold
-            self._updates = self._updates_seen = found.updates
+            self._learning_rate = record.learning_rate
+            self._threshold = record.threshold
+            self._updates = self._updates_seen = record.updates

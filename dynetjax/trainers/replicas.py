@@ -132,15 +132,15 @@ def _unpack(
     for message in messages:
         at, row = HEAD + count + len(tables), 0
         counts = message.words[at - len(tables) : at].tolist()
-        for table, mine, n in zip(tables, parts, counts, strict=True):
+        for table, of_table, n in zip(tables, parts, counts, strict=True):
             numbers = n * math.prod(table.shape[1:])
             if n:
                 ids = message.words[at : at + n].copy()
                 values = message.numbers[row : row + numbers].copy()
-                mine.append(RowGradient(ids, values.reshape(n, *table.shape[1:])))
+                of_table.append(RowGradient(ids, values.reshape(n, *table.shape[1:])))
             at, row = at + n, row + numbers
-    for table, mine in zip(tables, parts, strict=True):
-        table.put_gradient(TableGradient(None, tuple(mine)))
+    for table, of_table in zip(tables, parts, strict=True):
+        table.put_gradient(TableGradient(None, tuple(of_table)))
 
 
 def _have_values_of_first(group: Group, storages: list[Any]) -> None:

@@ -72,10 +72,10 @@ class Resumable(Averaging):
         """What does `load_state_dict`, after all was checked."""
         self._settle()
         storages = self._storages()
-        mine = {"class": self.whoami(), "numbers": self._numbers}
-        theirs = {key: state.get(key) for key in mine}
-        if _plain(mine) != _plain(theirs):
-            raise _another(self.whoami(), theirs, mine)
+        own = {"class": self.whoami(), "numbers": self._numbers}
+        theirs = {key: state.get(key) for key in own}
+        if _plain(own) != _plain(theirs):
+            raise _another(self.whoami(), theirs, own)
         try:
             of_rule = _beginning(state["arrays"], "state.")
             take = self._states.take(storages, of_rule)

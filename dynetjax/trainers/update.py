@@ -130,7 +130,7 @@ def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
             for of_one in zip(gradients.blocks, targets.states, values, strict=True)
         ]
         tables = [
-            _how(to_all)(of_rows, terms, *of_one)
+            _apply_for(to_all)(of_rows, terms, *of_one)
             for to_all, *of_one in zip(
                 dense, for_tables, targets.table_states, targets.tables, strict=True
             )
@@ -145,7 +145,7 @@ def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
     return Update(update)
 
 
-def _how(to_all: bool) -> Callable:
+def _apply_for(to_all: bool) -> Callable:
     return apply_everywhere if to_all else apply_rows
 
 

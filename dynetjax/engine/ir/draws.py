@@ -30,10 +30,10 @@ class SeededDraws:
         self._seeds: dict[int, int] = {}
 
     def _seed(self, epoch: int) -> int:
-        found = self._seeds.get(epoch)
-        if found is None:
-            found = self._seeds[epoch] = self._draw_seed()
-        return found
+        seed = self._seeds.get(epoch)
+        if seed is None:
+            seed = self._seeds[epoch] = self._draw_seed()
+        return seed
 
     def __call__(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         starts = self._reseeded
@@ -69,5 +69,5 @@ def scramble(x: np.ndarray) -> np.ndarray:
     """64 well mixed bits of each number (the finaliser of SplitMix64)."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
-    found: np.ndarray = x ^ (x >> np.uint64(31))
-    return found
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed

@@ -110,23 +110,23 @@ class FusedOp:
 
     def _walk(self, rule: Rule, at: int) -> int:
         """Take in the steps of `rule`, whose args begin at `at`; where they end."""
-        found: list[tuple[str, int]] = []
+        operands: list[tuple[str, int]] = []
         broadcast = rule.signature.broadcast
         for k, spec in enumerate(rule.operands):
             if spec.kind.is_weight:
-                found.append(("weight", spec.kind.id))
+                operands.append(("weight", spec.kind.id))
             elif spec.rule is not None:
                 at = self._walk(spec.rule, at)
-                found.append(("step", len(self.steps) - 1))
+                operands.append(("step", len(self.steps) - 1))
             else:
-                found.append(("leaf", len(self.leaves)))
+                operands.append(("leaf", len(self.leaves)))
                 self.leaves.append(Leaf(spec.kind.shape, bool(broadcast >> k & 1)))
                 self.places.append(at)
                 at += 1
         for field in range(len(rule.signature.op.runtime)):
             self.fields[len(self.steps), field] = at
             at += 1
-        self.steps.append(FusedStep(rule.signature, tuple(found), rule))
+        self.steps.append(FusedStep(rule.signature, tuple(operands), rule))
         return at
 
     @property

@@ -43,14 +43,14 @@ def file_of(structure: Any) -> pathlib.Path | None:
         RUNTIME.keeps_byte_code
         and is_plain()
         and (folder := _folder())
-        and (about := _about())
+        and (stamp := _stamp())
     ):
         return None
     try:
         text = described(_fields(structure))
     except NotDescribedError:
         return None
-    return folder / f"{PREFIX}{hashlib.sha256((about + text).encode()).hexdigest()}"
+    return folder / f"{PREFIX}{hashlib.sha256((stamp + text).encode()).hexdigest()}"
 
 
 def _fields(structure: Any) -> tuple:
@@ -62,22 +62,22 @@ def load(file: pathlib.Path) -> Any:
     """The program that `keep` wrote; None if there is none, or it is damaged."""
     try:
         head, _, rest = file.read_bytes().partition(b"\n")
-        about, lengths = json.loads(head)
+        arguments, lengths = json.loads(head)
         words = np.frombuffer(rest, np.int32)
         if len(words) != sum(lengths.values()):
             return None
         stops = np.cumsum([0, *lengths.values()])
         pieces = zip(lengths, stops[:-1], stops[1:], strict=True)
         arrays = {name: words[start:stop] for name, start, stop in pieces}
-        return core.Program(**about, **arrays)
+        return core.Program(**arguments, **arrays)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return None
 
 
-def keep(file: pathlib.Path, about: dict[str, Any]) -> None:
+def keep(file: pathlib.Path, arguments: dict[str, Any]) -> None:
     """Write what makes a program, for those who come after."""
-    arrays = {k: x for k, x in about.items() if isinstance(x, np.ndarray)}
-    plain = {k: x for k, x in about.items() if k not in arrays}
+    arrays = {k: x for k, x in arguments.items() if isinstance(x, np.ndarray)}
+    plain = {k: x for k, x in arguments.items() if k not in arrays}
     head = json.dumps([plain, {k: len(x.ravel()) for k, x in arrays.items()}])
     words = b"".join(
         [x.astype(np.int32, copy=False).tobytes() for x in arrays.values()]
@@ -106,7 +106,7 @@ def _folder() -> pathlib.Path | None:
 
 
 @cache
-def _about() -> str:
+def _stamp() -> str:
     """What is the same for all byte code; empty if that cannot be told."""
     spec = importlib.util.find_spec("jax")
     try:

@@ -31,8 +31,8 @@ class _Tables:
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
-        found = RUNTIME.byte_code[number] = program_of(FUSED_OPS[number])
-        return found
+        program = RUNTIME.byte_code[number] = program_of(FUSED_OPS[number])
+        return program
 
     def number(self, rule: Rule) -> int:
         """That of the fused operation of nodes that follow a rule."""
@@ -118,8 +118,8 @@ class NativePart:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
         del batch
-        found = np.frombuffer(self.graph.rows(number), np.float32)
-        return found.reshape(-1, *_shape(self._stored_nodes[number]))
+        values = np.frombuffer(self.graph.rows(number), np.float32)
+        return values.reshape(-1, *_shape(self._stored_nodes[number]))
 
     def executor(self) -> Any:
         """What has computed it, and writes rows where they are wanted."""
@@ -127,15 +127,18 @@ class NativePart:
 
     def summary(self) -> Summary:
         """What it is, and its components."""
-        found = []
+        components = []
         for trips, numbers in self.graph.components():
             nodes = [
                 self._stored_nodes[n] for n in numbers if self.start <= n < self.stop
             ]
             kind = "loop" if trips > 1 else "once"
             if nodes:
-                found.append((f"{kind}, {trips} trip{'s' if trips > 1 else ''}", nodes))
-        return f"nodes {self.start} to {self.stop - 1}: in tier 0, on the host", found
+                components.append(
+                    (f"{kind}, {trips} trip{'s' if trips > 1 else ''}", nodes)
+                )
+        head = f"nodes {self.start} to {self.stop - 1}: in tier 0, on the host"
+        return head, components
 
     def at_hand(self, node: Expression) -> np.ndarray:
         """The same, of a node."""
@@ -156,18 +159,20 @@ class NativeBackward:
         self.pulled_back = native.weights.pull_back
         self._count = native.count
         self._latest: list[int] = []  # index of the latest node, up to each stored one
-        found: dict[int, np.ndarray] = {}
+        gradients: dict[int, np.ndarray] = {}
 
         def zeros(kind: int) -> np.ndarray:
-            array = found[kind] = np.zeros(KINDS[kind].shape, np.float32)
+            array = gradients[kind] = np.zeros(KINDS[kind].shape, np.float32)
             return array
 
-        about = node.args[0], node.index, full, zeros
+        arguments = node.args[0], node.index, full, zeros
         with phase("run"):
-            fused_ops, self._tables = self._graph.backward(*about)
+            fused_ops, self._tables = self._graph.backward(*arguments)
         note_interpreted()
         _note_times(self._graph)
-        self.weight_gradients: dict[int, list[Any]] = {k: [a] for k, a in found.items()}
+        self.weight_gradients: dict[int, list[Any]] = {
+            k: [a] for k, a in gradients.items()
+        }
         self.reached = reached_by(node, fused_ops)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
@@ -194,10 +199,10 @@ class NativeBackward:
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The gradient of a stored node, ``[batch, *shape]``."""
         shape = _shape(self.node.graph.stored_nodes[number])
-        found = self._graph.gradient(number)
-        if found is None:
+        gradient = self._graph.gradient(number)
+        if gradient is None:
             return np.zeros((batch, *shape), np.float32)
-        return np.frombuffer(found, np.float32).reshape(batch, *shape)
+        return np.frombuffer(gradient, np.float32).reshape(batch, *shape)
 
 
 def _shape(node: Expression) -> Shape:

@@ -78,7 +78,7 @@ def structure_of(fused: FusedOp) -> Structure:
     steps = []
     for step in fused.steps:
         signature = step.signature
-        operands = [(what, 0 if what == "weight" else n) for what, n in step.operands]
+        operands = [(role, 0 if role == "weight" else n) for role, n in step.operands]
         steps.append((signature.op, signature.static, tuple(operands)))
     return Structure(
         fused.shape,
@@ -96,14 +96,14 @@ def program_of(fused: FusedOp) -> Any:
     form, size = FORMS.get(fused.form), prod(fused.shape)
     if form is None or not size:
         return None
-    about: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if fused.form == LOOKUP:
         (table,) = fused.kinds
-        about = {"table": table.id, "weighted": not table.constant}
+        options = {"table": table.id, "weighted": not table.constant}
     if fused.form == JOIN:
         static = fused.steps[0].signature.static
-        about = {"pieces": FAN_IN, "outer": prod(fused.shape[: static[1]])}
-    return core.Program(form, size, **about)
+        options = {"pieces": FAN_IN, "outer": prod(fused.shape[: static[1]])}
+    return core.Program(form, size, **options)
 
 
 def _mapped(fused: FusedOp) -> Any:
@@ -134,12 +134,12 @@ def _code_of(structure: Structure) -> Any:
     if known is not None:
         return known
     try:
-        about = _compiled(structure)
+        arguments = _compiled(structure)
     except NotCoveredError:
         return None
     if file is not None:
-        kept.keep(file, about)
-    return core.Program(**about)
+        kept.keep(file, arguments)
+    return core.Program(**arguments)
 
 
 def _compiled(structure: Structure) -> dict[str, Any]:
@@ -221,11 +221,11 @@ def _function_of(structure: Structure) -> Any:
         values: list[Any] = []
         for op, static, places in structure.steps:
             operands = []
-            for what, n in places:
-                if what == "weight":
+            for role, n in places:
+                if role == "weight":
                     operands.append(next(weights))
                 else:
-                    operands.append(values[n] if what == "step" else leaves[n])
+                    operands.append(values[n] if role == "step" else leaves[n])
             given = [next(data) for _ in op.runtime]
             values.append(op.bind(static)(*operands, *given))
         return values[-1]
@@ -262,18 +262,18 @@ def _buffers(values: list[Value]) -> list[Buffer]:
 
 
 def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
-    found: list[Value] = []
+    inputs: list[Value] = []
     for number, shape in enumerate(shapes):
         stride = 0 if number < kinds else DYNAMIC
         buffer = Buffer(FIRST + number, prod(shape), stride)
-        found.append(Array(buffer, 0, shape, side_by_side(shape), "f"))
+        inputs.append(Array(buffer, 0, shape, side_by_side(shape), "f"))
     for number, x in enumerate(data, len(shapes)):
         dtype, shape = DATA[x]
         kind = kind_of(jax.ShapeDtypeStruct((), dtype))
         words = prod(shape)
         buffer = Buffer(FIRST + number, words, words)
-        found.append(Array(buffer, 0, shape, side_by_side(shape), kind))
-    return found
+        inputs.append(Array(buffer, 0, shape, side_by_side(shape), kind))
+    return inputs
 
 
 def _ints(numbers: Any) -> np.ndarray:

@@ -53,10 +53,10 @@ class HostWeights:
         return _program(number)
 
     def weight(self, number: int) -> np.ndarray:
-        found = self._arrays.get(number)
-        if found is None:
-            found = self._arrays[number] = self.value(KINDS[number])
-        return found
+        array = self._arrays.get(number)
+        if array is None:
+            array = self._arrays[number] = self.value(KINDS[number])
+        return array
 
     def _parameter(self, kind: Kind) -> np.ndarray:
         owner = OWNERS.get(kind.source)
@@ -66,8 +66,8 @@ class HostWeights:
 
     def _computed(self, kind: Kind) -> tuple[np.ndarray, Any]:
         """The array of a weight made of others, and the graph that made it."""
-        found = self._made.get(kind)
-        if found is None:
+        made = self._made.get(kind)
+        if made is None:
             graph: Any = core.Graph(self)
             outcome = graph.extend([_node(kind.id)], 0)
             if outcome >= 0:  # no byte code: by XLA
@@ -75,33 +75,33 @@ class HostWeights:
                 graph = None
             else:
                 array = np.frombuffer(graph.rows(0), np.float32).reshape(kind.shape)
-            found = self._made[kind] = array, graph
-        return found
+            made = self._made[kind] = array, graph
+        return made
 
     def pull_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """Carry gradients of weights back to parameters; all of them, by kind id."""
         level = max([KINDS[k].level for k in gradients], default=0)
         if not level:
             return gradients
-        found = {k: list(g) for k, g in gradients.items()}
+        by_kind = {k: list(g) for k, g in gradients.items()}
         for at in range(level, 0, -1):
-            for number in [k for k in found if KINDS[k].level == at]:
+            for number in [k for k in by_kind if KINDS[k].level == at]:
                 kind = KINDS[number]
                 graph = self._computed(kind)[1]
                 if graph is None:
                     return self._weights.pull_back(gradients)
-                total = sum(found[number][1:], found[number][0])
-                several: dict[int, np.ndarray] = {}
+                total = sum(by_kind[number][1:], by_kind[number][0])
+                pulled: dict[int, np.ndarray] = {}
 
-                def zeros(k: int, several=several) -> np.ndarray:
-                    array = several[k] = np.zeros(KINDS[k].shape, np.float32)
+                def zeros(k: int, pulled=pulled) -> np.ndarray:
+                    array = pulled[k] = np.zeros(KINDS[k].shape, np.float32)
                     return array
 
                 graph.backward(0, 0, False, zeros, np.ascontiguousarray(total))
-                for k, array in several.items():
+                for k, array in pulled.items():
                     if not KINDS[k].constant:
-                        found.setdefault(k, []).append(array)
-        return found
+                        by_kind.setdefault(k, []).append(array)
+        return by_kind
 
 
 def _node(number: int) -> Any:

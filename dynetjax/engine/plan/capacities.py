@@ -74,11 +74,11 @@ class Capacities:
         if rows is not self._rows:
             self._rows, self._answers = rows, {}
         capacities = [rounded(needed.get(k, 1), row) for k, row in rows.items()]
-        found = self._answers.get(tuple(capacities))
-        if found is None or any(found[k] < n for k, n in needed.items()):
+        sizes = self._answers.get(tuple(capacities))
+        if sizes is None or any(sizes[k] < n for k, n in needed.items()):
             fresh = dict(zip(rows, capacities, strict=True))
-            found = self._answers[tuple(capacities)] = self._choose(needed, rows, fresh)
-        return found
+            sizes = self._answers[tuple(capacities)] = self._choose(needed, rows, fresh)
+        return sizes
 
     def _choose(
         self, needed: Sizes, rows: dict[int | Shape, Row], fresh: Sizes
@@ -93,10 +93,10 @@ class Capacities:
             for sizes in self._known
         ]
         grown = [_grown(sizes, needed, rows) for sizes in known]
-        for some in known, grown:
+        for candidates in known, grown:
             fitting = [
                 sizes
-                for sizes in some
+                for sizes in candidates
                 if all(sizes[k] >= n for k, n in needed.items())
                 and cost(sizes) <= limit
             ]
@@ -118,13 +118,13 @@ class Capacities:
 
 def _grown(sizes: Sizes, needed: Sizes, rows: dict[int | Shape, Row]) -> Sizes:
     """More room for what needs it, and for what is filling up."""
-    found = {}
+    grown = {}
     for key, room in sizes.items():
         need = needed.get(key, 1)
         if need <= room < FILLING_UP * need:
             need = room + 1
-        found[key] = max(room, rounded(need, rows[key]))
-    return found
+        grown[key] = max(room, rounded(need, rows[key]))
+    return grown
 
 
 def _spare(room: int, row_bytes: int, most: int, limit: int) -> int:

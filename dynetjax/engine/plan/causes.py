@@ -19,8 +19,8 @@ def note_made(direction: str, program: Program) -> None:
     """Note that a program is made in one direction, and what is new about it."""
     code = program.code
     known = RUNTIME.made.setdefault(code, [])
-    several = zip(code.components, code.labels, strict=True)
-    fresh = [label for body, label in several if body not in RUNTIME.components]
+    labelled = zip(code.components, code.labels, strict=True)
+    fresh = [label for body, label in labelled if body not in RUNTIME.components]
     sizes = program.lanes, program.rows
     same_size = [d for d, w, s in known if (w, s) == (program.widths, sizes)]
     if fresh:
@@ -44,7 +44,7 @@ class Variants:
     """The variants of each operation that were met in one of the user's programs."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Op, int], list[tuple[Any, ...]]] = defaultdict(list)
+        self._variants: dict[tuple[Op, int], list[tuple[Any, ...]]] = defaultdict(list)
         self._warned = False
 
     def watch(self, code: Code) -> None:
@@ -55,21 +55,21 @@ class Variants:
                     self._watch(op, step)
 
     def _watch(self, op: BodyOp, step: BodyStep) -> None:
-        found = self._found[step.op, len(step.operands)]
+        variants = self._variants[step.op, len(step.operands)]
         variant = _variant(op, step)
-        if variant in found or self._warned:
+        if variant in variants or self._warned:
             return
-        found.append(variant)
-        if len(found) >= MOST_VARIANTS:
+        variants.append(variant)
+        if len(variants) >= MOST_VARIANTS:
             self._warned = True
-            _warn(step.op, found)
-            self._found.clear()
+            _warn(step.op, variants)
+            self._variants.clear()
 
 
 def variants_of(roots: Iterable[Op]) -> Variants:
     """Those of programs that ask for results of these operations."""
-    found: Variants = RUNTIME.variants.setdefault(frozenset(roots), Variants())
-    return found
+    variants: Variants = RUNTIME.variants.setdefault(frozenset(roots), Variants())
+    return variants
 
 
 def _variant(op: BodyOp, step: BodyStep) -> tuple[Any, ...]:
@@ -79,22 +79,25 @@ def _variant(op: BodyOp, step: BodyStep) -> tuple[Any, ...]:
         "step": lambda n: op.steps[n].shape,
         "leaf": lambda n: op.reads[n].shape,
     }
-    return (*step.static, *[shapes[what](n) for what, n in step.operands])
+    return (*step.static, *[shapes[role](n) for role, n in step.operands])
 
 
-def _warn(op: Op, found: list[tuple[Any, ...]]) -> None:
+def _warn(op: Op, variants: list[tuple[Any, ...]]) -> None:
     """Say which attribute of an operation varies most."""
     names = [*op.static]
-    names += [f"the dims of operand {k + 1}" for k in range(len(found[0]) - len(names))]
+    names += [
+        f"the dims of operand {k + 1}" for k in range(len(variants[0]) - len(names))
+    ]
     values = [
-        list(dict.fromkeys(variant[k] for variant in found)) for k in range(len(names))
+        list(dict.fromkeys(variant[k] for variant in variants))
+        for k in range(len(names))
     ]
     most = max(range(len(names)), key=lambda k: len(values[k]))
-    some = ", ".join(map(str, values[most][:4]))
+    examples = ", ".join(map(str, values[most][:4]))
     warnings.warn(
         error_text(
             f"{op.name}: a program keeps compiling",
-            got=f"{len(values[most])} values of {names[most]}: {some}, ...",
+            got=f"{len(values[most])} values of {names[most]}: {examples}, ...",
             expected="few: each is compiled anew",
             fix="pad to a few sizes, or compute row by row: how many is no matter",
         ),

@@ -146,14 +146,14 @@ class Column:
     """A column of runtime data: of which op, what, and where it is.
 
     Attributes:
-        what: "rows" of a table; "i", "f", "k" and "k2" of a step: an int, a float, and
-            the halves of a random key.
+        content: "rows" of a table; "i", "f", "k" and "k2" of a step: an int, a float,
+            and the halves of a random key.
         field: of the op's runtime data: step, and number of the field.
         number: among the component's columns.
     """
 
     op: int
-    what: str
+    content: str
     field: tuple[int, int]
     number: int
 
@@ -261,14 +261,14 @@ class _Wiring:
     def _step(self, op: int, j: int, numbers: dict[int, int]) -> BodyStep:
         step = self.family.ops[op].steps[j]
         operands = tuple(
-            (what, numbers[number] if what == "weight" else number)
-            for what, number in step.operands
+            (role, numbers[number] if role == "weight" else number)
+            for role, number in step.operands
         )
         columns = []
         for field, letter in enumerate(step.signature.op.runtime):
-            for what in (letter, "k2") if letter == "k" else (letter,):
+            for content in (letter, "k2") if letter == "k" else (letter,):
                 columns.append(self._column())
-                self.data.append(Column(op, what, (j, field), columns[-1]))
+                self.data.append(Column(op, content, (j, field), columns[-1]))
         of = step.signature
         return BodyStep(of.op, of.static, operands, of.shape, tuple(columns))
 

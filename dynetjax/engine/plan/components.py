@@ -7,7 +7,7 @@ def strongly_connected(nodes: list[int], feeds: dict[int, set[int]]) -> list[lis
     low: dict[int, int] = {}
     stack: list[int] = []
     on_stack: set[int] = set()
-    found: list[list[int]] = []
+    components: list[list[int]] = []
     for root in nodes:
         if root in index:
             continue
@@ -33,5 +33,5 @@ def strongly_connected(nodes: list[int], feeds: dict[int, set[int]]) -> list[lis
                 while not component or component[-1] != node:
                     component.append(stack.pop())
                     on_stack.discard(component[-1])
-                found.append(component)
-    return found[::-1]
+                components.append(component)
+    return components[::-1]

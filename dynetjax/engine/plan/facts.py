@@ -16,9 +16,9 @@ def ints(numbers: Sequence[int]) -> np.ndarray:
 
 def offsets(lists: Sequence[Sequence[int]]) -> np.ndarray:
     """Where each list begins if all are put one after the other, and where they end."""
-    found = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum([len(one) for one in lists], out=found[1:])
-    return found
+    bounds = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(one) for one in lists], out=bounds[1:])
+    return bounds
 
 
 @dataclass(slots=True)

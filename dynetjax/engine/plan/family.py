@@ -112,7 +112,7 @@ class Family:
         self._sources += [set() for _ in groups]
         for step in fused.steps:
             if step.signature.op.pieces:  # in some graphs the list has more of them
-                leaves = [n for what, n in step.operands if what == "leaf"]
+                leaves = [n for role, n in step.operands if role == "leaf"]
                 for leaf in leaves:
                     groups[leaf] = groups[leaves[0]]
         if fused.form == REDUCE and prod(fused.shape) == 1:
@@ -142,14 +142,13 @@ class Family:
             for group in groups:
                 for source in self._sources[group]:
                     feeds[source].add(op)
-        found = strongly_connected([*range(count)], feeds)
-        self.components = [tuple(sorted(ops)) for ops in found]
+        components = strongly_connected([*range(count)], feeds)
+        self.components = [tuple(sorted(ops)) for ops in components]
         self.component = [0] * count
         for number, ops in enumerate(self.components):
             for op in ops:
                 self.component[op] = number
-        several = self.components
-        self.cyclic = [len(ops) > 1 or ops[0] in feeds[ops[0]] for ops in several]
+        self.cyclic = [len(ops) > 1 or ops[0] in feeds[ops[0]] for ops in components]
         self.facts.component = ints(self.component)
         self.facts.cyclic = ints(self.cyclic)
         self._find_aligned()
@@ -161,12 +160,12 @@ class Family:
             (op, leaf): source
             for op, fused in enumerate(self.ops)
             if fused.form == MAP and self.cyclic[self.component[op]]
-            for leaf, about in enumerate(fused.leaves)
+            for leaf, spec in enumerate(fused.leaves)
             if len(self.sources(op, leaf)) == 1
             for source in self.sources(op, leaf)
             if source < op
             and self.component[source] == self.component[op]
-            and not about.broadcast
+            and not spec.broadcast
             and (op, leaf) not in self._apart
         }
         self.facts.aligned[:] = 0

@@ -112,8 +112,8 @@ class FlatGraph:
         imported: Callable[[int], int],
     ) -> None:
         """Number what is read from here on, and what was computed before after that."""
-        several = {r for read in self._read for r in read if NOTHING < r < start}
-        self.older = sorted(several)
+        older = {r for read in self._read for r in read if NOTHING < r < start}
+        self.older = sorted(older)
         local = {r: self.count + k for k, r in enumerate(self.older)}
         local[NOTHING] = NOTHING
         self._read = [
@@ -152,7 +152,7 @@ class FlatGraph:
         component, cyclic = facts.component.tolist(), facts.cyclic.tolist()
         level: list[int] = []
         lanes: dict[tuple[int, int], int] = {}
-        found: list[list[int]] = [[] for _ in cyclic]
+        levels: list[list[int]] = [[] for _ in cyclic]
         for op, read, count in zip(self._op, self._read, self._lanes, strict=True):
             at, here = 0, component[op]
             if cyclic[here]:
@@ -161,10 +161,10 @@ class FlatGraph:
                         at = max(at, level[r] + (self._op[r] >= op))
             level.append(at)
             lanes[op, at] = lanes.get((op, at), 0) + count
-            several = found[here]
-            several.extend([0] * (at + 1 - len(several)))
-            several[at] = max(several[at], lanes[op, at])
-        return found
+            counts = levels[here]
+            counts.extend([0] * (at + 1 - len(counts)))
+            counts[at] = max(counts[at], lanes[op, at])
+        return levels
 
     def place(self, facts: Facts, widths: Sequence[int]) -> list[int]:
         """Give every node its lanes; how many trips each component makes.
@@ -200,15 +200,15 @@ class FlatGraph:
     def unaligned(self, facts: Facts) -> list[tuple[int, int]]:
         """Leaves that are taken to be aligned and are not: their ops and numbers."""
         first, aligned = facts.first.tolist(), facts.aligned.tolist()
-        found = set()
+        unaligned = set()
         for node, (op, read) in enumerate(zip(self._op, self._read, strict=True)):
             here = self._position[node], self._lanes[node]
             for leaf in range(min(len(read), first[op + 1] - first[op])):
                 if aligned[first[op] + leaf]:
                     r = read[leaf]
                     if r == NOTHING or (self._position[r], self._lanes[r]) != here:
-                        found.add((op, leaf))
-        return sorted(found)
+                        unaligned.add((op, leaf))
+        return sorted(unaligned)
 
     def write(self, addresses: Addresses, bases: Sequence[int], buffer: Any) -> None:
         """Write which lanes are real, and the rows they read, into an index buffer.
@@ -216,8 +216,8 @@ class FlatGraph:
         Args:
             bases: first row of each op.
         """
-        several = zip(self._op, self._position, strict=True)
-        self._row = [bases[op] + at for op, at in several]
+        pairs = zip(self._op, self._position, strict=True)
+        self._row = [bases[op] + at for op, at in pairs]
         for node, op in enumerate(self._op):
             at, count = self._position[node], self._lanes[node]
             valid = addresses.valid[op] + at
@@ -237,13 +237,13 @@ class FlatGraph:
             return [np.concatenate(each)]
         if chosen is not None:
             return [row[r] + e for r, e in zip(read, chosen, strict=True)]
-        found: list[Any] = []
+        by_operand: list[Any] = []
         for r in read:
             rows: Any = 0 if r == NOTHING else row[r]
             if r != NOTHING and self._lanes[r] > 1:
                 rows = rows + np.arange(self._lanes[r])
-            found.append(rows)
-        return found
+            by_operand.append(rows)
+        return by_operand
 
     def row(self, node: int) -> int:
         """The first row of a node in its pool."""
@@ -251,16 +251,16 @@ class FlatGraph:
 
     def nodes(self, op: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The nodes of an op, their first lanes, and their batch sizes."""
-        found = [n for n, other in enumerate(self._op) if other == op]
-        positions = [self._position[n] for n in found]
-        return ints(found), ints(positions), ints([self._lanes[n] for n in found])
+        numbers = [n for n, other in enumerate(self._op) if other == op]
+        positions = [self._position[n] for n in numbers]
+        return ints(numbers), ints(positions), ints([self._lanes[n] for n in numbers])
 
     def rows(self, ops: int) -> list[int]:
         """How many rows each of so many ops has."""
-        found = [0] * ops
+        counts = [0] * ops
         for op, count in zip(self._op, self._lanes, strict=True):
-            found[op] += count
-        return found
+            counts[op] += count
+        return counts
 
     def unused(self, root: int) -> list[int]:
         """The nodes that `root` is not made of."""

@@ -84,14 +84,14 @@ class Layout:
 
     def work(self) -> list[Done]:
         """Of each component that runs, what `note_work` is told of a run."""
-        rows, found = self.flat.rows(len(self.family.ops)), []
+        rows, work = self.flat.rows(len(self.family.ops)), []
         for k, ops in enumerate(self.family.components):
             if self.trips[k]:
                 room = self.trips[k] * self.program.widths[k] * len(ops)
                 done = sum(rows[op] for op in ops)
                 label = self.program.code.labels[k]
-                found.append((label, self.trips[k], done, room, 0.0))
-        return found
+                work.append((label, self.trips[k], done, room, 0.0))
+        return work
 
 
 def make_layout(
@@ -145,21 +145,21 @@ def _hoist(family: Family) -> bool:
     if family.hoisted == family.version:
         return False
     family.hoisted = family.version
-    component, found = family.component, False
+    component, hoisted = family.component, False
     for op, fused in enumerate(family.ops):
         if not family.cyclic[component[op]]:
             continue
         for step in fused.steps[:-1]:
             if step.signature.op.contraction and not any(
                 component[source] == component[op]
-                for what, leaf in step.operands
-                if what == "leaf"
+                for role, leaf in step.operands
+                if role == "leaf"
                 for source in family.sources(op, leaf)
             ):
                 assert step.rule is not None
-                found = found or not step.rule.spec.stored
+                hoisted = hoisted or not step.rule.spec.stored
                 step.rule.store()
-    return found
+    return hoisted
 
 
 def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> Layout:
@@ -193,17 +193,16 @@ def _lay_out(family: Family, flat: Any, full: bool, roots: frozenset[int]) -> La
             indices[made.starts[k] : made.starts[k] + len(head)] = head
     flat.write(binding.addresses, bases, indices)
     direct = {*family.aligned.values()}
-    about = flat, binding, trips, indices, family.differentiable, direct
-    return Layout(family, *about)
+    return Layout(family, flat, binding, trips, indices, family.differentiable, direct)
 
 
 def _wiring(family: Family, full: bool, roots: frozenset[int]) -> Wiring:
-    found = family.bindings.get(full)
-    if found is None:
-        found = family.bindings[full] = wire(family, full)
+    wiring = family.bindings.get(full)
+    if wiring is None:
+        wiring = family.bindings[full] = wire(family, full)
         asked = [FUSED_OPS[number].steps[-1].signature.op for number in roots]
-        variants_of(asked).watch(found.code)
-    return found
+        variants_of(asked).watch(wiring.code)
+    return wiring
 
 
 def _rows_of(family: Family, wiring: Wiring) -> dict[int | Shape, Row]:
@@ -247,10 +246,10 @@ def _bind(
 ) -> Binding:
     """The program of a family at some widths and sizes."""
     key = full, *widths, id(sizes)  # no others have their id while they are here
-    found = family.bindings.get(key)
-    if found is None:
-        found = family.bindings[key] = _bound(family, wiring, widths, sizes)
-    return found
+    binding = family.bindings.get(key)
+    if binding is None:
+        binding = family.bindings[key] = _bound(family, wiring, widths, sizes)
+    return binding
 
 
 def _bound(family: Family, wiring: Wiring, widths: list[int], sizes: Sizes) -> Binding:
@@ -279,5 +278,5 @@ def _addresses(family: Family, made: Program) -> Addresses:
                 -1 if read.column is None else made.address(k, read.column)
                 for read in body_op.reads
             ]
-    columns = [column for several in leaves for column in several]
+    columns = [column for reads in leaves for column in reads]
     return Addresses(ints(valid), offsets(leaves), ints(columns))

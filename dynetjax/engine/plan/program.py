@@ -30,11 +30,11 @@ class Program:
     @cached_property
     def starts(self) -> list[int]:
         """Where each component's part of the index buffer begins, and where all end."""
-        found = [0]
+        starts = [0]
         for k, body in enumerate(self.code.components):
             size = 1 + len(body) + self.code.columns[k] * self.lanes[k]
-            found.append(found[-1] + size)
-        return found
+            starts.append(starts[-1] + size)
+        return starts
 
     @cached_property
     def size(self) -> int:

@@ -78,17 +78,17 @@ def width_choices(family: Family) -> list[WidthChoice]:
     if not family.width_choices:
         cyclic = family.cyclic
         older: Counter[tuple[Any, ...]] = Counter()
-        found: dict[int, WidthChoice] = {}
+        places: dict[int, WidthChoice] = {}
         for k in sorted(range(len(cyclic)), key=lambda k: family.components[k]):
-            several = [family.ops[op] for op in family.components[k]]
-            ops = tuple(map(_computed_by, several))
-            largest = max(math.prod(s) for op in several for s in _shapes(op))
+            fused_ops = [family.ops[op] for op in family.components[k]]
+            ops = tuple(map(_computed_by, fused_ops))
+            largest = max(math.prod(s) for op in fused_ops for s in _shapes(op))
             key = ops, older[ops], cyclic[k], largest
-            found[k] = RUNTIME.width_choices.setdefault(
+            places[k] = RUNTIME.width_choices.setdefault(
                 key, WidthChoice(cyclic[k], largest)
             )
             older[ops] += 1
-        family.width_choices = [found[k] for k in range(len(cyclic))]
+        family.width_choices = [places[k] for k in range(len(cyclic))]
     return family.width_choices
 
 

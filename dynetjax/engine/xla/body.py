@@ -148,8 +148,8 @@ class OpTrip:
                 _instead(self.weights, learned, some_weights),
             )
 
-        some = [*compress(leaves, moving)], [*compress(self.weights, learned)]
-        return jax.vjp(of_moving, *some)[1]
+        primals = [*compress(leaves, moving)], [*compress(self.weights, learned)]
+        return jax.vjp(of_moving, *primals)[1]
 
     def real(self, rows: Array) -> Array:
         """Rows with zeros on empty lanes, from which no gradient goes on.
@@ -163,12 +163,12 @@ class OpTrip:
         """The result of its last step; those of contractions are added to `made`."""
         values: list[Array] = []
         for step in self.op.steps:
-            shared = [what == "weight" for what, _ in step.operands]
+            shared = [role == "weight" for role, _ in step.operands]
             lanes, fixed = [], []
-            for k, (what, n) in enumerate(step.operands):
-                if what == "step":
+            for k, (role, n) in enumerate(step.operands):
+                if role == "step":
                     lanes.append(values[n])
-                elif what == "leaf":
+                elif role == "leaf":
                     lanes.append(leaves[n])
                 elif (
                     residuals is None
@@ -195,7 +195,7 @@ class OpTrip:
 
     def _runtime(self, step: BodyStep) -> list[Array]:
         """The runtime values of a step, one per lane."""
-        found, columns = [], iter(step.columns)
+        values, columns = [], iter(step.columns)
         for letter in step.op.runtime:
             bits = self.columns[next(columns)]
             if letter == "f":
@@ -203,8 +203,8 @@ class OpTrip:
             elif letter == "k":
                 pair = jnp.stack([bits, self.columns[next(columns)]], axis=-1)
                 bits = lax.bitcast_convert_type(pair, jnp.uint32)
-            found.append(bits)
-        return found
+            values.append(bits)
+        return values
 
 
 def _instead(
@@ -239,8 +239,8 @@ def lane_function(
             result = one(fixed)
             return jnp.broadcast_to(result, (width, *result.shape))
         if has_few_rows(step):
-            several = [jnp.broadcast_to(u, (width, *u.shape)) for u in fixed]
-            return jax.vmap(one)(several, *lanes)
+            broadcast = [jnp.broadcast_to(u, (width, *u.shape)) for u in fixed]
+            return jax.vmap(one)(broadcast, *lanes)
         return jax.vmap(partial(one, fixed))(*lanes)
 
     return every

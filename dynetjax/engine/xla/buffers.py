@@ -69,11 +69,11 @@ class BufferPool:
 
 def buffer_pool_for(use: Hashable, shapes: Callable[[], list[Shape]]) -> BufferPool:
     """The pool for a use, which takes arrays of these shapes."""
-    found: BufferPool | None = RUNTIME.buffers.get(use)
-    if found is None:
+    pool: BufferPool | None = RUNTIME.buffers.get(use)
+    if pool is None:
         with RUNTIME.lock:
-            found = RUNTIME.buffers.setdefault(use, BufferPool(shapes()))
-    return found
+            pool = RUNTIME.buffers.setdefault(use, BufferPool(shapes()))
+    return pool
 
 
 def _here(numbers: int) -> int:
@@ -87,11 +87,11 @@ def _let_go(limit: int, recent: int = 0) -> None:
     What was used lately is kept in any case.
     """
     with RUNTIME.lock:
-        several = sorted(RUNTIME.buffers.values(), key=lambda pool: pool.used)
-        held = sum(pool.held for pool in several)
+        pools = sorted(RUNTIME.buffers.values(), key=lambda pool: pool.used)
+        held = sum(pool.held for pool in pools)
         if held <= limit:
             return
-        for pool in several[: max(len(several) - recent, 0)]:
+        for pool in pools[: max(len(pools) - recent, 0)]:
             held -= pool.held
             pool.drop()
             if held <= limit:

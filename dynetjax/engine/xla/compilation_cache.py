@@ -55,12 +55,12 @@ def _is_due(mark: pathlib.Path) -> bool:
 def _shorten(folder: pathlib.Path) -> None:
     """Delete the oldest files of a folder that has grown too large."""
     with os.scandir(folder) as entries:
-        found = [(entry.stat(), entry.path) for entry in entries if entry.is_file()]
-    size = sum(about.st_size for about, _ in found)
+        files = [(entry.stat(), entry.path) for entry in entries if entry.is_file()]
+    size = sum(info.st_size for info, _ in files)
     if size <= MOST_BYTES:
         return
-    for about, path in sorted(found, key=lambda file: file[0].st_mtime):
+    for info, path in sorted(files, key=lambda file: file[0].st_mtime):
         if size <= MOST_BYTES // 2:
             break
         os.unlink(path)
-        size -= about.st_size
+        size -= info.st_size

@@ -33,10 +33,10 @@ def options_for(backend: str) -> dict[str, Any]:
     """
     if backend == "cpu":
         return {}
-    several = internals.OPTIONS
+    options = internals.OPTIONS
     rocm = "rocm" in jax.local_devices()[0].client.platform_version
     # There, XLA may end the process when a loop in a graph runs.
-    return known_options(several["gpu"] | ({} if rocm else several["one graph"]))
+    return known_options(options["gpu"] | ({} if rocm else options["one graph"]))
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -130,22 +130,22 @@ class Compiled:
     def _program_for(self, args: tuple[Any, ...]) -> Any:
         """What runs such arguments, from now on."""
         self.wait()
-        found = self._program = self._make(jax.tree.map(shape_of, args))
+        program = self._program = self._make(jax.tree.map(shape_of, args))
         live.look()
-        return found
+        return program
 
     def _make(self, shapes: Any) -> Any:
         """The program for arguments of these shapes: known or compiled."""
         key = key_of(shapes)
         with self._lock:
-            found = self._programs.get(key)
-            if found is None:
-                found = self._lowered_for(key, shapes).compile()
+            program = self._programs.get(key)
+            if program is None:
+                program = self._lowered_for(key, shapes).compile()
                 while len(self._programs) >= SHAPES:
                     del self._programs[next(iter(self._programs))]
-                self._programs[key] = found
+                self._programs[key] = program
         live.add(self)
-        return found
+        return program
 
     def _lowered_for(self, key: Key, shapes: Any) -> "jax.stages.Lowered":
         """What was lowered beforehand, if it is for these shapes; or it is now."""
@@ -241,5 +241,5 @@ def key_of(shapes: Any) -> Key:
 
 def shape_of(x: Any) -> "jax.ShapeDtypeStruct":
     """What a function is compiled for of an argument."""
-    found = jax.typeof(x)
-    return jax.ShapeDtypeStruct(found.shape, found.dtype, weak_type=found.weak_type)
+    aval = jax.typeof(x)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

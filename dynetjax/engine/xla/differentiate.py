@@ -31,7 +31,7 @@ class Backward:
         self.reached = reached_by(node, run.fused_up_to(node))
         wiring = run.layout.binding.wiring
         assert run.values is not None
-        self._found: Gradients = run_backward(
+        self._gradients: Gradients = run_backward(
             run.layout.program,
             *run.pool_and_row(node),
             run.weights.several(wiring.weights),
@@ -40,7 +40,7 @@ class Backward:
         )
         self.weight_gradients: dict[int, list[Array]] = {
             wiring.weights[n]: [array]
-            for n, array in self._found.weight_gradients.items()
+            for n, array in self._gradients.weight_gradients.items()
         }
 
     def has(self, number: int) -> bool:
@@ -54,7 +54,7 @@ class Backward:
     def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
         components = self.run.layout.family.components
-        for k, values in self._found.tables.items():
+        for k, values in self._gradients.tables.items():
             (op,) = components[k]
             fused = self.run.layout.family.ops[op]
             if fused.kinds and self.run.layout.trips[k]:
@@ -76,6 +76,6 @@ class Backward:
         node = self.run.node(number)
         pool, row = self.run.pool_and_row(node)
         reached = self.full or self.run.layout.op(node) in self.run.differentiable
-        if node is self.node or (reached and pool in self._found.pools):
-            return read_rows(self._found.pools[pool], row, batch)
+        if node is self.node or (reached and pool in self._gradients.pools):
+            return read_rows(self._gradients.pools[pool], row, batch)
         return np.zeros((batch, *node.rule.kind.shape), np.float32)

@@ -112,8 +112,8 @@ def run_backward(
 ) -> Gradients:
     """Go back from the number in a row of a pool."""
     run = backward(program, pool)
-    found = run(np.int32(row), weights, values.pools, values.residuals, indices)
-    return Gradients(*found)
+    gradients = run(np.int32(row), weights, values.pools, values.residuals, indices)
+    return Gradients(*gradients)
 
 
 def _buffers(program: Program, keeping: bool) -> list[Shape]:
@@ -125,8 +125,8 @@ def _buffers(program: Program, keeping: bool) -> list[Shape]:
 
 def _residuals(program: Program, keeping: bool) -> list[list[Shape]]:
     """Of each component, the shapes of residuals."""
-    several = range(len(program.code.components))
-    return [residual_shapes_of(program, k) if keeping else [] for k in several]
+    components = range(len(program.code.components))
+    return [residual_shapes_of(program, k) if keeping else [] for k in components]
 
 
 def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":
@@ -152,8 +152,8 @@ def forward(program: Program, keeping: bool) -> Compiled:
         pools, residuals = buffers[:count], _dealt(buffers[count:], program, keeping)
         for k, body in enumerate(program.code.components):
             loop = Loop(program, k, weights, indices)
-            mine = next(rows) if is_given(body) else None
-            pools, residuals[k] = loop.forward(pools, residuals[k], mine, keeping)
+            given_rows = next(rows) if is_given(body) else None
+            pools, residuals[k] = loop.forward(pools, residuals[k], given_rows, keeping)
         return pools, residuals
 
     return Compiled(run, "buffers")
@@ -181,8 +181,8 @@ def backward(program: Program, root: int) -> Compiled:
             if is_source(body):
                 tables[k] = loop.source_rows(above)
                 continue
-            found = loop.backward(pools, residuals[k], above)
-            for number, gradient in found.items():
+            gradients = loop.backward(pools, residuals[k], above)
+            for number, gradient in gradients.items():
                 known = weight_gradients.get(number)
                 weight_gradients[number] = (
                     gradient if known is None else known + gradient

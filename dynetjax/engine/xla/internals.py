@@ -34,8 +34,8 @@ def has_loops_in_loops(lowered: "jax.stages.Lowered") -> bool:
     try:
         functions = {}
         module: Any = lowered.compiler_ir("stablehlo")
-        for found in module.body.operations:
-            functions[found.attributes["sym_name"].value] = found.operation
+        for function in module.body.operations:
+            functions[function.attributes["sym_name"].value] = function.operation
         return _goes_deep(functions["main"], functions, within=False)
     except (AttributeError, KeyError, TypeError, ValueError):
         return True

@@ -27,8 +27,8 @@ def is_source(component: Component) -> bool:
 def read_pools(component: Component) -> list[int]:
     """The pools to which a component's gradients are scattered."""
     reads = [read for op in component for read in op.reads]
-    several = {r.pool for r in reads if r.differentiable and r.op is None}
-    return sorted(several)
+    pools = {r.pool for r in reads if r.differentiable and r.op is None}
+    return sorted(pools)
 
 
 class Loop:
@@ -78,23 +78,23 @@ class Loop:
         start = {pool: still.pop(pool) for pool in written(self.component)}
 
         def step(t, state):
-            mine, unfilled = dict(state[0]), iter(state[1])
+            own, unfilled = dict(state[0]), iter(state[1])
             lane, filled = t * self.width, []
             rows: list[Array] = []
             trips = self._op_trips(lane, given)
             for trip, base in zip(trips, self.bases, strict=True):
                 op = trip.op
-                row, made = trip.run(trip.leaves(still | mine, rows.__getitem__))
-                mine[op.pool] = put(mine[op.pool], row, base + lane)
+                row, made = trip.run(trip.leaves(still | own, rows.__getitem__))
+                own[op.pool] = put(own[op.pool], row, base + lane)
                 rows.append(row)
                 if keeping:
                     results = compress(made, needed(op))
                     filled += [put(next(unfilled), z, lane) for z in results]
-            return mine, filled
+            return own, filled
 
-        mine, residuals = lax.fori_loop(0, self.trips, step, (start, residuals))
-        found = still | mine
-        return [found[pool] for pool in range(len(pools))], residuals
+        own, residuals = lax.fori_loop(0, self.trips, step, (start, residuals))
+        merged = still | own
+        return [merged[pool] for pool in range(len(pools))], residuals
 
     def backward(
         self, pools: list[Array], residuals: list[Array], above: dict[int, Array]
@@ -137,9 +137,9 @@ class Loop:
                 trip, gradients = trips[c], still | back
                 above = direct.get(c)
                 if trip.op.pool in gradients:
-                    found = gradients[trip.op.pool]
-                    mine = self._of_rows(found, self.bases[c] + lane)
-                    above = mine if above is None else mine + above
+                    pool_gradient = gradients[trip.op.pool]
+                    cotangent = self._of_rows(pool_gradient, self.bases[c] + lane)
+                    above = cotangent if above is None else cotangent + above
                 if above is not None:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
                     leaves, weights = pull(above)
@@ -195,16 +195,16 @@ def _add(
     reads = [read for read in op.reads if read.differentiable]
     for read, gradient in zip(reads, leaves, strict=True):
         if read.op is not None:
-            mine, known = trip.real(gradient), direct.get(read.op)
-            direct[read.op] = mine if known is None else known + mine
+            cotangent, known = trip.real(gradient), direct.get(read.op)
+            direct[read.op] = cotangent if known is None else known + cotangent
             continue
         rows = trip.columns[read.column]
         by_pool.setdefault(read.pool, []).append((rows, gradient))
-    for pool, several in by_pool.items():
-        rows, gradients = zip(*several, strict=True)
-        if len(set(map(id, gradients))) < len(several):
-            for some, gradient in several:  # side by side, XLA would compute them anew
-                back[pool] = add_rows(back[pool], some, gradient)
+    for pool, pairs in by_pool.items():
+        rows, gradients = zip(*pairs, strict=True)
+        if len(set(map(id, gradients))) < len(pairs):
+            for indices, gradient in pairs:  # side by side, XLA would compute them anew
+                back[pool] = add_rows(back[pool], indices, gradient)
         else:
             joined = jnp.concatenate(rows), jnp.concatenate(gradients)
             back[pool] = add_rows(back[pool], *joined)

@@ -66,10 +66,9 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        about = self.layout, self.weights, self._draws
-        found = Run(self._nodes, self.start, *about)
-        found.stop = self.stop  # there may have been a revert
-        return found
+        run = Run(self._nodes, self.start, self.layout, self.weights, self._draws)
+        run.stop = self.stop  # there may have been a revert
+        return run
 
     def forward(self, keeping: bool, older: Rows | None = None) -> None:
         """Compute every node of the layout, and keep what backward needs if asked.
@@ -119,27 +118,27 @@ class Run:
 
     def nodes(self, op: int) -> "Nodes":
         """The nodes of an op."""
-        found = self._of_op.get(op)
-        if found is None:
-            found = self._of_op[op] = Nodes(*self.layout.flat.nodes(op))
-        return found
+        nodes = self._of_op.get(op)
+        if nodes is None:
+            nodes = self._of_op[op] = Nodes(*self.layout.flat.nodes(op))
+        return nodes
 
     def _runtime(self, column: Column, nodes: "Nodes") -> np.ndarray:
         """A column of runtime data, by lanes."""
-        if column.what == "rows":
+        if column.content == "rows":
             ids = self.row_ids(column.op)
             table = OWNERS.get(self._fused(column.op).kinds[0].source)
             if table is not None:
                 table.will_read(ids)
             return ids
         place = self._fused(column.op).fields[column.field]
-        found = [self._nodes[n].inner[place] for n in nodes.numbers.tolist()]
-        if column.what == "i":
-            return nodes.spread(found, np.int32)
-        if column.what == "f":
-            return nodes.spread(found, np.float32).view(np.int32)
-        keys = keys_of(self._draws, np.array(found, np.int64), nodes.counts)
-        return np.ascontiguousarray(keys[:, int(column.what == "k2")]).view(np.int32)
+        values = [self._nodes[n].inner[place] for n in nodes.numbers.tolist()]
+        if column.content == "i":
+            return nodes.spread(values, np.int32)
+        if column.content == "f":
+            return nodes.spread(values, np.float32).view(np.int32)
+        keys = keys_of(self._draws, np.array(values, np.int64), nodes.counts)
+        return np.ascontiguousarray(keys[:, int(column.content == "k2")]).view(np.int32)
 
     def _fused(self, op: int) -> FusedOp:
         return self.layout.family.ops[op]
@@ -153,13 +152,13 @@ class Run:
     def _given(self, older: Rows | None) -> list[Array]:
         """The rows of components that get them from outside."""
         made, family = self.layout.program, self.layout.family
-        found = []
+        given = []
         for k, body in enumerate(made.code.components):
             if not is_given(body):
                 continue
             shape = made.lanes[k], *body[0].shape
             if not self.layout.trips[k]:
-                found.append(empty(shape))
+                given.append(empty(shape))
                 continue
             (op,) = family.components[k]
             nodes = self.nodes(op)
@@ -171,8 +170,8 @@ class Run:
             else:
                 parts = [self._nodes[n].data for n in nodes.numbers.tolist()]
             rows[nodes.lanes] = np.concatenate(parts)
-            found.append(rows)
-        return found
+            given.append(rows)
+        return given
 
     def indices_back(self, root: int) -> Array:
         """The index buffer for a backward from a node, by its number.
@@ -184,9 +183,9 @@ class Run:
         unused = flat.unused(root - self.start)
         if not unused:
             return self.indices
-        found = np.array(self.indices)
-        flat.clear(unused, self.layout.binding.addresses, found)
-        return found
+        indices = np.array(self.indices)
+        flat.clear(unused, self.layout.binding.addresses, indices)
+        return indices
 
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
@@ -215,18 +214,18 @@ class Run:
 
     def summary(self) -> Summary:
         """What it is, and its components."""
-        layout, found = self.layout, []
+        layout, components = self.layout, []
         for k, ops in enumerate(layout.family.components):
             trips, width = layout.trips[k], layout.program.widths[k]
             if trips:
                 kind = "loop" if layout.family.cyclic[k] else "once"
-                about = f"{trips} trip{'s' if trips > 1 else ''} of {width} lane"
+                size = f"{trips} trip{'s' if trips > 1 else ''} of {width} lane"
                 numbers = [n for op in ops for n in self.nodes(op).numbers.tolist()]
                 nodes = [self._nodes[n] for n in numbers]
-                found.append((f"{kind}, {about}{'s' if width > 1 else ''}", nodes))
-        head = f"nodes {self.start} to {self.stop - 1}: {len(found)} components of"
+                components.append((f"{kind}, {size}{'s' if width > 1 else ''}", nodes))
+        head = f"nodes {self.start} to {self.stop - 1}: {len(components)} components of"
         room = f"room for {layout.program.pool_bytes >> 10} KB of rows"
-        return f"{head} {len(layout.trips)}, {room}", found
+        return f"{head} {len(layout.trips)}, {room}", components
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
@@ -241,8 +240,8 @@ class Nodes:
     __slots__ = ("counts", "lanes", "numbers")
 
     def __init__(self, numbers: Any, first: Any, counts: Any):
-        several = numbers, first, counts
-        self.numbers, first, counts = [np.frombuffer(a, np.int32) for a in several]
+        arrays = numbers, first, counts
+        self.numbers, first, counts = [np.frombuffer(a, np.int32) for a in arrays]
         self.counts = counts
         self.lanes = first
         if (counts > 1).any():
@@ -250,12 +249,12 @@ class Nodes:
             element = np.arange(ends[-1]) - (ends - counts).repeat(counts)
             self.lanes = first.repeat(counts) + element
 
-    def spread(self, found: Sequence[Any], dtype: Any) -> np.ndarray:
+    def spread(self, data: Sequence[Any], dtype: Any) -> np.ndarray:
         """Runtime data, one value a node or a list of them, for every lane."""
-        if list not in map(type, found):
-            return np.array(found, dtype).repeat(self.counts)
+        if list not in map(type, data):
+            return np.array(data, dtype).repeat(self.counts)
         flat: list = []
-        for value, count in zip(found, self.counts.tolist(), strict=True):
+        for value, count in zip(data, self.counts.tolist(), strict=True):
             flat += value if isinstance(value, list) else [value] * count
         return np.array(flat, dtype)
 

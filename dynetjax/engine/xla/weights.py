@@ -51,21 +51,21 @@ class Weights:
 
     def __init__(self) -> None:
         self._values: dict[Kind, Array] = {}
-        self._several: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
+        self._lists: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
 
     def several(self, kinds: tuple[int, ...]) -> list[Array]:
         """The arrays of weights that are known by their ids."""
-        known = self._several.get(kinds)
+        known = self._lists.get(kinds)
         if known is None:
             self._compute([KINDS[k] for k in kinds])
-            found = [self.value(KINDS[k]) for k in kinds]
+            arrays = [self.value(KINDS[k]) for k in kinds]
             tables = [n for n, k in enumerate(kinds) if KINDS[k] not in self._values]
-            self._several[kinds] = found, tables
-            return found
-        found, tables = known
+            self._lists[kinds] = arrays, tables
+            return arrays
+        arrays, tables = known
         for n in tables:  # which may have changed
-            found[n] = self.value(KINDS[kinds[n]])
-        return found
+            arrays[n] = self.value(KINDS[kinds[n]])
+        return arrays
 
     def value(self, kind: Kind) -> Array:
         """The array of a weight.
@@ -73,23 +73,23 @@ class Weights:
         One whose parameters are gone stands in a program that the graph does not run,
         and is zero.
         """
-        found = self._values.get(kind)
-        if found is None:
+        array = self._values.get(kind)
+        if array is None:
             if kind.is_parameter:
                 return self._parameter(kind)
             self._compute([kind])
-            found = self._values[kind]
-        return found
+            array = self._values[kind]
+        return array
 
     def on_host(self, kind: Kind) -> np.ndarray:
         """The array of a parameter on the host, as it was when first read."""
-        found = self._values.get(kind)
-        if found is None:
+        array = self._values.get(kind)
+        if array is None:
             storage = OWNERS.get(kind.source)
             if storage is None:
                 return _nothing(kind.shape)
-            found = self._values[kind] = storage.host_values()
-        return np.ascontiguousarray(found)
+            array = self._values[kind] = storage.host_values()
+        return np.ascontiguousarray(array)
 
     def _parameter(self, kind: Kind) -> Array:
         """As it was when first read; a table as it is, for updates donate the old."""
@@ -129,20 +129,20 @@ class Weights:
 
     def pull_back(self, gradients: dict[int, list[Array]]) -> dict[int, list[Array]]:
         """Carry gradients of weights back to parameters; all of them, by kind id."""
-        found = {k: list(g) for k, g in gradients.items()}
-        level = max((KINDS[k].level for k in found), default=0)
+        by_kind = {k: list(g) for k, g in gradients.items()}
+        level = max((KINDS[k].level for k in by_kind), default=0)
         for at in range(level, 0, -1):
-            here = [KINDS[k] for k in found if KINDS[k].level == at]
+            here = [KINDS[k] for k in by_kind if KINDS[k].level == at]
             operands = [self._operands(signature_of(kind)) for kind in here]
-            cotangents = [found[kind.id] for kind in here]
+            cotangents = [by_kind[kind.id] for kind in here]
             pulled = _pullbacks(_made(here))(operands, cotangents)
             for kind, arrays in zip(here, pulled, strict=True):
                 for operand, array in zip(
                     signature_of(kind).operands, arrays, strict=True
                 ):
                     if not operand.constant:
-                        found.setdefault(operand.id, []).append(array)
-        return found
+                        by_kind.setdefault(operand.id, []).append(array)
+        return by_kind
 
 
 def signature_of(kind: Kind) -> Signature:
