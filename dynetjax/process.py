@@ -6,7 +6,8 @@
 - JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
 - JAX tells the package of each compilation; `dynetjax.stats` counts them. This and the
   cache begin when the package first uses JAX, or at once if JAX is imported already.
-- A process that is forked after a graph was computed raises where it would hang.
+- In a process that is forked after a graph was computed tier 0 computes alone; where
+  XLA would have to, and would hang, it raises.
 - Settings hold as flags that begin with ``--dynet`` say in ``sys.argv``. Not under
   ``python -m dynetjax``: the program may call ``dynet_config.set``, and then they do
   not count.

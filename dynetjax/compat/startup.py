@@ -21,7 +21,9 @@ from dynetjax.config import init
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import use_engine
 from dynetjax.core.group import PROCESS
-from dynetjax.core.lazy import jax
+from dynetjax.core.lazy import RUNS, jax
+from dynetjax.engine import policy
+from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model.collection import decay_by_default
 from dynetjax.model.random import reset_random_seed
 
@@ -100,37 +102,40 @@ def _no_sharing() -> RuntimeError:
         error_text(
             "--dynet-shared-parameters: memory cannot be shared with forked processes",
             got="shared_parameters",
-            expected="one process, whose threads share parameters",
-            fix="start processes with multiprocessing's spawn, and send gradients or "
-            "values as arrays",
+            expected="processes of dynetjax.parallel, which share parameters",
+            fix="dynetjax.parallel.train(learner, data, trainer=trainer), or "
+            "python -m dynetjax --processes N program.py",
         )
     )
 
 
 class ForkedEngine:
-    """What a forked process has for an engine: JAX does not survive a fork."""
+    """What a forked process has for an engine where XLA computes.
+
+    JAX does not survive a fork.
+    """
 
     def values(self, *_: Any) -> NoReturn:
         """Raises RuntimeError."""
-        raise RuntimeError(
-            error_text(
-                "computing in a forked process",
-                got="os.fork() after the first graph was computed",
-                expected="a process of its own",
-                fix="multiprocessing.get_context('spawn'), and make the model there",
-            )
-        )
+        RUNS.require()
+        raise AssertionError("a process that was forked may not compute")
 
     backward = gradient = executor = values
 
 
 def _after_fork(computed: Any) -> None:
     if computed():
-        use_engine(ForkedEngine())
+        RUNS.refuse()
+        if policy.native():
+            RUNTIME.tier = "native"
+        else:
+            use_engine(ForkedEngine())
 
 
 def refuse_after_fork(computed: Any) -> None:
-    """Have forked processes raise instead of waiting for ever.
+    """Have forked processes raise where XLA is to compute, instead of waiting for ever.
+
+    Tier 0 computes in them as ever.
 
     Args:
         computed: whether anything was computed before the fork.

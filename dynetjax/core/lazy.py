@@ -11,10 +11,11 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
+from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 
 Made = TypeVar("Made")
@@ -52,6 +53,39 @@ def _imported(name: str) -> Any:
         finally:
             np.random.set_state(random)
     return module
+
+
+class Runs:
+    """Whether this process may have JAX compute: one that was forked would hang.
+
+    Tracing is no computing.
+    """
+
+    def __init__(self) -> None:
+        self._are_safe = True
+
+    def refuse(self) -> None:
+        """From now on it may not."""
+        self._are_safe = False
+
+    def require(self) -> None:
+        """See to it that it may.
+
+        Raises:
+            RuntimeError: the process was forked after a graph was computed.
+        """
+        if not self._are_safe:
+            raise RuntimeError(
+                error_text(
+                    "computing by XLA in a forked process",
+                    got="os.fork() after the first graph was computed",
+                    expected="operations that have byte code, or a process of its own",
+                    fix="multiprocessing.get_context('spawn'), or dynetjax.parallel",
+                )
+            )
+
+
+RUNS: Final = Runs()
 
 
 class Module:

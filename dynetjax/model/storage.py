@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.lazy import at_first_call, jax, jnp
+from dynetjax.core.lazy import RUNS, at_first_call, jax, jnp
 from dynetjax.core.registry import OWNERS, Scaled, Storage
 
 LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
@@ -65,6 +65,7 @@ def to_device(array: Any) -> "jax.Array":
 
 def give_to_device(array: np.ndarray) -> "jax.Array":
     """The same without a copy on the host: nobody may write to `array` any more."""
+    RUNS.require()
     return jax.device_put(np.asarray(array, dtype=np.float32))
 
 

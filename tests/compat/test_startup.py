@@ -1,5 +1,6 @@
 """Settings that hold from the start."""
 
+import multiprocessing
 import os
 
 import jax
@@ -10,6 +11,8 @@ import dynetjax as dy
 from dynetjax.compat import startup
 from dynetjax.compat.options import Options
 from dynetjax.core.expression import engine, use_engine
+from dynetjax.core.lazy import RUNS
+from dynetjax.engine import policy
 
 
 @pytest.fixture
@@ -85,11 +88,17 @@ def test_cpu_by_name(as_before):
 
 
 def test_shared_parameters():
-    with pytest.raises(RuntimeError, match="spawn"):
+    with pytest.raises(RuntimeError, match="--dynet-shared-parameters: memory cannot"):
         startup.apply(Options(shared_parameters=True))
 
 
-def test_a_forked_process_computes_nothing(monkeypatch):
+@pytest.fixture
+def runs(monkeypatch):
+    """Whether XLA may compute, as it was after the test."""
+    monkeypatch.setattr(RUNS, "_are_safe", True)
+
+
+def test_a_forked_process_computes_nothing_by_xla(by_xla, runs):
     """It raises, where JAX would wait for ever."""
     before = engine()
     dy.renew_cg()
@@ -98,7 +107,7 @@ def test_a_forked_process_computes_nothing(monkeypatch):
         startup._after_fork(lambda: 0)
         assert x.value() == [0, 0]
         startup._after_fork(lambda: 1)
-        with pytest.raises(RuntimeError, match="computing in a forked process"):
+        with pytest.raises(RuntimeError, match="computing by XLA in a forked process"):
             (x + 1).value()
         with pytest.raises(RuntimeError, match="spawn"):
             dy.sum_elems(x).backward()
@@ -106,19 +115,81 @@ def test_a_forked_process_computes_nothing(monkeypatch):
         use_engine(before)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore")
-def test_fork():
-    dy.renew_cg()
-    assert np.isfinite(dy.zeros(2).npvalue()).all()
+def in_a_fork(does):
+    """What a forked process sends of `does()`; its error, if it raised."""
+    here, there = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if not child:
-        code = 1
         try:
-            dy.zeros(2).value()
-        except RuntimeError as error:
-            code = 7 if "forked process" in str(error) else 2
+            there.send(does())
+        except BaseException as error:
+            there.send(str(error))
         finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 7
+            os._exit(0)
+    os.waitpid(child, 0)
+    return here.recv()
+
+
+forks = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+class Net:
+    """A little to train."""
+
+    def __init__(self):
+        m = dy.ParameterCollection()
+        self.trainer = dy.AdamTrainer(m)
+        self.W = m.parameters_from_numpy(np.ones((3, 2)))
+        self.words = m.lookup_parameters_from_numpy(np.ones((4, 2)))
+
+    def step(self, layers):
+        """The loss before an update, and after it."""
+        losses = []
+        for _ in range(2):
+            dy.renew_cg()
+            x = self.W * self.words[1]
+            for _ in range(layers):
+                x = dy.softmax(x) + x
+            loss = dy.squared_norm(x)
+            losses.append(loss.value())
+            loss.backward()
+            self.trainer.update()
+        return losses
+
+
+@pytest.mark.skipif(not policy.native(), reason="tier 0 computes in forked processes")
+@pytest.mark.usefixtures("natively")
+class TestForks:
+    pytestmark = forks
+
+    @pytest.mark.parametrize("layers", [1, 3])
+    def test_trains_there_as_here(self, layers):
+        """Of one layer the byte code is known when it is forked."""
+        Net().step(1)
+        net = Net()
+        there = in_a_fork(lambda: net.step(layers))
+        assert there == net.step(layers)
+
+    def test_large_products_there(self):
+        x = dy.inputTensor(np.ones((512, 512)))
+        value = dy.sum_elems(x * x).value()
+
+        def does():
+            dy.renew_cg()
+            x = dy.inputTensor(np.ones((512, 512)))
+            return dy.sum_elems(x * x).value()
+
+        assert in_a_fork(does) == value
+
+    def test_what_xla_would_compute_raises(self):
+        @dy.jax_op
+        def cube(x):
+            return jax.pure_callback(lambda y: y * y * y, x, x)
+
+        dy.renew_cg()
+        dy.scalarInput(2).value()
+        told = in_a_fork(lambda: cube(dy.scalarInput(2)).value())
+        assert "computing by XLA in a forked process" in told

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
 
-from dynetjax.core.lazy import jax
+from dynetjax.core.lazy import RUNS, jax
 from dynetjax.engine.device import platform
 from dynetjax.engine.stats import falling_back, uncounted
 from dynetjax.engine.xla import internals
@@ -93,6 +93,7 @@ class Compiled:
         self.used = 0
 
     def __call__(self, *args: Any) -> Any:
+        RUNS.require()
         self.used = live.use()
         program = self._program
         if program is None:
@@ -124,6 +125,7 @@ class Compiled:
 
     def compile(self, *shapes: Any) -> None:
         """Compile it for arguments of these shapes, before they are there."""
+        RUNS.require()
         with _compiling():
             self._make(shapes)
 
@@ -179,6 +181,7 @@ class Compiled:
         It is traced and lowered here: two threads that both run Python take longer
         than one after the other.
         """
+        RUNS.require()
         if not self.is_new or self._preparing is not None:
             return
         with falling_back("prepare"):  # it is raised when it is run
