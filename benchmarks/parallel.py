@@ -33,6 +33,18 @@ ROWS = {
 }
 
 
+def work_of(unit):
+    """About how much work a unit is: words, characters, or leaves."""
+    if isinstance(unit.content[0], tuple):
+        return sum(len(word) for word, _ in unit.content)
+    leaves, rest = 0, list(unit.content)
+    while rest:
+        tree = rest.pop()
+        leaves += tree.word is not None
+        rest += tree.children
+    return leaves
+
+
 def arguments():
     """The parsed command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -78,7 +90,7 @@ def work(args):
     network, read, units_of = ROWS[args.rows[0]]
     every = args.every[0]
     data = read(args)
-    units = dy.parallel.shard(units_of(data), key=lambda unit: unit.items)
+    units = dy.parallel.shard(units_of(data), key=work_of)
     model = dy.ParameterCollection()
     net, trainer = network(model, data, args), dy.AdamTrainer(model)
     trainer.set_sparse_updates(True)

@@ -7,6 +7,7 @@ process is at, so that nobody waits for one that has ended.
 """
 
 import contextlib
+import os
 import time
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.group import Message
 from dynetjax.parallel.segment import Segment
 
-SPIN = 100  # looks at the semaphore before the process sleeps
+SPIN = 1000  # looks at the semaphore, half a millisecond, before a process sleeps
 PATIENCE = 0.2  # seconds of sleep until it looks whom it waits for
 NAP = 0.001  # seconds between two looks at the board
 LEAST = 1 << 16  # bytes of a segment
@@ -99,6 +100,7 @@ class MemoryGroup:
         self._own = self._board.rows[seat.rank]
         self._arrivals = seat.arrivals
         self._segments = [Segments(seat, rank) for rank in range(seat.size)]
+        self._spin = SPIN if seat.size <= (os.cpu_count() or 1) else 1
         self._count = self._saves = 0
 
     def exchange(
@@ -145,7 +147,7 @@ class MemoryGroup:
                 arrival.release()
         arrivals = self._arrivals[parity][self.rank]
         for _ in range(self.size - 1):
-            if not any(arrivals.acquire(False) for _ in range(SPIN)):
+            if not any(arrivals.acquire(False) for _ in range(self._spin)):
                 while not arrivals.acquire(timeout=PATIENCE):
                     self._look_for_ended()
 
