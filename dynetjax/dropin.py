@@ -62,6 +62,11 @@ def install() -> None:
                 value.__module__ = "_dynet"
 
 
+def public_names() -> set[str]:
+    """The names that programs may use of ``dynet``."""
+    return {name for name in _names() if not name.startswith("_")}
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None

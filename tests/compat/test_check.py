@@ -1,0 +1,94 @@
+"""What differs in a program, told without running it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dynetjax import dropin
+from dynetjax.compat.check import findings
+
+KNOWN = dropin.public_names()
+
+
+def told(source):
+    """(line, name) of each finding."""
+    return [(f.line, f.name) for f in findings(source, KNOWN)]
+
+
+def test_nothing():
+    assert not told("import dynet as dy\nx = dy.inputVector([1]) + 1\nx.value()\n")
+    assert not told("import numpy as dy\ndy.LSTMBuilder\n")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import dynet as dy\ndy.soft_max(x)",
+        "import dynet\ndynet.soft_max(x)",
+        "import _dynet as dy\n\ndy.soft_max",
+    ],
+)
+def test_names_that_do_not_exist(source):
+    (finding,) = findings(source, KNOWN)
+    assert (finding.line, finding.name) == (source.count("\n") + 1, "soft_max")
+    assert "no such name; perhaps softmax" in finding.text
+
+
+def test_names_that_are_imported():
+    assert told("from dynet import tanh, soft_max, noise as n\n\nn(tanh(x), 1)") == [
+        (1, "soft_max"),
+        (3, "noise"),
+    ]
+    assert told("from dynet import *\n\nLSTMBuilder(1, 2, 3, m)") == [
+        (3, "LSTMBuilder")
+    ]
+
+
+def test_settings_and_flags():
+    source = """import dynet_config
+dynet_config.set(mem=1024, random_seed=1, shared_parameters=1)
+sys.argv += ["--dynet-autobatch=1", "--dynet_mem", "--dynet-seed"]
+"""
+    assert told(source) == [
+        (2, "mem"),
+        (2, "shared_parameters"),
+        (3, "--dynet-autobatch"),
+        (3, "--dynet_mem"),
+    ]
+
+
+def test_forks():
+    source = "import os\nos.fork()\nmultiprocessing.Process(target=f)\nrocks.fork()"
+    assert told(source) == [(2, "os.fork"), (3, "multiprocessing.Process")]
+
+
+def test_python_2():
+    (finding,) = findings("import dynet\nprint 1\n", KNOWN)
+    assert (finding.line, finding.name) == (2, "syntax")
+    assert "--py2" in finding.text
+
+
+def test_every_name_that_differs_exists():
+    source = "import dynetjax as dy\n" + "".join(f"dy.{name}\n" for name in KNOWN)
+    assert not [f for f in findings(source, KNOWN) if "no such" in f.text]
+
+
+def run(*words):
+    command = [sys.executable, "-m", "dynetjax", "check", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def test_command(tmp_path):
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text("import dynet as dy\ndy.noise(x, 1)\n")
+    wrong.write_text("import dynet as dy\ndy.nothing\n")
+    assert run(right) == (
+        0,
+        f"{right}:2: noise: the numbers of a seed are not DyNet's\n",
+    )
+    status, out = run(wrong, right)
+    assert status == 1
+    assert out.startswith(f"{wrong}:2: nothing: there is no such name")
+    assert run(tmp_path / "absent.py")[0] == 2
