@@ -84,10 +84,8 @@ def test_command(tmp_path):
     right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text("import dynet as dy\ndy.noise(x, 1)\n")
     wrong.write_text("import dynet as dy\ndy.nothing\n")
-    assert run(right) == (
-        0,
-        f"{right}:2: noise: the numbers of a seed are not DyNet's\n",
-    )
+    told = f"{right}:2: noise: the numbers of a seed are not DyNet's\n"
+    assert run(right) == (0, told)
     status, out = run(wrong, right)
     assert status == 1
     assert out.startswith(f"{wrong}:2: nothing: there is no such name")
