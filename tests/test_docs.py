@@ -13,7 +13,7 @@ import dynetjax as dy
 from dynetjax.engine.native import core
 
 ROOT = pathlib.Path(__file__).parent.parent
-NAMES = ["quickstart", "tutorial", "performance", "parallel", "pictures"]
+NAMES = ["quickstart", "tutorial", "performance", "testing", "parallel", "pictures"]
 PAGES = ["README.md", *[f"docs/{name}.md" for name in NAMES]]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHER_NAMES = {"CoupledLSTMBuilder": "LSTMBuilder", "Model": "ParameterCollection"}

@@ -29,7 +29,7 @@ LAYERS = [
     ("parallel",),
     ("cg", "process"),
     ("",),
-    ("parallel.launch",),
+    ("parallel.launch", "testing"),
     ("__main__",),
 ]
 FILES = sorted(ROOT.rglob("*.py"))

@@ -1,0 +1,12 @@
+"""Tests of programs: gradients by differences, and values that DyNet has recorded.
+
+    pytest_plugins = ["dynetjax.testing.plugin"]  # in conftest.py
+
+gives pytest a fixture, `model`.
+"""
+
+from dynetjax.testing.gradients import assert_gradients
+from dynetjax.testing.matching import assert_matches_dynet
+from dynetjax.testing.recording import record
+
+__all__ = ["assert_gradients", "assert_matches_dynet", "record"]
