@@ -22,7 +22,10 @@ def run_program(words: list[str], usage: str) -> None:
         sys.exit(usage.strip())
     name, sys.argv = words[0], words
     folder = os.getcwd() if as_module else os.path.dirname(os.path.abspath(name))
-    sys.path[0] = folder
+    if sys.flags.safe_path:  # then Python has put no folder there
+        sys.path.insert(0, folder)
+    else:
+        sys.path[0] = folder
     if not as_module and not os.path.exists(name):
         message = "python -m dynetjax: there is no such program"
         fix = "-m for the name of a module"

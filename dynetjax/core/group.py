@@ -48,7 +48,7 @@ class Group(Protocol):
             RuntimeError: another process has ended, and will not come.
         """
 
-    def file_written(self) -> None:
+    def file_written(self, path: str) -> None:
         """The first process has written a file; the others wait until it has."""
 
 

@@ -97,7 +97,7 @@ class Draft:
             os.replace(self._path, self.target)
             sync_folder(self.target)
         if PROCESS.group is not None:
-            PROCESS.group.file_written()
+            PROCESS.group.file_written(self.target)
 
     def discard(self) -> None:
         """Remove it, unless it was published."""

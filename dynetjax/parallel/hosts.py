@@ -115,7 +115,7 @@ class HostGroup:
         rows = jax.make_array_from_process_local_data(self._rows, row[None], shape)
         return np.array(function(rows).addressable_data(0))
 
-    def file_written(self) -> None:
+    def file_written(self, path: str) -> None:
         """The others do not wait: it is seen when the hosts have the same disk."""
 
     def end(self) -> None:

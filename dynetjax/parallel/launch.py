@@ -31,6 +31,8 @@ def launch(words: list[str]) -> int:
         SystemExit: the words of the command line say something else.
     """
     options, averages, program = _parsed(words)
+    if not program:
+        raise SystemExit(USAGE)
     hosts = None
     if options["--hosts"] != 1:
         hosts = Hosts(options["--coordinator"], options["--hosts"], options["--host"])

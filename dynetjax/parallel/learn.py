@@ -9,29 +9,23 @@ together; see `dynetjax.trainers.replicas`.
 
 import contextlib
 import math
-import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.core.group import PROCESS
 from dynetjax.graph import renew_cg
+from dynetjax.parallel.pool import Mailing, Pool, require_shared, work
 from dynetjax.parallel.segment import Segment
-from dynetjax.parallel.shared import Letter, SharedModel, opened
-from dynetjax.parallel.workers import CONTEXT, Workers
+from dynetjax.parallel.shared import SharedModel, dumped
+from dynetjax.parallel.workers import CONTEXT, Workers, checked_count
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.shared import SharedState, why_not
-
-AHEAD = 2  # chunks that a worker has, so that it need not wait for the next
-MOST = 16  # data in a chunk
 
 
 class Report(NamedTuple):
@@ -52,20 +46,6 @@ class Report(NamedTuple):
     dev_loss: float | None
     is_best: bool
     seconds: float
-
-
-class _Mailing(NamedTuple):
-    """What a worker is sent when it starts.
-
-    Attributes:
-        letter: what computes a loss, the trainer, and both kinds of data.
-        state: the name of the segment with the trainer's state.
-        lock: held by who updates; None where workers update together.
-    """
-
-    letter: Letter
-    state: str
-    lock: Any
 
 
 class _OfLoss:
@@ -112,8 +92,9 @@ def train(
 
     Args:
         learner: ``learner(datum)`` is the loss of a datum, one number, in the graph
-            that it finds. A function of a module, or an object with ``__call__``; it
-            may have the parameters in it. It is pickled.
+            that it finds. An object of a module's class, which has the model in it, or
+            a method of it. It is pickled. (A function finds another model in the module
+            of each process.)
         train_data: learned from in another order each epoch.
         dev_data: held-out data, whose mean loss decides which epoch is best; without
             it the mean loss in training does.
@@ -121,7 +102,8 @@ def train(
         processes: how many; as many as there are cores if None.
         epochs: times that the data is gone through.
         report: called with a `Report` after each epoch, and after `report_frequency`
-            data.
+            data or a few more. Where it sets values, they hold from the next epoch on;
+            a learning rate holds from the next data on.
         report_frequency: 0 is once an epoch.
         save: called where an epoch was the best so far.
         synchronous: all workers wait for one another, and go by the mean of their
@@ -130,15 +112,18 @@ def train(
         patience: seconds without a sign of life, after which training ends.
     Raises:
         TypeError: something cannot be sent to other processes.
-        ValueError: there is no data; or the trainer cannot be shared.
-        WorkerError: a worker has failed; the values are those of the last update.
+        ValueError: there is no data, or no such number of processes; the trainer's
+            updates cannot be shared; or the learner has none of its parameters.
+        WorkerError: a worker has failed. The values are those of the last update, or
+            where workers wait for one another those from a few updates before.
     """
     settings = _Settings(epochs, 0, report_frequency, report, save)
     return _train(
+        "train",
         _OfLoss(learner),
         (list(train_data), list(dev_data or ())),
         trainer,
-        processes or os.cpu_count() or 1,
+        processes,
         settings,
         synchronous=synchronous,
         seed=secrets.randbelow(2**32 - 1) + 1 if seed is None else seed,
@@ -173,6 +158,7 @@ def run_multi_process(
     """
     data = list(train_data), list(dev_data)
     _train(
+        "run_multi_process",
         _OfLearner(learner),
         data,
         trainer,
@@ -204,20 +190,22 @@ class _Settings(NamedTuple):
 
 
 def _train(
+    caller: str,
     compute: Callable[[Any, bool], float],
     data: tuple[list[Any], list[Any]],
     trainer: Trainer,
-    processes: int,
+    processes: int | None,
     settings: _Settings,
     *,
     synchronous: bool,
     seed: int,
     patience: float,
 ) -> float:
+    count = checked_count(caller, processes)
     if not data[0]:
         raise ValueError(
             error_text(
-                "train: there is no data",
+                f"{caller}: there is no data",
                 got="a sequence of length 0",
                 expected="something to learn from",
                 fix="check what was read from the file",
@@ -226,85 +214,28 @@ def _train(
     if not synchronous and (reason := why_not(trainer)):
         raise ValueError(
             error_text(
-                "train: the updates of this trainer cannot be shared",
+                f"{caller}: the updates of this trainer cannot be shared",
                 got=reason,
                 expected="a trainer without",
                 fix="synchronous=True",
             )
         )
-    what = "train: the learner, or the data,"
     with contextlib.ExitStack() as stack:
-        model = SharedModel((compute, trainer, data), what)
+        model = SharedModel(caller, learner=compute, trainer=trainer, data=data)
         stack.callback(model.close)
-        lock, state = CONTEXT.Lock(), None
+        require_shared(dumped(compute)[1], dumped(trainer)[1], caller)
+        lock, state, name = CONTEXT.Lock(), None, ""
         if not synchronous:
-            memory = Segment(create=True, size=SharedState.bytes_for(trainer))
+            memory = Segment.made(SharedState.bytes_for(trainer))
             stack.callback(memory.remove)
-            state = SharedState(trainer, memory.buf, fill=True)
+            state, name = SharedState(trainer, memory.buf, fill=True), memory.name
             stack.callback(state.leave)
-        mailing = _Mailing(model.letter, memory.name if state else "", lock)
-        mailings = [(mailing,)] * processes
+        mailings = [(Mailing(model.letter, name, lock),)] * count
         workers = stack.enter_context(
-            Workers(_work, mailings, seed=seed, meets=synchronous, patience=patience)
+            Workers(work, mailings, seed=seed, meets=synchronous, patience=patience)
         )
-        pool = _Pool(workers, trainer, state, lock)
+        pool = Pool(workers, model, trainer, state, lock)
         return _Training(pool, data, settings, seed).run()
-
-
-class _Pool:
-    """Workers that are given data by their numbers.
-
-    Args:
-        workers: each has all data.
-        trainer: this process's.
-        state: that all have in common; None where they update together.
-        lock: held by who updates.
-    """
-
-    def __init__(
-        self, workers: Workers, trainer: Trainer, state: SharedState | None, lock: Any
-    ):
-        self._workers, self._trainer = workers, trainer
-        self._state, self._lock = state, lock
-
-    def losses(
-        self, order: list[int], learns: bool, note: Callable[[list[float]], object]
-    ) -> None:
-        """Have data of these numbers computed; `note` gets the losses as they come."""
-        pipes = self._workers.pipes
-        together = learns and self._state is None
-        size = max(1, min(MOST, len(order) // (8 * len(pipes))))
-        starts = range(0, len(order), size)
-        chunks = (
-            self._turns(order) if together else [order[k : k + size] for k in starts]
-        )
-        todo, waiting = iter(chunks), 0
-        for pipe, chunk in zip(pipes * (1 if together else AHEAD), todo):  # noqa: B905
-            pipe.send((chunk, learns))
-            waiting += 1
-        while waiting:
-            rank, (losses, state) = self._workers.receive()
-            waiting -= 1
-            for chunk in islice(todo, 1):
-                pipes[rank].send((chunk, learns))
-                waiting += 1
-            if state is not None:
-                self._trainer.load_state_dict(state)
-            note(losses)
-        if self._state is not None:
-            with self._lock:
-                self._state.set_learning_rate()
-
-    def _cut(self, order: list[int]) -> Iterator[list[int]]:
-        """Chunks, a few for each worker at least."""
-        size = max(1, min(MOST, len(order) // (8 * len(self._workers.pipes))))
-        return (order[k : k + size] for k in range(0, len(order), size))
-
-    def _turns(self, order: list[int]) -> list[list[int]]:
-        """All of a worker's data in a chunk, as many for each: some come twice."""
-        count = len(self._workers.pipes)
-        filled = np.resize(order, -(-len(order) // count) * count)
-        return [filled[k::count].tolist() for k in range(count)]
 
 
 class _Training:
@@ -312,7 +243,7 @@ class _Training:
 
     def __init__(
         self,
-        pool: _Pool,
+        pool: Pool,
         data: tuple[list[Any], list[Any]],
         settings: _Settings,
         seed: int,
@@ -346,7 +277,7 @@ class _Training:
             if 0 < self._settings.report_frequency <= len(self._since):
                 self._report(None, False)
 
-        self._pool.losses(order, True, note)
+        self._pool.losses(order, True, note, self._settings.report_frequency)
         held_out: list[float] = []
         if self._data[1]:
             self._pool.losses([*range(len(self._data[1]))], False, held_out.extend)
@@ -364,34 +295,3 @@ class _Training:
             epoch, seen = self._epoch, self._seen
             self._settings.report(Report(epoch, seen, mean, dev_loss, is_best, passed))
         self._since = []
-
-
-def _work(pipe: Connection, mailing: _Mailing) -> None:
-    """What a worker does: compute what it is sent, until there is no more."""
-    (compute, trainer, data), storages, views = opened(mailing.letter)
-    state = None
-    if mailing.state:
-        memory = Segment(mailing.state)
-        trainer.defer_no_rows()
-        state = SharedState(trainer, memory.buf, fill=False)
-    else:
-        for storage, view in zip(storages, views, strict=True):
-            storage.values = view.copy()
-    while True:
-        try:
-            chunk, learns = pipe.recv()
-        except EOFError:
-            return
-        losses, told = [], None
-        for number in chunk:
-            losses.append(compute(data[not learns][number], learns))
-            if learns and state is not None:
-                with mailing.lock:
-                    state.update()
-            elif learns:
-                trainer.update()
-        if learns and state is None and PROCESS.rank == 0:
-            for storage, view in zip(storages, views, strict=True):
-                view[...] = storage.host_values()
-            told = trainer.state_dict()
-        pipe.send((losses, told))

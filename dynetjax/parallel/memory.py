@@ -9,6 +9,7 @@ process is at, so that nobody waits for one that has ended.
 import contextlib
 import os
 import time
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,8 @@ SPIN = 1000  # looks at the semaphore, half a millisecond, before a process slee
 PATIENCE = 0.2  # seconds of sleep until it looks whom it waits for
 NAP = 0.001  # seconds between two looks at the board
 LEAST = 1 << 16  # bytes of a segment
-STATE, COUNT, SAVES, BEAT, SEGMENTS = 0, 1, 2, 3, 4  # columns of a board
+STATE, COUNT, BEAT, SEGMENTS = 0, 1, 2, 3  # columns of a board; two of the last
+FILES = 256  # that are told apart, by a digest of their path
 HEAD = 3  # words of a segment: how many words, numbers and dense ones follow
 WIDTH = 8  # int64 of each process on the board
 COMPUTES, ENDED = 0, 1  # states
@@ -46,13 +48,15 @@ class Board:
     """What each process is at, ``[size, WIDTH]`` int64; each writes its own row."""
 
     def __init__(self, name: str | None, size: int):
-        make = name is None
-        self._memory = Segment(name, make, 8 * WIDTH * size)
+        count = WIDTH * size + 2 * FILES
+        bytes_of_all = 8 * count
+        self._memory = Segment.made(bytes_of_all) if name is None else Segment(name)
         self.name = self._memory.name
-        rows = self._memory.view((size, WIDTH), np.int64)
-        if make:
-            rows[:] = 0
-        self.rows = rows
+        numbers = self._memory.view((count,), np.int64)
+        if name is None:
+            numbers[:] = 0
+        self.rows: Any = numbers[: WIDTH * size].reshape(size, WIDTH)
+        self.files: Any = numbers[WIDTH * size :].reshape(FILES, 2)
 
     def beat(self, rank: int) -> int:
         """How many signs of life a process has given."""
@@ -60,7 +64,7 @@ class Board:
 
     def close(self) -> None:
         """Give it up, in this process."""
-        self.rows = None
+        self.rows = self.files = None
         self._memory.close()
 
     def remove(self) -> None:
@@ -71,7 +75,7 @@ class Board:
                     name = segment_name(self.name, rank, parity, row[SEGMENTS + parity])
                     with contextlib.suppress(FileNotFoundError):
                         Segment(name).remove()
-        self.rows = None
+        self.rows = self.files = None
         self._memory.remove()
 
 
@@ -101,7 +105,8 @@ class MemoryGroup:
         self._arrivals = seat.arrivals
         self._segments = [Segments(seat, rank) for rank in range(seat.size)]
         self._spin = SPIN if seat.size <= (os.cpu_count() or 1) else 1
-        self._count = self._saves = 0
+        self._count = 0  # exchanges
+        self._files: dict[int, int] = {}  # how often written, by digests of paths
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0
@@ -164,14 +169,16 @@ class MemoryGroup:
                     )
                 )
 
-    def file_written(self) -> None:
+    def file_written(self, path: str) -> None:
         """Tell of it, or wait for it unless the first process waits, or has ended."""
-        self._saves += 1
+        digest = zlib.crc32(path.encode()) + 1
+        times = self._files[digest] = self._files.get(digest, 0) + 1
+        entry = self._board.files[digest % FILES]
         if self.rank == 0:
-            self._own[SAVES] = self._saves
+            entry[:] = digest, times
             return
         first = self._board.rows[0]
-        while first[SAVES] < self._saves:
+        while entry[0] != digest or entry[1] < times:
             if first[COUNT] > self._count or first[STATE] == ENDED:
                 return
             time.sleep(NAP)
@@ -225,7 +232,7 @@ class Segments:
             self._drop(parity)
             self.generations[parity] += 1
             room = max(LEAST, 1 << (size - 1).bit_length())
-            memory = Segment(self._segment_name(parity), True, room)
+            memory = Segment.made(room, self._segment_name(parity))
             self._memory[parity] = memory
         return memory.buf
 

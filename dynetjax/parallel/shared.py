@@ -3,14 +3,24 @@
 import io
 import math
 import pickle
+import runpy
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.registry import OWNERS
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.parallel.segment import Segment
+
+DROPIN, DYNET = "dynetjax.dropin", "_dynet"
+UNPICKLABLE = pickle.PicklingError, AttributeError, TypeError, RuntimeError
 
 
 class Place(NamedTuple):
@@ -36,86 +46,159 @@ class Letter(NamedTuple):
 
     Attributes:
         pickled: all of it but the values.
-        memory: the name of the segment that has these; empty if there are none.
+        memory: the name of the segment that has these.
         places: of the values of each parameter and table.
+        has_dynet: DyNet's names mean this package's.
+        program: the file of the main module, where a process would not run it as it
+            should.
     """
 
     pickled: bytes
     memory: str
     places: list[Place]
+    has_dynet: bool
+    program: str
 
 
 class SharedModel:
-    """Anything with parameters in it, to be sent to other processes.
+    """Things with parameters in them, to be sent to other processes.
 
     From then on the parameters of this process are views of the shared values, until
     `close`.
 
     Args:
-        thing: what is sent.
-        what: its name in messages.
+        caller: its name in messages.
+        things: what is sent, by their names in messages.
 
     Attributes:
-        letter: what `opened` makes the thing of.
+        letter: what `opened` makes them of, a tuple.
     Raises:
-        TypeError: it cannot be pickled.
+        OSError: there is not enough shared memory.
+        TypeError: one cannot be pickled.
     """
 
-    def __init__(self, thing: Any, what: str):
-        file = io.BytesIO()
-        pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
-        try:
-            pickler.dump(thing)
-        except (pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
-            raise TypeError(
-                error_text(
-                    f"{what} cannot be sent to another process",
-                    got=error,
-                    expected="what pickle can write",
-                    fix="use a function of a module, or an object of a module's class, "
-                    "in place of a lambda or a nested function",
-                )
-            ) from error
-        self._storages = pickler.storages
+    def __init__(self, caller: str, **things: Any):
+        pickled, self._storages = _pickled(caller, things)
         places, size = [], 0
         for s in self._storages:
             places.append(Place(s.is_table, s.name, s.shape, size, s.updated))
             size += 4 * math.prod(s.shape)
-        self._memory = Segment(create=True, size=max(size, 1))
-        self.letter = Letter(file.getvalue(), self._memory.name, places)
-        for storage, place in zip(self._storages, places, strict=True):
+        self._memory = Segment.made(max(size, 1))
+        has_dynet = DROPIN in sys.modules
+        main = getattr(sys.modules["__main__"], "__file__", None)
+        program = main if has_dynet and main else ""
+        self.letter = Letter(pickled, self._memory.name, places, has_dynet, program)
+        self._views = [_view(self._memory, place) for place in places]
+        self._is_open = True
+        self.publish()
+
+    def publish(self) -> None:
+        """Have values that were set in this process since it began seen by all."""
+        for storage, view in zip(self._storages, self._views, strict=True):
             values = storage.host_values()
-            view = _view(self._memory, place)
-            view[...] = values
-            storage.values = view
+            if values is not view:
+                view[...] = values
+                storage.values = view
 
     def close(self) -> None:
         """Have values of one's own again, and give up the memory."""
-        for storage, place in zip(self._storages, self.letter.places, strict=True):
-            storage.values = _view(self._memory, place).copy()
+        if not self._is_open:
+            return
+        self._is_open = False
+        self.publish()
+        for storage, view in zip(self._storages, self._views, strict=True):
+            storage.values = view.copy()
+        self._views = []
         self._memory.remove()
+
+
+def _pickled(caller: str, things: dict[str, Any]) -> tuple[bytes, list[Any]]:
+    try:
+        return dumped(tuple(things.values()))
+    except UNPICKLABLE as error:
+        for name, thing in things.items():
+            try:
+                dumped(thing)
+            except UNPICKLABLE as its_own:
+                raise _unpicklable(f"{caller}: the {name}", its_own) from error
+        raise _unpicklable(caller, error) from error
+
+
+def _unpicklable(what: str, error: BaseException) -> TypeError:
+    return TypeError(
+        error_text(
+            f"{what} cannot be sent to another process",
+            got=error,
+            expected="what pickle can write",
+            fix="use an object of a module's class in place of a lambda or a nested "
+            "function; python -m dynetjax --processes N sends nothing",
+        )
+    )
+
+
+def dumped(thing: Any) -> tuple[bytes, list[Any]]:
+    """A thing without the numbers of its parameters, and the storages of these.
+
+    Raises:
+        AttributeError, PicklingError, RuntimeError, TypeError: it cannot be pickled.
+    """
+    file = io.BytesIO()
+    pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
+    pickler.dump(thing)
+    return file.getvalue(), pickler.storages
 
 
 class Opened(NamedTuple):
     """A letter that has arrived.
 
     Attributes:
-        thing: what was sent.
+        things: what was sent.
         storages: of its parameters.
         views: of their values, in shared memory.
     """
 
-    thing: Any
+    things: tuple[Any, ...]
     storages: list[DenseStorage | TableStorage]
     views: list[np.ndarray]
 
 
 def opened(letter: Letter) -> Opened:
     """What was sent; its parameters have values that other processes see."""
+    if letter.has_dynet:
+        import_module(DROPIN)
+    if letter.program:
+        _run_main(letter.program)
     memory = Segment(letter.memory)
     storages = [_storage(memory, place) for place in letter.places]
-    thing = _Unpickler(io.BytesIO(letter.pickled), storages).load()
-    return Opened(thing, storages, [_view(memory, place) for place in letter.places])
+    things = _Unpickler(io.BytesIO(letter.pickled), storages).load()
+    return Opened(things, storages, [_view(memory, place) for place in letter.places])
+
+
+def makes_parameters(received: Opened) -> bool:
+    """Whether modules have made parameters here when they were imported."""
+    return len(OWNERS) > len(received.storages)
+
+
+def _run_main(program: str) -> None:
+    """Have the definitions of the main module, as `multiprocessing` would."""
+    module = ModuleType("__mp_main__")
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    vars(module).update(runpy.run_path(program, run_name="__mp_main__"))
+
+
+@contextmanager
+def main_left_out() -> Iterator[None]:
+    """A context in which new processes do not run the main module by themselves.
+
+    They would before DyNet's names are there; so `opened` does it after.
+    """
+    main = sys.modules["__main__"]
+    if DROPIN in sys.modules:
+        sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _storage(memory: Segment, place: Place) -> DenseStorage | TableStorage:
@@ -150,6 +233,19 @@ class _Pickler(pickle.Pickler):
         if number == len(self.storages):
             self.storages.append(thing)
         return number
+
+    def reducer_override(self, thing: Any) -> Any:
+        """Where to find a class that goes by the name of DyNet's module."""
+        if isinstance(thing, type) and thing.__module__ == DYNET:
+            name = thing.__name__
+            for module in ("dynetjax", DYNET):
+                if getattr(sys.modules.get(module), name, None) is thing:
+                    return _attribute, (module, name)
+        return NotImplemented
+
+
+def _attribute(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -22,6 +22,7 @@ from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
 from dynetjax.parallel.hosts import HostGroup, Hosts
 from dynetjax.parallel.memory import MemoryGroup, Seat, seats
+from dynetjax.parallel.shared import main_left_out
 
 BEAT = 0.5  # seconds between two signs of life
 LOOK = 0.2  # seconds between two looks at the workers
@@ -95,7 +96,8 @@ class Workers:
                     args=(seat, (seed, meets, averages), hosts, there, work, given),
                     name=f"dynetjax-{seat.rank}",
                 )
-                process.start()
+                with main_left_out():
+                    process.start()
                 there.close()
                 self._processes.append(process)
         except BaseException:
@@ -266,10 +268,39 @@ def _join(
 
 def _live(group: MemoryGroup, ended: threading.Event) -> None:
     """Give signs of life; end this process if whoever started it has ended."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
     group.beat()
     while not ended.wait(BEAT):
         group.beat()
-        if not parent.is_alive():
-            os.kill(os.getpid(), signal.SIGTERM)
+        _end_without_parent()
+
+
+def end_with_parent() -> None:
+    """End this process when whoever started it has ended."""
+    while True:
+        time.sleep(BEAT)
+        _end_without_parent()
+
+
+def _end_without_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None and not parent.is_alive():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def checked_count(caller: str, processes: int | None) -> int:
+    """How many processes: as many as there are cores if None.
+
+    Raises:
+        ValueError: that is no number above 0.
+    """
+    count = (os.cpu_count() or 1) if processes is None else processes
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(
+            error_text(
+                f"{caller}: there is no such number of processes",
+                got=repr(processes),
+                expected="a number from 1 on, or None for all cores",
+                fix="leave it out",
+            )
+        )
+    return count

@@ -52,6 +52,11 @@ class SharedState:
         trainer.move_state(measure)
         return count
 
+    def read_head(self) -> None:
+        """Have the trainer know what others have done."""
+        count, self._trainer.learning_rate = self._head.tolist()
+        self._trainer.count_of_updates = int(count)
+
     def set_learning_rate(self) -> None:
         """Have all processes use the learning rate of this one's trainer."""
         self._head[1] = self._trainer.learning_rate
@@ -59,8 +64,7 @@ class SharedState:
     def update(self) -> None:
         """Update shared values by the gradients that the trainer's parameters have."""
         trainer = self._trainer
-        count, trainer.learning_rate = self._head.tolist()
-        trainer.count_of_updates = int(count)
+        self.read_head()
         trainer.update()
         for storage, view in self._views:
             view[...] = storage.host_values()

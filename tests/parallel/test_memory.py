@@ -99,13 +99,15 @@ def test_others_wait_until_the_first_has_written_a_file(groups):
     done = threading.Event()
 
     def follow():
-        second.file_written()
+        second.file_written("/a")
         done.set()
 
     thread = threading.Thread(target=follow)
     thread.start()
     assert not done.wait(0.05)
-    first.file_written()
+    first.file_written("/b")
+    assert not done.wait(0.05)
+    first.file_written("/a")
     assert done.wait(5)
     thread.join()
 
@@ -113,7 +115,7 @@ def test_others_wait_until_the_first_has_written_a_file(groups):
 def test_nobody_waits_for_a_file_of_one_that_waits_for_an_update(groups):
     def does(group):
         if group.rank:
-            group.file_written()
+            group.file_written("/a")
         return group.exchange(Message(words(), floats()), [])[1].size
 
     assert together(groups(2), does) == [0, 0]
