@@ -15,13 +15,13 @@ from dynetjax.engine.native.lowering.arrays import (
 from dynetjax.engine.native.lowering.bytecode import CLIPPED, INTS, Code
 
 Values = list[Value]
-_HOW = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
+_COMBINATIONS = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
 
 
 def gather(code: Code, equation: Any, operands: Values) -> Values:
     """Blocks of the first operand, at the places that the second names."""
-    about = equation.params
-    numbers, sizes = about["dimension_numbers"], about["slice_sizes"]
+    params = equation.params
+    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
     x, places = [code.array(v) for v in operands]
     lines = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     axes = [*numbers.start_index_map, *lines[0]]
@@ -31,8 +31,8 @@ def gather(code: Code, equation: Any, operands: Values) -> Values:
     where = _all_places(code, places, lines[1])
     extra = _note(code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block)
     d = code.temporary((*where.shape[:-1], *block), x.kind)
-    flags = 0 if "FILL" in str(about["mode"]) else CLIPPED
-    fill = _fill(code, about["fill_value"], x.kind)
+    flags = 0 if "FILL" in str(params["mode"]) else CLIPPED
+    fill = _fill(code, params["fill_value"], x.kind)
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("GATHER", d, x, where, fill, **size, flags=flags)
     return [d.transposed(_order(len(d.shape), numbers.offset_dims, len(block)))]
@@ -40,14 +40,14 @@ def gather(code: Code, equation: Any, operands: Values) -> Values:
 
 def scatter(code: Code, equation: Any, operands: Values) -> Values:
     """The first operand with blocks of the third, at places that the second names."""
-    about, name = equation.params, equation.primitive.name
-    how = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
-    numbers = about["dimension_numbers"]
+    params, name = equation.params, equation.primitive.name
+    combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
+    numbers = params["dimension_numbers"]
     x, places, updates = [code.array(v) for v in operands]
-    if how == "sub":
+    if combine == "sub":
         op = "NEG" if x.kind == "f" else "NEG_I"
-        updates, how = code.map(op, x.kind, updates.shape, updates), "add"
-    if how not in _HOW or (x.kind in "ub" and how in ("min", "max")):
+        updates, combine = code.map(op, x.kind, updates.shape, updates), "add"
+    if combine not in _COMBINATIONS or (x.kind in "ub" and combine in ("min", "max")):
         raise NotCoveredError(f"{name} of type {x.kind}")
     lines = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     axes = [*numbers.scatter_dims_to_operand_dims, *lines[0]]
@@ -59,10 +59,10 @@ def scatter(code: Code, equation: Any, operands: Values) -> Values:
     d = code.copy(code.temporary(x.shape, x.kind), x)
     last = [x.shape[k] - sizes.get(k, 1) for k in axes]
     extra = _note(code, d, axes, last, kept, block)
-    code.pool.note(_HOW[how])
+    code.pool.note(_COMBINATIONS[combine])
     order = _order(len(updates.shape), numbers.update_window_dims, len(block))
     ready = code.contiguous(updates.transposed(np.argsort(order).tolist()))
-    flags = CLIPPED if "CLIP" in str(about["mode"]) else 0
+    flags = CLIPPED if "CLIP" in str(params["mode"]) else 0
     flags |= 0 if x.kind == "f" else INTS
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("SCATTER", d, ready, where, **size, flags=flags)

@@ -19,20 +19,20 @@ def tile(code: Code, equation: Any, operands: Values) -> Values:
     reps = equation.params["reps"]
     shape = [n for pair in zip(reps, x.shape, strict=True) for n in pair]
     strides = [s for stride in x.strides for s in (0, stride)]
-    several = replace(x, shape=tuple(shape), strides=tuple(strides))
-    found = code.contiguous(several).reshaped(tuple(result.shape))
-    assert found is not None
-    return [found]
+    repeated = replace(x, shape=tuple(shape), strides=tuple(strides))
+    tiled = code.contiguous(repeated).reshaped(tuple(result.shape))
+    assert tiled is not None
+    return [tiled]
 
 
 def select(code: Code, which: Array, cases: list[Array]) -> Array:
     """Of several cases the one that a number names, number by number."""
-    found, *others = cases
+    selected, *others = cases
     for k, case in enumerate(others, 1):
         number = code.pool.constant(np.array(k, np.int32)).broadcast(which.shape, ())
         is_it = code.map("EQ_I", "b", which.shape, which, number)
-        found = code.map("SELECT", case.kind, which.shape, is_it, case, found)
-    return found
+        selected = code.map("SELECT", case.kind, which.shape, is_it, case, selected)
+    return selected
 
 
 def total_order(op: str) -> Callable[[Code, Any, Values], Values]:

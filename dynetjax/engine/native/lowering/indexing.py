@@ -61,12 +61,12 @@ def _random_bits(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _sort(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
-    axis = about["dimension"]
+    params = equation.params
+    axis = params["dimension"]
     arrays = [code.array(x) for x in operands]
     order = [*[k for k in range(len(arrays[0].shape)) if k != axis], axis]
     ready = [code.contiguous(x.transposed(order)) for x in arrays]
-    places = further.order(code, ready[: about["num_keys"]], _taken)
+    places = further.order(code, ready[: params["num_keys"]], _taken)
     back = np.argsort(order).tolist()
     return [_taken(code, x, places).transposed(back) for x in ready]
 
@@ -95,27 +95,27 @@ def _top_k(code: Code, equation: Any, operands: Values) -> Values:
     order = [*[k for k in range(len(x.shape)) if k != axis], axis]
     ready = code.contiguous(x.transposed(order))
     places = _order_of(code, ready, LARGEST_FIRST)
-    some = places.part([0] * len(order), (*places.shape[:-1], count))
-    some = code.contiguous(some)
+    largest = places.part([0] * len(order), (*places.shape[:-1], count))
+    largest = code.contiguous(largest)
     back = np.argsort(order).tolist()
-    return [_taken(code, ready, some).transposed(back), some.transposed(back)]
+    return [_taken(code, ready, largest).transposed(back), largest.transposed(back)]
 
 
 def _gather(code: Code, equation: Any, operands: Values) -> Values:
     """Single numbers of the last axis, for each place of the axes before it."""
-    about = equation.params
+    params = equation.params
     x, places = [code.array(v) for v in operands]
-    numbers = about["dimension_numbers"]
+    numbers = params["dimension_numbers"]
     lines = (
         tuple(numbers.operand_batching_dims),
         tuple(numbers.start_indices_batching_dims),
     )
-    single = all(n == 1 for n in about["slice_sizes"]) and not numbers.offset_dims
+    single = all(n == 1 for n in params["slice_sizes"]) and not numbers.offset_dims
     if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
         return blocks.gather(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
-    room, fill = x.shape[-1], about["fill_value"]
-    if "FILL" not in str(about["mode"]):
+    room, fill = x.shape[-1], params["fill_value"]
+    if "FILL" not in str(params["mode"]):
         which = _clamped(code, which, room)
     elif x.kind != "f" or not (fill is None or np.isnan(fill)):
         return blocks.gather(code, equation, operands)
@@ -142,15 +142,15 @@ def _clamped(code: Code, places: Array, room: int) -> Array:
     low, high = [
         code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)
     ]
-    found = code.map("MAX_I", "i", places.shape, places, low)
-    return code.map("MIN_I", "i", places.shape, found, high)
+    raised = code.map("MAX_I", "i", places.shape, places, low)
+    return code.map("MIN_I", "i", places.shape, raised, high)
 
 
 def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
     """Single numbers added to places of the last axis."""
-    about = equation.params
+    params = equation.params
     x, places, updates = [code.array(v) for v in operands]
-    numbers = about["dimension_numbers"]
+    numbers = params["dimension_numbers"]
     lines = (
         tuple(numbers.operand_batching_dims),
         tuple(numbers.scatter_indices_batching_dims),
@@ -160,7 +160,7 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
         return blocks.scatter(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room = x.shape[-1]
-    if "CLIP" in str(about["mode"]):
+    if "CLIP" in str(params["mode"]):
         which = _clamped(code, which, room)
     d = code.copy(code.temporary(x.shape, "f"), x)
     outer = x.size // room

@@ -25,22 +25,22 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
         return inline(code, closed.jaxpr, closed.consts, given)
 
     def while_(code: Code, equation: Any, operands: Values) -> Values:
-        about = equation.params
-        first = about["cond_nconsts"]
-        second = first + about["body_nconsts"]
+        params = equation.params
+        first = params["cond_nconsts"]
+        second = first + params["body_nconsts"]
         carries = [_place(code, x) for x in operands[second:]]
         with code.block() as condition:
-            [goes_on] = run(code, about["cond_jaxpr"], [*operands[:first], *carries])
+            [goes_on] = run(code, params["cond_jaxpr"], [*operands[:first], *carries])
             on = code.array(goes_on)
         with code.block() as body:
             given = [*operands[first:second], *carries]
-            _hand_on(code, carries, run(code, about["body_jaxpr"], given))
+            _hand_on(code, carries, run(code, params["body_jaxpr"], given))
         code.control("WHILE", condition, body, on=on)
         return [*carries]
 
     def scan(code: Code, equation: Any, operands: Values) -> Values:
-        about = equation.params
-        length, back = about["length"], about["reverse"]
+        params = equation.params
+        length, back = params["length"], params["reverse"]
         first, second = _parts_of_scan(equation)
         if not length:
             raise NotCoveredError("scan of nothing")
@@ -50,9 +50,9 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
         at = _place(code, code.pool.constant(np.array(begin, np.int32)))
         with code.block() as body:
             rows = [_row(code, x, at) for x in lists]
-            results = run(code, about["jaxpr"], [*operands[:first], *carries, *rows])
-            some = results[len(carries) :]  # which may be of what is handed on
-            made = [_put_row(code, x, length, at) for x in some]
+            results = run(code, params["jaxpr"], [*operands[:first], *carries, *rows])
+            new_rows = results[len(carries) :]  # which may be of what is handed on
+            made = [_put_row(code, x, length, at) for x in new_rows]
             _hand_on(code, carries, results[: len(carries)])
             trip = at.part((0,), (1,))
             step = code.pool.constant(np.array([-1 if back else 1], np.int32))

@@ -252,8 +252,8 @@ def _at_once(code: Code, equation: Any, operands: Values) -> Value | None:
         values.append(code.pool.value(x))
     with np.errstate(all="ignore"):
         result = equation.outvars[0].aval
-        found = np.broadcast_to(compute(*values), result.shape)
-    return code.pool.constant(found.astype(result.dtype))
+        numbers = np.broadcast_to(compute(*values), result.shape)
+    return code.pool.constant(numbers.astype(result.dtype))
 
 
 def _joined(a: Value, b: Value) -> Pieces | None:
@@ -332,36 +332,36 @@ def _clamp(code: Code, equation: Any, operands: Values) -> Values:
     result = equation.outvars[0].aval
     low, x, high = [code.array(x).like(result.shape) for x in operands]
     suffix = {"f": "", "i": "_I", "u": "_U"}[x.kind]
-    found = code.map("MAX" + suffix, x.kind, result.shape, x, low)
-    return [code.map("MIN" + suffix, x.kind, result.shape, found, high)]
+    raised = code.map("MAX" + suffix, x.kind, result.shape, x, low)
+    return [code.map("MIN" + suffix, x.kind, result.shape, raised, high)]
 
 
 def _iota(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
-    shape, axis = about["shape"], about["dimension"]
-    numbers = np.arange(shape[axis]).astype(about["dtype"])
+    params = equation.params
+    shape, axis = params["shape"], params["dimension"]
+    numbers = np.arange(shape[axis]).astype(params["dtype"])
     return [code.pool.constant(numbers).broadcast(shape, (axis,))]
 
 
 def _integer_pow(code: Code, equation: Any, operands: Values) -> Values:
     y, x = equation.params["y"], code.array(operands[0])
     op = _of_kind(_BINARY["mul"], x.kind, "integer_pow")
-    found, factor, rest = None, x, abs(y)
+    power, factor, rest = None, x, abs(y)
     while rest:
         if rest & 1:
-            found = (
+            power = (
                 factor
-                if found is None
-                else code.map(op, x.kind, x.shape, found, factor)
+                if power is None
+                else code.map(op, x.kind, x.shape, power, factor)
             )
         rest >>= 1
         if rest:
             factor = code.map(op, x.kind, x.shape, factor, factor)
     dtype = equation.outvars[0].aval.dtype
     one = code.pool.constant(np.ones((), dtype)).like(x.shape)
-    if found is None:
+    if power is None:
         return [one]
-    return [found if y > 0 else code.map("DIV", x.kind, x.shape, one, found)]
+    return [power if y > 0 else code.map("DIV", x.kind, x.shape, one, power)]
 
 
 def _pow(code: Code, equation: Any, operands: Values) -> Values:
