@@ -1,4 +1,4 @@
-"""Gathers and scatters of blocks as byte code: blocks begin at places that are data."""
+"""Gathers and scatters as byte code: blocks, or numbers, at places that are data."""
 
 from collections.abc import Sequence
 from math import prod
@@ -18,7 +18,81 @@ Values = list[Value]
 _COMBINATIONS = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
 
 
-def gather(code: Code, equation: Any, operands: Values) -> Values:
+def _gather(code: Code, equation: Any, operands: Values) -> Values:
+    """Of the first operand, what is at the places that the second names.
+
+    Single numbers of the last axis, for each place of the axes before it, have an
+    instruction of their own.
+    """
+    params = equation.params
+    x, places = [code.array(v) for v in operands]
+    numbers = params["dimension_numbers"]
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.start_indices_batching_dims),
+    )
+    single = all(n == 1 for n in params["slice_sizes"]) and not numbers.offset_dims
+    if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
+        return _gather_blocks(code, equation, operands)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room, fill = x.shape[-1], params["fill_value"]
+    if "FILL" not in str(params["mode"]):
+        which = _clamped(code, which, room)
+    elif x.kind != "f" or not (fill is None or np.isnan(fill)):
+        return _gather_blocks(code, equation, operands)
+    outer = x.size // room
+    d = code.temporary(equation.outvars[0].aval.shape, x.kind)
+    x, count = code.contiguous(x), d.size // outer
+    return [code.emit("TAKE", d, x, which, n=outer, m=count, k=room)]
+
+
+def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
+    """As `_scatter`; single numbers of the last axis have their own instruction."""
+    params = equation.params
+    x, places, updates = [code.array(v) for v in operands]
+    numbers = params["dimension_numbers"]
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+    )
+    along = _along_lines(x, places, numbers.inserted_window_dims, lines)
+    if numbers.update_window_dims or x.kind != "f" or not along:
+        return _scatter(code, equation, operands)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room = x.shape[-1]
+    if "CLIP" in str(params["mode"]):
+        which = _clamped(code, which, room)
+    d = code.copy(code.temporary(x.shape, "f"), x)
+    outer = x.size // room
+    updates = code.contiguous(updates)
+    count = updates.size // outer
+    code.emit("ADD_AT", d, which, updates, n=outer, m=count, k=room)
+    code.made.pop(d.buffer, None)
+    return [d]
+
+
+def _along_lines(x: Array, places: Array, dropped: Any, lines: tuple) -> bool:
+    """Whether each place is one of the last axis, and all others go side by side."""
+    last = len(x.shape) - 1
+    every = tuple(range(last))
+    return (
+        tuple(dropped) == (last,)
+        and lines == (every, every)
+        and places.shape[-1] == 1
+        and places.kind in "iu"
+        and (last == 0 or len(places.shape) == last + 2)
+    )
+
+
+def _clamped(code: Code, places: Array, room: int) -> Array:
+    low, high = [
+        code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)
+    ]
+    raised = code.map("MAX_I", "i", places.shape, places, low)
+    return code.map("MIN_I", "i", places.shape, raised, high)
+
+
+def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
     """Blocks of the first operand, at the places that the second names."""
     params = equation.params
     numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
@@ -38,7 +112,7 @@ def gather(code: Code, equation: Any, operands: Values) -> Values:
     return [d.transposed(_order(len(d.shape), numbers.offset_dims, len(block)))]
 
 
-def scatter(code: Code, equation: Any, operands: Values) -> Values:
+def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     """The first operand with blocks of the third, at places that the second names."""
     params, name = equation.params, equation.primitive.name
     combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
@@ -125,12 +199,10 @@ def _note(
 
 
 LOWERINGS = {
-    "gather": gather,
+    "gather": _gather,
     **dict.fromkeys(
-        [
-            f"scatter{by}"
-            for by in ("", "-add", "-mul", "-min", "-max", "-sub", "_sub", "_mul")
-        ],
-        scatter,
+        [f"scatter{by}" for by in ("", "-mul", "-min", "-max", "-sub", "_sub", "_mul")],
+        _scatter,
     ),
+    "scatter-add": _scatter_add,
 }

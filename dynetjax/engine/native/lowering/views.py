@@ -186,6 +186,18 @@ def _pad(code: Code, equation: Any, operands: Values) -> Values:
     return [d]
 
 
+def _tile(code: Code, equation: Any, operands: Values) -> Values:
+    """Copies side by side."""
+    x, result = code.array(operands[0]), equation.outvars[0].aval
+    reps = equation.params["reps"]
+    shape = [n for pair in zip(reps, x.shape, strict=True) for n in pair]
+    strides = [s for stride in x.strides for s in (0, stride)]
+    repeated = replace(x, shape=tuple(shape), strides=tuple(strides))
+    tiled = code.contiguous(repeated).reshaped(tuple(result.shape))
+    assert tiled is not None
+    return [tiled]
+
+
 LOWERINGS: dict[str, Lowering] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
@@ -196,6 +208,7 @@ LOWERINGS: dict[str, Lowering] = {
     "split": _split,
     "squeeze": _reshape,
     "stack": _stack,
+    "tile": _tile,
     "transpose": _transpose,
     "unstack": _unstack,
 }
