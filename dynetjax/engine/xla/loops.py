@@ -127,7 +127,7 @@ class Loop:
             lane = (self.trips - 1 - k) * self.width
             trips = self._op_trips(lane, None)
             chunks = self._residuals(residuals, lane)
-            direct: dict[int, Array] = {}  # gradients from aligned reads, by op
+            direct: dict[int, Array] = {}  # gradients of this trip's rows, by op
 
             def rows(c: int) -> Array:
                 pool = values[self.component[c].pool]
@@ -135,14 +135,12 @@ class Loop:
 
             for c in reversed(range(len(trips))):
                 trip, gradients = trips[c], still | back
-                above = direct.get(c)
                 if trip.op.pool in gradients:
-                    pool_gradient = gradients[trip.op.pool]
-                    cotangent = self._of_rows(pool_gradient, self.bases[c] + lane)
-                    above = cotangent if above is None else cotangent + above
-                if above is not None:
+                    first = self.bases[c] + lane
+                    add_to(direct, c, self._of_rows(gradients[trip.op.pool], first))
+                if c in direct:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
-                    leaves, weights = pull(above)
+                    leaves, weights = pull(direct[c])
                     _add(trip, leaves, weights, back, weight_gradients, direct)
             return back, weight_gradients
 
@@ -195,8 +193,7 @@ def _add(
     reads = [read for read in op.reads if read.differentiable]
     for read, gradient in zip(reads, leaves, strict=True):
         if read.op is not None:
-            cotangent, known = trip.real(gradient), direct.get(read.op)
-            direct[read.op] = cotangent if known is None else known + cotangent
+            add_to(direct, read.op, trip.real(gradient))
             continue
         rows = trip.columns[read.column]
         by_pool.setdefault(read.pool, []).append((rows, gradient))
@@ -211,6 +208,12 @@ def _add(
     learned = [weight.number for weight in op.weights if not weight.constant]
     for number, gradient in zip(learned, weights, strict=True):
         weight_gradients[number] = weight_gradients[number] + gradient
+
+
+def add_to(gradients: dict[int, Array], number: int, gradient: Array) -> None:
+    """Add to the gradient that is there for a number, or begin with this one."""
+    known = gradients.get(number)
+    gradients[number] = gradient if known is None else known + gradient
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:
