@@ -106,20 +106,8 @@ class Loop:
             residuals: those of all lanes.
             above: gradients of pools, as far as there are any; changed.
         """
-        into = read_pools(self.component)
-        back = {
-            pool: above[pool]
-            if pool in above
-            else zeros(self.rows[pool], self.pools[pool])
-            for pool in into
-        }
-        still = {pool: array for pool, array in above.items() if pool not in back}
-        learned = {
-            weight.number: jnp.zeros(weight.shape, jnp.float32)
-            for op in self.component
-            for weight in op.weights
-            if not weight.constant
-        }
+        begun = self._pool_gradients(above)
+        still = {pool: array for pool, array in above.items() if pool not in begun}
         values = dict(enumerate(pools))
 
         def step(k, state):
@@ -144,9 +132,28 @@ class Loop:
                     _add(trip, leaves, weights, back, weight_gradients, direct)
             return back, weight_gradients
 
-        back, weight_gradients = lax.fori_loop(0, self.trips, step, (back, learned))
+        start = begun, self._weight_gradients()
+        back, weight_gradients = lax.fori_loop(0, self.trips, step, start)
         above.update(back)
         return weight_gradients
+
+    def _pool_gradients(self, above: dict[int, Array]) -> dict[int, Array]:
+        """Those of the pools to which it adds: as far as there are any, or zeros."""
+        return {
+            pool: above[pool]
+            if pool in above
+            else zeros(self.rows[pool], self.pools[pool])
+            for pool in read_pools(self.component)
+        }
+
+    def _weight_gradients(self) -> dict[int, Array]:
+        """Zeros for those of its weights, by number."""
+        return {
+            weight.number: jnp.zeros(weight.shape, jnp.float32)
+            for op in self.component
+            for weight in op.weights
+            if not weight.constant
+        }
 
     def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
         """Of each op, the results of contractions; zeros where nothing reads them."""
