@@ -26,8 +26,8 @@ from dynetjax.compat.options import parse
 from dynetjax.compat.startup import apply, refuse_after_fork
 from dynetjax.core.collector import PLAIN, collect_as_before
 from dynetjax.core.lazy import with_jax
-from dynetjax.engine.stats import listen
 from dynetjax.engine.xla.compilation_cache import keep_compilations
+from dynetjax.engine.xla.listening import listen
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
 _THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}

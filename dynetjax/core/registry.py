@@ -379,3 +379,9 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
             shape, signature.id, level=level, constant=constant, maker=signature
         )
     return batched_kind(shape)
+
+
+def label_of(names: list[str], shape: Shape) -> str:
+    """The last of some operations, how many others there are, and the dims of all."""
+    others = f"+{len(names) - 1}" if len(names) > 1 else ""
+    return f"{names[-1]}{others} {{{','.join(map(str, shape))}}}"

@@ -9,8 +9,8 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
+from dynetjax.engine.ir.part import BackwardPass
 from dynetjax.engine.memory import memory_of
-from dynetjax.engine.native.part import NativeBackward
 from dynetjax.engine.parts import (
     compute_natively,
     go_back,
@@ -20,7 +20,6 @@ from dynetjax.engine.parts import (
 )
 from dynetjax.engine.state import State, has_no_rows
 from dynetjax.engine.stats import count, phase
-from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.live import live
 from dynetjax.engine.xla.weights import add_up
 from dynetjax.graph import ComputationGraph
@@ -156,9 +155,9 @@ class Engine:
         self,
         graph: ComputationGraph,
         state: State,
-        last: Backward | NativeBackward,
+        last: BackwardPass,
         node: Expression,
-    ) -> Backward | NativeBackward:
+    ) -> BackwardPass:
         """The last backward again, with rows for a node and its gradient."""
         graph.held.add(node.index)  # no longer a part of sums that it is added to
         graph.rebuild()

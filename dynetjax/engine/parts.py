@@ -5,7 +5,7 @@ from dynetjax.core.rules import CHANGED
 from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
-from dynetjax.engine.ir.part import Rows
+from dynetjax.engine.ir.part import BackwardPass, Part, Rows
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.plan.layout import make_layout
@@ -74,7 +74,7 @@ def backward_natively(
 
 def go_back(
     graph: ComputationGraph, state: State, node: Expression, full: bool
-) -> Backward | NativeBackward:
+) -> BackwardPass:
     """Back to the parameters: in tier 0 if that has computed the graph, or does.
 
     Args:
@@ -130,7 +130,7 @@ def new_run(
     return Run(nodes, start, layout, state.weights, state.draws)
 
 
-def planned(graph: ComputationGraph) -> list[Run | NativePart]:
+def planned(graph: ComputationGraph) -> list[Part]:
     """How a graph was computed, or would be if its last node is read, in parts."""
     state = graph.state
     if state is not None and state.parts:

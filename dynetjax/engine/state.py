@@ -6,9 +6,7 @@ import numpy as np
 
 from dynetjax.core.expression import Expression
 from dynetjax.engine.ir.draws import Draws
-from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.xla.differentiate import Backward
-from dynetjax.engine.xla.run import Run
+from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part
 from dynetjax.engine.xla.weights import Weights
 
 
@@ -25,9 +23,9 @@ class State:
     def __init__(self, draws: Draws):
         self.weights = Weights()
         self.draws = draws
-        self.parts: list[Run | NativePart] = []
-        self.native: Native | None = None
-        self.last: Backward | NativeBackward | None = None
+        self.parts: list[Part] = []
+        self.native: Interpreter | None = None
+        self.last: BackwardPass | None = None
 
     @property
     def done(self) -> int:
@@ -58,20 +56,20 @@ class State:
         part = self.part_with(node)
         return None if part is None else part.at_hand(node)
 
-    def part_with(self, node: Expression) -> Run | NativePart | None:
+    def part_with(self, node: Expression) -> Part | None:
         """The part that has computed a node; None if none has."""
         if not (self.parts and node.lanes) or has_no_rows(node):
             return None
         number = node.args[0]
         return self._part_of(number) if number < self.done else None
 
-    def _part_of(self, number: int) -> Run | NativePart:
+    def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]
 
 
-def _start(part: Run | NativePart) -> int:
+def _start(part: Part) -> int:
     return part.start
 
 

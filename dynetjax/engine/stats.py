@@ -2,18 +2,13 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dynetjax.core.lazy import jax
-from dynetjax.engine.xla.internals import COMPILED, COMPILING, HIT
-from dynetjax.engine.xla.live import live
 from dynetjax.ops.ragged import exact_uses
 
-MOST_SPANS = 64  # that are remembered; what is compiled is over soon
 MOST_CAUSES, MOST_LABELS = 1000, 1000  # that are told; others go by OTHERS
 OTHERS = "(others)"
 
@@ -154,7 +149,7 @@ def reset_stats() -> None:
     exact_uses.clear()
 
 
-def count(**changes: int) -> None:
+def count(**changes: float) -> None:
     """Add to counters by name."""
     with _lock:
         for name, change in changes.items():
@@ -281,50 +276,6 @@ def uncounted() -> Iterator[None]:
         _thread.counts = True
 
 
-def _counts() -> bool:
+def is_counting() -> bool:
+    """Whether what this thread compiles is counted."""
     return getattr(_thread, "counts", True)
-
-
-class Spans:
-    """Spans of time, of which some are within others or overlap."""
-
-    def __init__(self) -> None:
-        self._apart: deque[tuple[float, float]] = deque(maxlen=MOST_SPANS)
-
-    def add(self, start: float, end: float) -> float:
-        """Take a span in; returns how much of it is in none of those before.
-
-        They come in the order of their ends.
-        """
-        known = 0.0
-        while self._apart and self._apart[-1][1] >= start:
-            first, last = self._apart.pop()
-            known += last - first
-            start = min(start, first)
-        self._apart.append((start, end))
-        return end - start - known
-
-
-_compiling = Spans()
-
-
-def _on_duration(event: str, duration_secs: float, **_: object) -> None:
-    if event == COMPILED:
-        live.note()
-    if event.startswith(COMPILING) and _counts():
-        with _lock:
-            end = time.perf_counter()
-            _stats.compile_seconds += _compiling.add(end - duration_secs, end)
-        count(compilations=event == COMPILED)
-
-
-def _on_event(event: str, **_: object) -> None:
-    # its duration event counts as a compilation before
-    if event == HIT and _counts():
-        count(loads=1, compilations=-1)
-
-
-def listen() -> None:
-    """Have JAX tell of what it compiles, and of what its cache had."""
-    jax.monitoring.register_event_duration_secs_listener(_on_duration)
-    jax.monitoring.register_event_listener(_on_event)

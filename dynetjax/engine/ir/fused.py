@@ -20,6 +20,7 @@ from dynetjax.core.registry import (
     Signature,
     batched_kind,
     intern,
+    label_of,
 )
 from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Life, Numbered, Shared
@@ -47,12 +48,6 @@ class Leaf:
 
     shape: Shape
     broadcast: bool
-
-
-def label_of(names: list[str], shape: Shape) -> str:
-    """The last of some operations, how many others there are, and the dims of all."""
-    others = f"+{len(names) - 1}" if len(names) > 1 else ""
-    return f"{names[-1]}{others} {{{','.join(map(str, shape))}}}"
 
 
 class FusedOp:

@@ -13,10 +13,9 @@ from dynetjax.core.rules import Rule
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
-from dynetjax.engine.ir.part import Rows, Summary
+from dynetjax.engine.ir.part import HostValues, Interpreter, Rows, Summary
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
-from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
 
@@ -26,7 +25,7 @@ DONE = -1  # what `extend` returns
 class _Tables:
     """What the executor asks Python for."""
 
-    def __init__(self, weights: HostWeights, draws: Draws):
+    def __init__(self, weights: HostValues, draws: Draws):
         self.weight, self._draws = weights.weight, draws
         self.older: Rows | None = None
 
@@ -76,7 +75,7 @@ class Native:
         count: how many stored nodes it knows.
     """
 
-    def __init__(self, weights: HostWeights, draws: Draws):
+    def __init__(self, weights: HostValues, draws: Draws):
         self.weights = weights
         self._tables = _Tables(weights, draws)
         self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
@@ -154,7 +153,7 @@ class NativeBackward:
         pulled_back: what these come to for parameters alone.
     """
 
-    def __init__(self, native: Native, node: Expression, full: bool):
+    def __init__(self, native: Interpreter, node: Expression, full: bool):
         self.node, self.full, self._graph = node, full, native.graph
         self.pulled_back = native.weights.pull_back
         self._count = native.count

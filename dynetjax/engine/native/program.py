@@ -153,22 +153,12 @@ def _compiled(structure: Structure) -> dict[str, Any]:
         raise NotCoveredError("arrays without numbers")
     forth, back = _traced(structure)
     pool = Pool()
-    inputs = _inputs(shapes, len(structure.weights), [*data])
-    code = Code(pool)
-    value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
-    saved = [whole(code, x) for x in residuals]
-    size = prod(structure.shape)
-    code.put(value, Buffer(VALUE, size, size))
-    room = code.save([part for x in saved for part in parts_of(x)], 0)
-    code.prune()
-    first = len(structure.weights)
-    hoisted = code.hoist_forward(first)
-    forward, top = code.encode()
-    backward, more, apart = _backward(pool, structure, saved, back)
-    sizes = [*map(prod, shapes)]
+    residuals, room, forward, top, hoisted = _forward(pool, structure, forth)
+    backward, more, apart = _backward(pool, structure, residuals, back)
+    first, sizes = len(structure.weights), [*map(prod, shapes)]
     return {
         "form": FORMS[MAP],
-        "size": size,
+        "size": prod(structure.shape),
         "weighted": not all(constant for _, constant in structure.weights),
         "places": _ints(range(len(shapes) - first)),
         "sizes": _ints(sizes[first:]),
@@ -231,6 +221,21 @@ def _function_of(structure: Structure) -> Any:
         return values[-1]
 
     return run
+
+
+def _forward(
+    pool: Pool, structure: Structure, forth: Any
+) -> tuple[list[Value], int, np.ndarray, int, int]:
+    """The residuals, and how many words a lane they take; then as `_backward`."""
+    code, size, kinds = Code(pool), prod(structure.shape), len(structure.weights)
+    inputs = _inputs(structure.shapes, kinds, [*structure.data])
+    value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
+    saved = [whole(code, x) for x in residuals]
+    code.put(value, Buffer(VALUE, size, size))
+    room = code.save([part for x in saved for part in parts_of(x)], 0)
+    code.prune()
+    hoisted = code.hoist_forward(kinds)
+    return saved, room, *code.encode(), hoisted
 
 
 def _backward(

@@ -13,12 +13,12 @@ from dynetjax.core.rules import CHANGED
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.plan.capacities import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.causes import variants_of
-from dynetjax.engine.plan.code import Column, Wiring, wire
 from dynetjax.engine.plan.facts import Addresses, ints, offsets
 from dynetjax.engine.plan.family import Family
 from dynetjax.engine.plan.flat import flat_graph
 from dynetjax.engine.plan.program import Program, program, written
 from dynetjax.engine.plan.widths import LARGE, width_choices
+from dynetjax.engine.plan.wiring import Column, Wiring, wire
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph

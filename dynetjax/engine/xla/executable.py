@@ -20,7 +20,7 @@ from dynetjax.engine.plan.program import Program, written
 from dynetjax.engine.xla.body import needed
 from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
 from dynetjax.engine.xla.compiling import Compiled, shape_of
-from dynetjax.engine.xla.loops import Loop, is_source, residual_shapes_of
+from dynetjax.engine.xla.loops import Loop, add_to, is_source, residual_shapes_of
 
 Array = Any
 
@@ -183,10 +183,7 @@ def backward(program: Program, root: int) -> Compiled:
                 continue
             gradients = loop.backward(pools, residuals[k], above)
             for number, gradient in gradients.items():
-                known = weight_gradients.get(number)
-                weight_gradients[number] = (
-                    gradient if known is None else known + gradient
-                )
+                add_to(weight_gradients, number, gradient)
         return above, weight_gradients, tables
 
     return Compiled(run)

@@ -106,20 +106,8 @@ class Loop:
             residuals: those of all lanes.
             above: gradients of pools, as far as there are any; changed.
         """
-        into = read_pools(self.component)
-        back = {
-            pool: above[pool]
-            if pool in above
-            else zeros(self.rows[pool], self.pools[pool])
-            for pool in into
-        }
-        still = {pool: array for pool, array in above.items() if pool not in back}
-        learned = {
-            weight.number: jnp.zeros(weight.shape, jnp.float32)
-            for op in self.component
-            for weight in op.weights
-            if not weight.constant
-        }
+        begun = self._pool_gradients(above)
+        still = {pool: array for pool, array in above.items() if pool not in begun}
         values = dict(enumerate(pools))
 
         def step(k, state):
@@ -127,7 +115,7 @@ class Loop:
             lane = (self.trips - 1 - k) * self.width
             trips = self._op_trips(lane, None)
             chunks = self._residuals(residuals, lane)
-            direct: dict[int, Array] = {}  # gradients from aligned reads, by op
+            direct: dict[int, Array] = {}  # gradients of this trip's rows, by op
 
             def rows(c: int) -> Array:
                 pool = values[self.component[c].pool]
@@ -135,20 +123,37 @@ class Loop:
 
             for c in reversed(range(len(trips))):
                 trip, gradients = trips[c], still | back
-                above = direct.get(c)
                 if trip.op.pool in gradients:
-                    pool_gradient = gradients[trip.op.pool]
-                    cotangent = self._of_rows(pool_gradient, self.bases[c] + lane)
-                    above = cotangent if above is None else cotangent + above
-                if above is not None:
+                    first = self.bases[c] + lane
+                    add_to(direct, c, self._of_rows(gradients[trip.op.pool], first))
+                if c in direct:
                     pull = trip.pull(trip.leaves(values, rows), chunks[c])
-                    leaves, weights = pull(above)
+                    leaves, weights = pull(direct[c])
                     _add(trip, leaves, weights, back, weight_gradients, direct)
             return back, weight_gradients
 
-        back, weight_gradients = lax.fori_loop(0, self.trips, step, (back, learned))
+        start = begun, self._weight_gradients()
+        back, weight_gradients = lax.fori_loop(0, self.trips, step, start)
         above.update(back)
         return weight_gradients
+
+    def _pool_gradients(self, above: dict[int, Array]) -> dict[int, Array]:
+        """Those of the pools to which it adds: as far as there are any, or zeros."""
+        return {
+            pool: above[pool]
+            if pool in above
+            else zeros(self.rows[pool], self.pools[pool])
+            for pool in read_pools(self.component)
+        }
+
+    def _weight_gradients(self) -> dict[int, Array]:
+        """Zeros for those of its weights, by number."""
+        return {
+            weight.number: jnp.zeros(weight.shape, jnp.float32)
+            for op in self.component
+            for weight in op.weights
+            if not weight.constant
+        }
 
     def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
         """Of each op, the results of contractions; zeros where nothing reads them."""
@@ -195,8 +200,7 @@ def _add(
     reads = [read for read in op.reads if read.differentiable]
     for read, gradient in zip(reads, leaves, strict=True):
         if read.op is not None:
-            cotangent, known = trip.real(gradient), direct.get(read.op)
-            direct[read.op] = cotangent if known is None else known + cotangent
+            add_to(direct, read.op, trip.real(gradient))
             continue
         rows = trip.columns[read.column]
         by_pool.setdefault(read.pool, []).append((rows, gradient))
@@ -211,6 +215,12 @@ def _add(
     learned = [weight.number for weight in op.weights if not weight.constant]
     for number, gradient in zip(learned, weights, strict=True):
         weight_gradients[number] = weight_gradients[number] + gradient
+
+
+def add_to(gradients: dict[int, Array], number: int, gradient: Array) -> None:
+    """Add to the gradient that is there for a number, or begin with this one."""
+    known = gradients.get(number)
+    gradients[number] = gradient if known is None else known + gradient
 
 
 def add_rows(pool: Array, rows: Array, values: Array) -> Array:

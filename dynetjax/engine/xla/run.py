@@ -14,8 +14,8 @@ from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.ir.part import Rows, Summary
-from dynetjax.engine.plan.code import Column
 from dynetjax.engine.plan.layout import Layout
+from dynetjax.engine.plan.wiring import Column
 from dynetjax.engine.stats import note_pools, note_work, phase
 from dynetjax.engine.xla.executable import (
     Pools,

@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine.stats import Spans, falling_back
+from dynetjax.engine.stats import falling_back
 from dynetjax.engine.xla import compiling, internals
 from dynetjax.engine.xla.compiling import Compiled
 
@@ -188,16 +188,3 @@ class TestALongWait:
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
         run(Compiled(scaled, "held"))
         assert not capsys.readouterr().err
-
-
-def test_time_that_is_spent_side_by_side_counts_once():
-    """Spans come as they end, some within others; seconds of a ruler are the check."""
-    rng = np.random.default_rng(2)
-    for _ in range(50):
-        spans, ruler, counted = Spans(), np.zeros(40, bool), 0.0
-        several = rng.integers(0, 40, (12, 2))
-        several.sort(axis=1)
-        for start, end in several[several[:, 1].argsort()].tolist():
-            ruler[start:end] = True
-            counted += spans.add(start, end)
-        assert counted == ruler.sum()

@@ -121,8 +121,8 @@ class Array:
         if self.is_one:
             return replace(self, shape=shape, strides=(0,) * len(shape))
         pairs = zip(self.shape, self.strides, strict=True)
-        mine = [(n, s) for n, s in pairs if n != 1]
-        rest, strides = iter(mine), []
+        long_axes = [(n, s) for n, s in pairs if n != 1]
+        rest, strides = iter(long_axes), []
         for n in shape:  # the same axes, with others of size 1 among them
             if n == 1:
                 strides.append(0)

@@ -1,4 +1,4 @@
-"""Gathers and scatters of blocks as byte code: blocks begin at places that are data."""
+"""Gathers and scatters as byte code: blocks, or numbers, at places that are data."""
 
 from collections.abc import Sequence
 from math import prod
@@ -15,13 +15,87 @@ from dynetjax.engine.native.lowering.arrays import (
 from dynetjax.engine.native.lowering.bytecode import CLIPPED, INTS, Code
 
 Values = list[Value]
-_HOW = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
+_COMBINATIONS = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
 
 
-def gather(code: Code, equation: Any, operands: Values) -> Values:
+def _gather(code: Code, equation: Any, operands: Values) -> Values:
+    """Of the first operand, what is at the places that the second names.
+
+    Single numbers of the last axis, for each place of the axes before it, have an
+    instruction of their own.
+    """
+    params = equation.params
+    x, places = [code.array(v) for v in operands]
+    numbers = params["dimension_numbers"]
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.start_indices_batching_dims),
+    )
+    single = all(n == 1 for n in params["slice_sizes"]) and not numbers.offset_dims
+    if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
+        return _gather_blocks(code, equation, operands)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room, fill = x.shape[-1], params["fill_value"]
+    if "FILL" not in str(params["mode"]):
+        which = _clamped(code, which, room)
+    elif x.kind != "f" or not (fill is None or np.isnan(fill)):
+        return _gather_blocks(code, equation, operands)
+    outer = x.size // room
+    d = code.temporary(equation.outvars[0].aval.shape, x.kind)
+    x, count = code.contiguous(x), d.size // outer
+    return [code.emit("TAKE", d, x, which, n=outer, m=count, k=room)]
+
+
+def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
+    """As `_scatter`; single numbers of the last axis have their own instruction."""
+    params = equation.params
+    x, places, updates = [code.array(v) for v in operands]
+    numbers = params["dimension_numbers"]
+    lines = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.scatter_indices_batching_dims),
+    )
+    along = _along_lines(x, places, numbers.inserted_window_dims, lines)
+    if numbers.update_window_dims or x.kind != "f" or not along:
+        return _scatter(code, equation, operands)
+    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
+    room = x.shape[-1]
+    if "CLIP" in str(params["mode"]):
+        which = _clamped(code, which, room)
+    d = code.copy(code.temporary(x.shape, "f"), x)
+    outer = x.size // room
+    updates = code.contiguous(updates)
+    count = updates.size // outer
+    code.emit("ADD_AT", d, which, updates, n=outer, m=count, k=room)
+    code.made.pop(d.buffer, None)
+    return [d]
+
+
+def _along_lines(x: Array, places: Array, dropped: Any, lines: tuple) -> bool:
+    """Whether each place is one of the last axis, and all others go side by side."""
+    last = len(x.shape) - 1
+    every = tuple(range(last))
+    return (
+        tuple(dropped) == (last,)
+        and lines == (every, every)
+        and places.shape[-1] == 1
+        and places.kind in "iu"
+        and (last == 0 or len(places.shape) == last + 2)
+    )
+
+
+def _clamped(code: Code, places: Array, room: int) -> Array:
+    low, high = [
+        code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)
+    ]
+    raised = code.map("MAX_I", "i", places.shape, places, low)
+    return code.map("MIN_I", "i", places.shape, raised, high)
+
+
+def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
     """Blocks of the first operand, at the places that the second names."""
-    about = equation.params
-    numbers, sizes = about["dimension_numbers"], about["slice_sizes"]
+    params = equation.params
+    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
     x, places = [code.array(v) for v in operands]
     lines = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     axes = [*numbers.start_index_map, *lines[0]]
@@ -31,23 +105,23 @@ def gather(code: Code, equation: Any, operands: Values) -> Values:
     where = _all_places(code, places, lines[1])
     extra = _note(code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block)
     d = code.temporary((*where.shape[:-1], *block), x.kind)
-    flags = 0 if "FILL" in str(about["mode"]) else CLIPPED
-    fill = _fill(code, about["fill_value"], x.kind)
+    flags = 0 if "FILL" in str(params["mode"]) else CLIPPED
+    fill = _fill(code, params["fill_value"], x.kind)
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("GATHER", d, x, where, fill, **size, flags=flags)
     return [d.transposed(_order(len(d.shape), numbers.offset_dims, len(block)))]
 
 
-def scatter(code: Code, equation: Any, operands: Values) -> Values:
+def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     """The first operand with blocks of the third, at places that the second names."""
-    about, name = equation.params, equation.primitive.name
-    how = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
-    numbers = about["dimension_numbers"]
+    params, name = equation.params, equation.primitive.name
+    combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
+    numbers = params["dimension_numbers"]
     x, places, updates = [code.array(v) for v in operands]
-    if how == "sub":
+    if combine == "sub":
         op = "NEG" if x.kind == "f" else "NEG_I"
-        updates, how = code.map(op, x.kind, updates.shape, updates), "add"
-    if how not in _HOW or (x.kind in "ub" and how in ("min", "max")):
+        updates, combine = code.map(op, x.kind, updates.shape, updates), "add"
+    if combine not in _COMBINATIONS or (x.kind in "ub" and combine in ("min", "max")):
         raise NotCoveredError(f"{name} of type {x.kind}")
     lines = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     axes = [*numbers.scatter_dims_to_operand_dims, *lines[0]]
@@ -59,10 +133,10 @@ def scatter(code: Code, equation: Any, operands: Values) -> Values:
     d = code.copy(code.temporary(x.shape, x.kind), x)
     last = [x.shape[k] - sizes.get(k, 1) for k in axes]
     extra = _note(code, d, axes, last, kept, block)
-    code.pool.note(_HOW[how])
+    code.pool.note(_COMBINATIONS[combine])
     order = _order(len(updates.shape), numbers.update_window_dims, len(block))
     ready = code.contiguous(updates.transposed(np.argsort(order).tolist()))
-    flags = CLIPPED if "CLIP" in str(about["mode"]) else 0
+    flags = CLIPPED if "CLIP" in str(params["mode"]) else 0
     flags |= 0 if x.kind == "f" else INTS
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("SCATTER", d, ready, where, **size, flags=flags)
@@ -125,12 +199,10 @@ def _note(
 
 
 LOWERINGS = {
-    "gather": gather,
+    "gather": _gather,
     **dict.fromkeys(
-        [
-            f"scatter{by}"
-            for by in ("", "-add", "-mul", "-min", "-max", "-sub", "_sub", "_mul")
-        ],
-        scatter,
+        [f"scatter{by}" for by in ("", "-mul", "-min", "-max", "-sub", "_sub", "_mul")],
+        _scatter,
     ),
+    "scatter-add": _scatter_add,
 }

@@ -103,10 +103,10 @@ class Pool:
         words = np.concatenate(self.constants)
         dtype = {"f": np.float32, "u": np.uint32}.get(array.kind, np.int32)
         strides = [4 * s for s in array.strides]
-        found = np.lib.stride_tricks.as_strided(
+        numbers = np.lib.stride_tricks.as_strided(
             words[array.offset :].view(dtype), array.shape, strides
         )
-        return found.astype(bool) if array.kind == "b" else found
+        return numbers.astype(bool) if array.kind == "b" else numbers
 
     def note(self, *numbers: int) -> int:
         """Put integers beside the byte code; where they are."""
@@ -162,8 +162,8 @@ class Code:
         """An instruction that runs blocks of others, by what the number `on` is."""
         any_place = on or self.pool.constant(np.zeros((), np.int32))
         operands = () if on is None else (on,)
-        about = OP[op], n, 0, 0, any_place, operands
-        self.code.append(Instruction(*about, blocks=blocks))
+        fields = OP[op], n, 0, 0, any_place, operands
+        self.code.append(Instruction(*fields, blocks=blocks))
 
     def map(self, op: str, kind: str, shape: Shape, *operands: Array) -> Array:
         """An operation on each number of arrays of `shape`."""
@@ -223,9 +223,9 @@ class Code:
             return
         made = self.made.get(x.buffer)
         if made and x.buffer.slot == TEMPORARY and x.is_whole:
-            mine = x.buffer
-            mine.slot, mine.stride = buffer.slot, buffer.stride
-            mine.start = buffer.start
+            temporary = x.buffer
+            temporary.slot, temporary.stride = buffer.slot, buffer.stride
+            temporary.start = buffer.start
             return
         self.copy(to, x)
 
@@ -243,8 +243,8 @@ class Code:
                 whole = Pieces(shape, block.kind, [(start, block)])
                 block, to = self._filled(whole), replace(to, offset=0, shape=shape)
             ready = block if block.is_one else self.contiguous(block)
-            about = ready.size, number, to.offset, to, (ready,)
-            self.code.append(Instruction(OP["ADD_TO_OPERAND"], *about))
+            fields = ready.size, number, to.offset, to, (ready,)
+            self.code.append(Instruction(OP["ADD_TO_OPERAND"], *fields))
 
     def add_to_weight(self, x: Value, gradient: Buffer, shape: Shape) -> None:
         """Add to the gradient of a weight; outer products are put aside."""
@@ -270,8 +270,8 @@ class Code:
                     self._put_aside(a, b, rows, columns, ai, bj, to)
                     return
                 extra = self.pool.note(1, 0, ai, ak, 0, bk, bj)
-                about = {"n": rows, "m": count, "k": columns, "extra": extra}
-                self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **about)
+                sizes = {"n": rows, "m": count, "k": columns, "extra": extra}
+                self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **sizes)
                 return
         ready = array if array.is_one else self.contiguous(array)
         self.emit("ADD_TO_WEIGHT", to, ready, n=prod(shape))
@@ -297,7 +297,7 @@ class Code:
 
     def hoist_forward(self, kinds: int) -> int:
         """Mark products of a weight and an operand; words a lane of what they make."""
-        found = []
+        products = []
         for i in self.code:
             slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])
             if (
@@ -306,12 +306,12 @@ class Code:
                 and i.d.buffer.slot == TEMPORARY
                 and self.made.get(i.d.buffer) is i
             ):
-                found.append((slots[1], [i], i.d.buffer))
-        return _hoisted(found)
+                products.append((slots[1], [i], i.d.buffer))
+        return _hoisted(products)
 
     def hoist_back(self, kinds: int) -> int:
         """The same for products that are added to the gradient of an operand."""
-        found = []
+        products = []
         reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
         for i in self.code:
             if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE:
@@ -324,8 +324,8 @@ class Code:
             )
             has_matrix = FIRST <= matrix.slot < FIRST + kinds
             if has_matrix and other.slot == TEMPORARY and product in self.code:
-                found.append((i.m, [i, product], other))
-        return _hoisted(found)
+                products.append((i.m, [i, product], other))
+        return _hoisted(products)
 
     # From instructions to words
 
@@ -353,23 +353,25 @@ class Code:
         top, rows = 0, []
         for number, i in enumerate(code):
             dying = end.get(number, [])
-            for mine in begin.get(number, ()):
+            for temporary in begin.get(number, ()):
                 for x in i.operands:
-                    fits = x.buffer.size == mine.size and x.is_whole and i.d.is_whole
+                    fits = (
+                        x.buffer.size == temporary.size and x.is_whole and i.d.is_whole
+                    )
                     if i.op in ELEMENTWISE and x.buffer in dying and fits:
-                        mine.start = x.buffer.start
+                        temporary.start = x.buffer.start
                         dying.remove(x.buffer)
                         break
                 else:
-                    places = free.get(mine.size)
-                    mine.start = places.pop() if places else top
-                    if mine.start == top:
-                        top += mine.size
+                    places = free.get(temporary.size)
+                    temporary.start = places.pop() if places else top
+                    if temporary.start == top:
+                        top += temporary.size
             for buffer in dying:
                 free.setdefault(buffer.size, []).append(buffer.start)
             row = [i.op, i.flags, i.n, i.m, i.k, i.extra]
-            several = (i.d, *i.operands, i.d, i.d, i.d)[:4]
-            for x in several:
+            arrays = (i.d, *i.operands, i.d, i.d, i.d)[:4]
+            for x in arrays:
                 one = int(x.is_one and x is not i.d)
                 buffer = x.buffer
                 row += [buffer.slot, buffer.start, x.offset, buffer.stride, one]
@@ -378,9 +380,9 @@ class Code:
 
     def _in_a_row(self, code: list[Instruction]) -> list[Instruction]:
         """Blocks after what runs them, which is told how long they are."""
-        found: list[Instruction] = []
+        sequence: list[Instruction] = []
         for i in code:
-            found.append(i)
+            sequence.append(i)
             blocks = [self._in_a_row(block) for block in i.blocks]
             lengths = [len(block) for block in blocks]
             if i.op == OP["BRANCH"]:
@@ -388,19 +390,19 @@ class Code:
             elif blocks:
                 i.m, i.k = (*lengths, 0)[:2]
             for block in blocks:
-                found += block
-        return found
+                sequence += block
+        return sequence
 
 
-def _hoisted(found: list[tuple[int, list[Instruction], Buffer]]) -> int:
+def _hoisted(products: list[tuple[int, list[Instruction], Buffer]]) -> int:
     """Mark steps by the operand that they are about; words a lane of their buffers.
 
     Not where all are about one operand: that is what a recurrence goes on with.
     """
-    if len({number for number, *_ in found}) < 2:
+    if len({number for number, *_ in products}) < 2:
         return 0
     room = 0
-    for number, steps, buffer in found:
+    for number, steps, buffer in products:
         if buffer.slot == TEMPORARY:
             buffer.slot, buffer.start = HOISTED, room
             room += buffer.size
@@ -418,7 +420,7 @@ def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:
 
 def _needed(code: list[Instruction], needed: set[Buffer]) -> list[Instruction]:
     """What makes any of the buffers `needed`, to which it adds what that reads."""
-    found = []
+    makers = []
     for i in reversed(code):
         made = [j.d.buffer for j in _with_blocks([i]) if not j.blocks]
         if not any(b.slot != TEMPORARY or b in needed for b in made):
@@ -429,8 +431,8 @@ def _needed(code: list[Instruction], needed: set[Buffer]) -> list[Instruction]:
             count = len(needed)
             kept = [_needed(block, needed) for block in reversed(blocks)]
             i = replace(i, blocks=tuple(kept[::-1]))
-        found.append(i)
-    return found[::-1]
+        makers.append(i)
+    return makers[::-1]
 
 
 def _lives(

@@ -101,10 +101,10 @@ class Parts:
                     self._real(name, *re, **params), self._real(name, *im, **params)
                 )
             ]
-        found = getattr(self, "_" + _NAMES.get(name, name), None)
-        if found is None:
+        method = getattr(self, "_" + _NAMES.get(name, name), None)
+        if method is None:
             raise NotCoveredError(f"{name} of complex numbers")
-        return [found(*operands)]
+        return [method(*operands)]
 
     def _real(
         self, name: str, *operands: Any, kind: Any = np.float32, **params: Any
@@ -134,14 +134,14 @@ class Parts:
     def _integer_pow(self, a: Complex) -> Complex:
         y = self._equation.params["y"]
         one = Complex(self._real("exp", self._zero()), self._zero())
-        found = one
+        power = one
         for _ in range(abs(y)):
-            found = a if found is one else self._mul(found, a)
-        return self._div(one, found) if y < 0 else found
+            power = a if power is one else self._mul(power, a)
+        return self._div(one, power) if y < 0 else power
 
     def _div(self, a: Complex, b: Complex) -> Complex:
-        found, size = self._mul(a, self._turned(b)), self._size(b)
-        return Complex(*[self._real("div", x, size) for x in (found.re, found.im)])
+        product, size = self._mul(a, self._turned(b)), self._size(b)
+        return Complex(*[self._real("div", x, size) for x in (product.re, product.im)])
 
     def _size(self, a: Complex) -> Any:
         """|a|^2."""
@@ -203,10 +203,12 @@ class Parts:
         last = len(self._shape) - 1
         others = range(last - len(lengths) + 1, last)
         if kind == OF_REAL:
-            found = self._along(a, last, lengths[-1], kind)
+            transformed = self._along(a, last, lengths[-1], kind)
             for axis in others:
-                found = self._along(found, axis, found.re.shape[axis], FORWARDS)
-            return found
+                transformed = self._along(
+                    transformed, axis, transformed.re.shape[axis], FORWARDS
+                )
+            return transformed
         for axis in others:
             a = self._along(a, axis, a.re.shape[axis], min(kind, BACKWARDS))
         return self._along(a, last, lengths[-1], kind)

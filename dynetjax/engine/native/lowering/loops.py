@@ -7,6 +7,7 @@ way, so that they run one by one. A loop that never ends cannot be interrupted.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from dynetjax.engine.native.lowering.bytecode import Code
 
 Values = list[Value]
 Inline = Callable[[Code, Any, Sequence[Any], Values], Values]
+Run = Callable[[Code, Any, Values], Values]  # emits what a closed jaxpr does
 
 
 def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]]:
@@ -24,65 +26,70 @@ def lowerings(inline: Inline) -> dict[str, Callable[[Code, Any, Values], Values]
     def run(code: Code, closed: Any, given: Values) -> Values:
         return inline(code, closed.jaxpr, closed.consts, given)
 
-    def while_(code: Code, equation: Any, operands: Values) -> Values:
-        about = equation.params
-        first = about["cond_nconsts"]
-        second = first + about["body_nconsts"]
-        carries = [_place(code, x) for x in operands[second:]]
-        with code.block() as condition:
-            [goes_on] = run(code, about["cond_jaxpr"], [*operands[:first], *carries])
-            on = code.array(goes_on)
-        with code.block() as body:
-            given = [*operands[first:second], *carries]
-            _hand_on(code, carries, run(code, about["body_jaxpr"], given))
-        code.control("WHILE", condition, body, on=on)
-        return [*carries]
-
-    def scan(code: Code, equation: Any, operands: Values) -> Values:
-        about = equation.params
-        length, back = about["length"], about["reverse"]
-        first, second = _parts_of_scan(equation)
-        if not length:
-            raise NotCoveredError("scan of nothing")
-        carries = [_place(code, x) for x in operands[first:second]]
-        lists = [_rows_of(code, x) for x in operands[second:]]
-        begin = [length - 1 if back else 0, 0]
-        at = _place(code, code.pool.constant(np.array(begin, np.int32)))
-        with code.block() as body:
-            rows = [_row(code, x, at) for x in lists]
-            results = run(code, about["jaxpr"], [*operands[:first], *carries, *rows])
-            some = results[len(carries) :]  # which may be of what is handed on
-            made = [_put_row(code, x, length, at) for x in some]
-            _hand_on(code, carries, results[: len(carries)])
-            trip = at.part((0,), (1,))
-            step = code.pool.constant(np.array([-1 if back else 1], np.int32))
-            code.emit("ADD_I", trip, trip, step, n=1)
-        code.control("LOOP", body, n=length)
-        return [*carries, *made]
-
-    def cond(code: Code, equation: Any, operands: Values) -> Values:
-        which, branches = code.array(operands[0]), equation.params["branches"]
-        known = code.pool.number(which)
-        if known is not None:
-            chosen = branches[min(max(int(known), 0), len(branches) - 1)]
-            return run(code, chosen, operands[1:])
-        places: list[Array] = []
-        blocks = []
-        for branch in branches:
-            with code.block() as block:
-                results = [code.array(x) for x in run(code, branch, operands[1:])]
-                places = places or [code.temporary(x.shape, x.kind) for x in results]
-                for place, x in zip(places, results, strict=True):
-                    _write(code, place, x)
-            blocks.append(block)
-        code.control("BRANCH", *blocks, n=len(blocks), on=which)
-        return [*places]
-
     return {
-        **{"cond": cond, "scan": scan, "while": while_},
+        "cond": partial(_cond, run),
+        "scan": partial(_scan, run),
+        "while": partial(_while, run),
         **dict.fromkeys(("empty", "empty2"), _nothing),
         "platform_index": _platform,
     }
+
+
+def _while(run: Run, code: Code, equation: Any, operands: Values) -> Values:
+    params = equation.params
+    first = params["cond_nconsts"]
+    second = first + params["body_nconsts"]
+    carries = [_place(code, x) for x in operands[second:]]
+    with code.block() as condition:
+        [goes_on] = run(code, params["cond_jaxpr"], [*operands[:first], *carries])
+        on = code.array(goes_on)
+    with code.block() as body:
+        given = [*operands[first:second], *carries]
+        _hand_on(code, carries, run(code, params["body_jaxpr"], given))
+    code.control("WHILE", condition, body, on=on)
+    return [*carries]
+
+
+def _scan(run: Run, code: Code, equation: Any, operands: Values) -> Values:
+    params = equation.params
+    length, back = params["length"], params["reverse"]
+    first, second = _parts_of_scan(equation)
+    if not length:
+        raise NotCoveredError("scan of nothing")
+    carries = [_place(code, x) for x in operands[first:second]]
+    lists = [_rows_of(code, x) for x in operands[second:]]
+    begin = [length - 1 if back else 0, 0]
+    at = _place(code, code.pool.constant(np.array(begin, np.int32)))
+    with code.block() as body:
+        rows = [_row(code, x, at) for x in lists]
+        results = run(code, params["jaxpr"], [*operands[:first], *carries, *rows])
+        new_rows = results[len(carries) :]  # which may be of what is handed on
+        made = [_put_row(code, x, length, at) for x in new_rows]
+        _hand_on(code, carries, results[: len(carries)])
+        trip = at.part((0,), (1,))
+        step = code.pool.constant(np.array([-1 if back else 1], np.int32))
+        code.emit("ADD_I", trip, trip, step, n=1)
+    code.control("LOOP", body, n=length)
+    return [*carries, *made]
+
+
+def _cond(run: Run, code: Code, equation: Any, operands: Values) -> Values:
+    which, branches = code.array(operands[0]), equation.params["branches"]
+    known = code.pool.number(which)
+    if known is not None:
+        chosen = branches[min(max(int(known), 0), len(branches) - 1)]
+        return run(code, chosen, operands[1:])
+    places: list[Array] = []
+    blocks = []
+    for branch in branches:
+        with code.block() as block:
+            results = [code.array(x) for x in run(code, branch, operands[1:])]
+            places = places or [code.temporary(x.shape, x.kind) for x in results]
+            for place, x in zip(places, results, strict=True):
+                _write(code, place, x)
+        blocks.append(block)
+    code.control("BRANCH", *blocks, n=len(blocks), on=which)
+    return [*places]
 
 
 def _platform(code: Code, equation: Any, operands: Values) -> Values:

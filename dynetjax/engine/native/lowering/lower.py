@@ -1,11 +1,10 @@
 """From jaxprs to byte code, primitive by primitive.
 
-Here are numbers one by one, and reductions; `views`, `indexing`, `products` and `loops`
-have the others.
+Here are calls of other jaxprs, and what follows from constants alone. The other files
+of this folder have the primitives, by families.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,12 +12,13 @@ import numpy as np
 
 from dynetjax.core.lazy import jax, jax_core
 from dynetjax.engine.native.lowering import (
+    arithmetic,
     blocks,
     fourier,
-    further,
     indexing,
     loops,
     matrices,
+    ordering,
     products,
     views,
     windows,
@@ -34,7 +34,7 @@ from dynetjax.engine.native.lowering.arrays import (
     Values,
     kind_of,
 )
-from dynetjax.engine.native.lowering.bytecode import REVERSED, Code
+from dynetjax.engine.native.lowering.bytecode import Code
 
 _CALLS = {
     "jit",
@@ -56,92 +56,6 @@ _SAME = {
     "random_unwrap",
 }
 _TAKE_NOTHING = {"concatenate", "pad"}  # arrays without numbers among their operands
-# By primitive: opcodes for floats, ints, unsigned ints and bools; "" if there is none.
-_UNARY = {
-    "abs": ("ABS", "ABS_I", "", ""),
-    "acos": ("ACOS", "", "", ""),
-    "acosh": ("ACOSH", "", "", ""),
-    "asin": ("ASIN", "", "", ""),
-    "asinh": ("ASINH", "", "", ""),
-    "atan": ("ATAN", "", "", ""),
-    "atanh": ("ATANH", "", "", ""),
-    "cbrt": ("CBRT", "", "", ""),
-    "ceil": ("CEIL", "", "", ""),
-    "cos": ("COS", "", "", ""),
-    "cosh": ("COSH", "", "", ""),
-    "digamma": ("DIGAMMA", "", "", ""),
-    "clz": ("", "LEADING_ZEROS", "LEADING_ZEROS", ""),
-    "erf": ("ERF", "", "", ""),
-    "erfc": ("ERFC", "", "", ""),
-    "population_count": ("", "POPULATION", "POPULATION", ""),
-    "erf_inv": ("ERF_INV", "", "", ""),
-    "exp": ("EXP", "", "", ""),
-    "exp2": ("EXP2", "", "", ""),
-    "expm1": ("EXPM1", "", "", ""),
-    "floor": ("FLOOR", "", "", ""),
-    "is_finite": ("IS_FINITE", "", "", ""),
-    "lgamma": ("LGAMMA", "", "", ""),
-    "log": ("LOG", "", "", ""),
-    "log1p": ("LOG1P", "", "", ""),
-    "logistic": ("LOGISTIC", "", "", ""),
-    "neg": ("NEG", "NEG_I", "NEG_I", ""),
-    "not": ("", "NOT_I", "NOT_I", "NOT_B"),
-    "rsqrt": ("RSQRT", "", "", ""),
-    "sign": ("SIGN", "SIGN_I", "B_FROM_I", ""),
-    "sin": ("SIN", "", "", ""),
-    "sinh": ("SINH", "", "", ""),
-    "sqrt": ("SQRT", "", "", ""),
-    "square": ("SQUARE", "", "", ""),
-    "tan": ("TAN", "", "", ""),
-    "tanh": ("TANH", "", "", ""),
-}
-_BINARY = {
-    "add": ("ADD", "ADD_I", "ADD_I", ""),
-    "add_any": ("ADD", "ADD_I", "ADD_I", ""),
-    "and": ("", "AND", "AND", "AND"),
-    "atan2": ("ATAN2", "", "", ""),
-    "div": ("DIV", "DIV_I", "DIV_U", ""),
-    "eq": ("EQ", "EQ_I", "EQ_I", "EQ_I"),
-    "ge": ("GE", "GE_I", "GE_U", "GE_I"),
-    "gt": ("GT", "GT_I", "GT_U", "GT_I"),
-    "le": ("LE", "LE_I", "LE_U", "LE_I"),
-    "lt": ("LT", "LT_I", "LT_U", "LT_I"),
-    "max": ("MAX", "MAX_I", "MAX_U", "OR"),
-    "min": ("MIN", "MIN_I", "MIN_U", "AND"),
-    "mul": ("MUL", "MUL_I", "MUL_I", "AND"),
-    "ne": ("NE", "NE_I", "NE_I", "NE_I"),
-    "nextafter": ("NEXTAFTER", "", "", ""),
-    "or": ("", "OR", "OR", "OR"),
-    "rem": ("REM", "REM_I", "REM_U", ""),
-    "shift_left": ("", "SHL", "SHL", ""),
-    "shift_right_arithmetic": ("", "SHR_I", "SHR_I", ""),
-    "shift_right_logical": ("", "SHR", "SHR", ""),
-    "sub": ("SUB", "SUB_I", "SUB_I", ""),
-    "xor": ("", "XOR", "XOR", "XOR"),
-}
-_REDUCTIONS = {
-    "argmax": ("ARGMAX", "ARGMAX_I", "", "ARGMAX_I"),
-    "argmin": ("ARGMIN", "ARGMIN_I", "", "ARGMIN_I"),
-    "reduce_and": ("", "", "", "ALL"),
-    "reduce_max": ("LARGEST", "LARGEST_I", "", "ANY"),
-    "reduce_min": ("LEAST", "LEAST_I", "", "ALL"),
-    "reduce_or": ("", "", "", "ANY"),
-    "reduce_prod": ("PRODUCT", "", "", ""),
-    "reduce_sum": ("SUM", "SUM_I", "SUM_I", ""),
-}
-_SCANS = {
-    "cumlogsumexp": ("CUMLOGSUMEXP", "", "", ""),
-    "cummax": ("CUMMAX", "", "", ""),
-    "cummin": ("CUMMIN", "", "", ""),
-    "cumprod": ("CUMPROD", "", "", ""),
-    "cumsum": ("CUMSUM", "CUMSUM_I", "CUMSUM_I", ""),
-}
-_CONVERSIONS = {
-    "ff": "COPY", "ii": "COPY", "uu": "COPY", "bb": "COPY", "iu": "COPY", "ui": "COPY",
-    "bi": "COPY", "bu": "COPY", "if": "F_FROM_I", "bf": "F_FROM_I", "uf": "F_FROM_U",
-    "fi": "I_FROM_F", "fu": "U_FROM_F", "fb": "B_FROM_F", "ib": "B_FROM_I",
-    "ub": "B_FROM_I",
-}  # fmt: skip  # fmt: skip
 _NUMPY: dict[str, Callable[..., Any]] = {  # of constants, what can be told at once
     "add": np.add,
     "eq": np.equal,
@@ -204,40 +118,16 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
     known = _at_once(code, equation, operands)
     if known is not None:
         return [known]
-    if name in _BINARY and len(operands) == 2 and name in ("add_any", "add"):
-        together = _joined(*operands)
-        if together is not None:
-            return [together]
     lowering = _LOWERINGS.get(name)
-    if lowering is not None:
-        return lowering(code, equation, operands)
-    if len(equation.outvars) > 1:
+    if lowering is None:
         raise NotCoveredError(name)
-    result = equation.outvars[0].aval
-    arrays = [code.array(x) for x in operands]
-    for table in _UNARY, _BINARY:
-        if name in table:
-            op = _of_kind(table[name], arrays[0].kind, name)
-            ready = [x.like(result.shape) for x in arrays]
-            return [code.map(op, kind_of(result), result.shape, *ready)]
-    for table, lower in (_REDUCTIONS, _reduce), (_SCANS, _scan):
-        if name in table:
-            op = _of_kind(table[name], arrays[0].kind, name)
-            return [lower(code, op, equation, arrays[0])]
-    raise NotCoveredError(name)
+    return lowering(code, equation, operands)
 
 
 def _nothing(aval: Any) -> Array:
     """An array without numbers, which has no place."""
     shape = tuple(aval.shape)
     return Array(Buffer(CONSTANT, 0, 0), 0, shape, (0,) * len(shape), kind_of(aval))
-
-
-def _of_kind(ops: tuple[str, str, str, str], kind: str, name: str) -> str:
-    op = ops["fiub".index(kind)] if kind in "fiub" else ""
-    if not op:
-        raise NotCoveredError(f"{name} of type {kind}")
-    return op
 
 
 def _at_once(code: Code, equation: Any, operands: Values) -> Value | None:
@@ -252,162 +142,19 @@ def _at_once(code: Code, equation: Any, operands: Values) -> Value | None:
         values.append(code.pool.value(x))
     with np.errstate(all="ignore"):
         result = equation.outvars[0].aval
-        found = np.broadcast_to(compute(*values), result.shape)
-    return code.pool.constant(found.astype(result.dtype))
-
-
-def _joined(a: Value, b: Value) -> Pieces | None:
-    """The sum of blocks that do not overlap; None if they may."""
-    if not (isinstance(a, Pieces) and isinstance(b, Pieces)):
-        return None
-    for start, x in a.blocks:
-        for other, y in b.blocks:
-            apart = any(
-                s + n <= t or t + m <= s
-                for s, n, t, m in zip(start, x.shape, other, y.shape, strict=True)
-            )
-            if not apart:
-                return None
-    return Pieces(a.shape, a.kind, [*a.blocks, *b.blocks])
-
-
-def _reduce(code: Code, op: str, equation: Any, x: Array) -> Array:
-    result = equation.outvars[0].aval
-    axes = [k % len(x.shape) for k in equation.params["axes"]]
-    kept = [k for k in range(len(x.shape)) if k not in axes]
-    count = prod(x.shape[k] for k in axes)
-    outer = [k for k in kept if all(k < a for a in axes)]
-    inner = [k for k in kept if axes and all(k > a for a in axes)]
-    if len(outer) + len(inner) < len(kept):
-        outer, inner = kept, []
-    x = code.contiguous(x.transposed([*outer, *axes, *inner]))
-    sizes = prod(x.shape[: len(outer)]), prod(x.shape[len(outer) + len(axes) :])
-    d = code.temporary(result.shape, kind_of(result))
-    return code.emit(op, d, x, n=sizes[0], m=count, k=sizes[1])
-
-
-def _scan(code: Code, op: str, equation: Any, x: Array) -> Array:
-    axis = equation.params["axis"]
-    x = code.contiguous(x)
-    sizes = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
-    flags = REVERSED if equation.params.get("reverse") else 0
-    n, m, k = sizes
-    return code.emit(op, code.temporary(x.shape, x.kind), x, n=n, m=m, k=k, flags=flags)
-
-
-def _convert(code: Code, equation: Any, operands: Values) -> Values:
-    x, result = operands[0], equation.outvars[0].aval
-    kind = kind_of(result)
-    if x.kind == kind:
-        return [x]
-    array = code.array(x)
-    if array.buffer.slot == 0 and array.is_one:
-        value = np.asarray(code.pool.value(array))
-        with np.errstate(all="ignore"):
-            return [code.pool.constant(value.astype(result.dtype))]
-    op = _CONVERSIONS[array.kind + kind]
-    if op == "COPY":
-        return [replace(array, kind=kind)]
-    return [code.map(op, kind, result.shape, array)]
-
-
-def _bitcast(code: Code, equation: Any, operands: Values) -> Values:
-    array = code.array(operands[0])
-    kind = kind_of(equation.outvars[0].aval)
-    if "b" in (kind, array.kind):
-        raise NotCoveredError("bits of bools")
-    return [replace(array, kind=kind)]
-
-
-def _select(code: Code, equation: Any, operands: Values) -> Values:
-    result = equation.outvars[0].aval
-    which, *cases = [code.array(x).like(result.shape) for x in operands]
-    if which.kind == "b" and len(cases) == 2:
-        d = code.map("SELECT", kind_of(result), result.shape, which, cases[1], cases[0])
-        return [d]
-    return [further.select(code, which, cases)]
-
-
-def _clamp(code: Code, equation: Any, operands: Values) -> Values:
-    result = equation.outvars[0].aval
-    low, x, high = [code.array(x).like(result.shape) for x in operands]
-    suffix = {"f": "", "i": "_I", "u": "_U"}[x.kind]
-    found = code.map("MAX" + suffix, x.kind, result.shape, x, low)
-    return [code.map("MIN" + suffix, x.kind, result.shape, found, high)]
-
-
-def _iota(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
-    shape, axis = about["shape"], about["dimension"]
-    numbers = np.arange(shape[axis]).astype(about["dtype"])
-    return [code.pool.constant(numbers).broadcast(shape, (axis,))]
-
-
-def _integer_pow(code: Code, equation: Any, operands: Values) -> Values:
-    y, x = equation.params["y"], code.array(operands[0])
-    op = _of_kind(_BINARY["mul"], x.kind, "integer_pow")
-    found, factor, rest = None, x, abs(y)
-    while rest:
-        if rest & 1:
-            found = (
-                factor
-                if found is None
-                else code.map(op, x.kind, x.shape, found, factor)
-            )
-        rest >>= 1
-        if rest:
-            factor = code.map(op, x.kind, x.shape, factor, factor)
-    dtype = equation.outvars[0].aval.dtype
-    one = code.pool.constant(np.ones((), dtype)).like(x.shape)
-    if found is None:
-        return [one]
-    return [found if y > 0 else code.map("DIV", x.kind, x.shape, one, found)]
-
-
-def _pow(code: Code, equation: Any, operands: Values) -> Values:
-    result = equation.outvars[0].aval
-    x, y = [code.array(v).like(result.shape) for v in operands]
-    if x.kind != "f":
-        raise NotCoveredError(f"pow of type {x.kind}")
-    if y.kind != "f":
-        y = code.map(_CONVERSIONS[y.kind + "f"], "f", result.shape, y)
-    return [code.map("POW", "f", result.shape, x, y)]
-
-
-def _round(code: Code, equation: Any, operands: Values) -> Values:
-    even = int(equation.params["rounding_method"]) == 1
-    x = code.array(operands[0])
-    return [code.map("ROUND_EVEN" if even else "ROUND", "f", x.shape, x)]
-
-
-def _one_minus_square(code: Code, equation: Any, operands: Values) -> Values:
-    x = code.array(operands[0])
-    if x.kind != "f":
-        raise NotCoveredError(f"one_minus_square of type {x.kind}")
-    one = code.pool.constant(np.ones((), np.float32)).like(x.shape)
-    less = code.map("SUB", "f", x.shape, one, x)
-    return [code.map("MUL", "f", x.shape, less, code.map("ADD", "f", x.shape, one, x))]
+        numbers = np.broadcast_to(compute(*values), result.shape)
+    return code.pool.constant(numbers.astype(result.dtype))
 
 
 _LOWERINGS: dict[str, Lowering] = {
-    "bitcast_convert_type": _bitcast,
-    "clamp": _clamp,
-    "convert_element_type": _convert,
-    "integer_pow": _integer_pow,
-    "iota": _iota,
-    "one_minus_square": _one_minus_square,
-    "pow": _pow,
-    "round": _round,
-    "select_n": _select,
+    **arithmetic.LOWERINGS,
     **blocks.LOWERINGS,
-    **further.LOWERINGS,
     **loops.lowerings(inline),
     **matrices.lowerings(inline),
     **indexing.LOWERINGS,
+    **ordering.LOWERINGS,
     **products.LOWERINGS,
     **views.LOWERINGS,
     **windows.LOWERINGS,
 }
-PRIMITIVES = frozenset(
-    {*_SAME, *_UNARY, *_BINARY, *_REDUCTIONS, *_SCANS, *_LOWERINGS}
-)  # those that have byte code
+PRIMITIVES = frozenset({*_SAME, *_LOWERINGS})  # those that have byte code

@@ -22,8 +22,8 @@ def lowerings(inline: Callable[..., Values]) -> dict[str, Callable[..., Values]]
 
     def linear_solve(code: Code, equation: Any, operands: Values) -> Values:
         """By the function that its maker gave; the others are for derivatives."""
-        about = equation.params
-        lengths, solve = about["const_lengths"], about["jaxprs"].solve
+        params = equation.params
+        lengths, solve = params["const_lengths"], params["jaxprs"].solve
         begin = lengths.matvec + lengths.vecmat
         given = operands[begin : begin + lengths.solve]
         sides = operands[sum(lengths) :]
@@ -67,19 +67,19 @@ def _permutation(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _triangular_solve(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
+    params = equation.params
     a, b = [code.array(x) for x in operands]
-    turned, lower = about["transpose_a"], about["lower"]
-    if not about["left_side"]:  # x a = b is a' x' = b'
+    turned, lower = params["transpose_a"], params["lower"]
+    if not params["left_side"]:  # x a = b is a' x' = b'
         turned, b = not turned, b.transposed(_turned(b))
     if turned:
         a, lower = a.transposed(_turned(a)), not lower
     a, b = code.contiguous(a), code.contiguous(b)
-    flags = (LOWER if lower else 0) | (UNIT if about["unit_diagonal"] else 0)
+    flags = (LOWER if lower else 0) | (UNIT if params["unit_diagonal"] else 0)
     d = code.temporary(b.shape, "f")
     n, m, k = prod(b.shape[:-2]), b.shape[-2], b.shape[-1]
     code.emit("SOLVE_TRIANGLE", d, a, b, n=n, m=m, k=k, flags=flags)
-    return [d if about["left_side"] else d.transposed(_turned(d))]
+    return [d if params["left_side"] else d.transposed(_turned(d))]
 
 
 def _turned(x: Array) -> Sequence[int]:

@@ -1,12 +1,12 @@
 """Byte code of products."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import Any
 
 from dynetjax.core.dims import Shape
-from dynetjax.engine.native.lowering import further
 from dynetjax.engine.native.lowering.arrays import (
     Array,
     Lowering,
@@ -30,13 +30,24 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     a = _merged(code, a, (batches, len(rows), counts))
     b = _merged(code, b, (batches, counts, len(columns)))
     if a.kind != "f":
-        return [further.int_product(code, a, b, result.shape)]
+        return [_int_product(code, a, b, result.shape)]
     (batch, n, m), (_, _, k) = a.shape, b.shape
     d = code.temporary(result.shape, "f")
     # an axis of one number is as far apart as it takes to be side by side
     extra = code.pool.note(batch, *_distances(a), *_distances(b))
     code.emit("MATMUL", d, a, b, n=n, m=m, k=k, extra=extra)
     return [d]
+
+
+def _int_product(code: Code, a: Array, b: Array, shape: Sequence[int]) -> Array:
+    """Of ints a[B, n, m] and b[B, m, k], in `shape`."""
+    (batch, n, m), k = a.shape, b.shape[-1]
+    sizes = batch, n, k, m
+    left = a.broadcast(sizes, (0, 1, 3))
+    right = b.transposed((0, 2, 1)).broadcast(sizes, (0, 2, 3))
+    every = code.map("MUL_I", a.kind, sizes, left, right)
+    d = code.temporary(tuple(shape), a.kind)
+    return code.emit("SUM_I", d, code.contiguous(every), n=batch * n * k, m=m, k=1)
 
 
 def _distances(x: Array) -> list[int]:

@@ -23,9 +23,9 @@ def _reshape(code: Code, equation: Any, operands: Values) -> Values:
     if equation.primitive.name == "reshape" and order is not None:
         x = code.array(x).transposed(order)
     if isinstance(x, Pieces):
-        found = _pieces_reshaped(x, shape)
-        if found is not None:
-            return [found]
+        reshaped = _pieces_reshaped(x, shape)
+        if reshaped is not None:
+            return [reshaped]
     array = code.array(x)
     return [array.reshaped(shape) or _cast(code.contiguous(array), shape)]
 
@@ -36,14 +36,14 @@ def _cast(x: Array, shape: Shape) -> Array:
 
 def _pieces_reshaped(x: Pieces, shape: Shape) -> Pieces | None:
     """Blocks of what differs in axes of size 1 only; None if more does."""
-    mine = [k for k, n in enumerate(x.shape) if n != 1]
-    its = [k for k, n in enumerate(shape) if n != 1]
-    if [x.shape[k] for k in mine] != [shape[k] for k in its]:
+    old_axes = [k for k, n in enumerate(x.shape) if n != 1]
+    new_axes = [k for k, n in enumerate(shape) if n != 1]
+    if [x.shape[k] for k in old_axes] != [shape[k] for k in new_axes]:
         return None
     blocks = []
     for start, block in x.blocks:
         place, size = [0] * len(shape), [1] * len(shape)
-        for k, j in zip(mine, its, strict=True):
+        for k, j in zip(old_axes, new_axes, strict=True):
             place[j], size[j] = start[k], block.shape[k]
         other = block.reshaped(tuple(size))
         if other is None:
@@ -53,9 +53,9 @@ def _pieces_reshaped(x: Pieces, shape: Shape) -> Pieces | None:
 
 
 def _broadcast(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
+    params = equation.params
     x = code.array(operands[0])
-    return [x.broadcast(about["shape"], about["broadcast_dimensions"])]
+    return [x.broadcast(params["shape"], params["broadcast_dimensions"])]
 
 
 def _transpose(code: Code, equation: Any, operands: Values) -> Values:
@@ -69,8 +69,8 @@ def _transpose(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _slice(code: Code, equation: Any, operands: Values) -> Values:
-    about = equation.params
-    starts, steps = about["start_indices"], about["strides"]
+    params = equation.params
+    starts, steps = params["start_indices"], params["strides"]
     shape = equation.outvars[0].aval.shape
     x = operands[0]
     if isinstance(x, Pieces) and steps is None:
@@ -96,7 +96,7 @@ def _reverse(code: Code, equation: Any, operands: Values) -> Values:
 def _split(code: Code, equation: Any, operands: Values) -> Values:
     axis, sizes = equation.params["axis"], equation.params["sizes"]
     x = operands[0]
-    found: Values = []
+    parts: Values = []
     ends = [*accumulate(map(int, sizes))]
     whole = None
     for end, var in zip(ends, equation.outvars, strict=True):
@@ -106,24 +106,24 @@ def _split(code: Code, equation: Any, operands: Values) -> Values:
         if isinstance(x, Pieces):
             same = [b for s, b in x.blocks if s == tuple(start) and b.shape == shape]
             if same:
-                found.append(same[0])
+                parts.append(same[0])
                 continue
         if whole is None:
             whole = code.array(x)
-        found.append(whole.part(start, shape))
-    return found
+        parts.append(whole.part(start, shape))
+    return parts
 
 
 def _unstack(code: Code, equation: Any, operands: Values) -> Values:
     axis, x = equation.params["axis"], code.array(operands[0])
-    found: Values = []
+    parts: Values = []
     for k, var in enumerate(equation.outvars):
         start, shape = [0] * len(x.shape), [*x.shape]
         start[axis], shape[axis] = k, 1
         part = x.part(start, tuple(shape))
         strides = part.strides[:axis] + part.strides[axis + 1 :]
-        found.append(replace(part, shape=tuple(var.aval.shape), strides=strides))
-    return found
+        parts.append(replace(part, shape=tuple(var.aval.shape), strides=strides))
+    return parts
 
 
 def _concatenate(code: Code, equation: Any, operands: Values) -> Values:
@@ -186,6 +186,18 @@ def _pad(code: Code, equation: Any, operands: Values) -> Values:
     return [d]
 
 
+def _tile(code: Code, equation: Any, operands: Values) -> Values:
+    """Copies side by side."""
+    x, result = code.array(operands[0]), equation.outvars[0].aval
+    reps = equation.params["reps"]
+    shape = [n for pair in zip(reps, x.shape, strict=True) for n in pair]
+    strides = [s for stride in x.strides for s in (0, stride)]
+    repeated = replace(x, shape=tuple(shape), strides=tuple(strides))
+    tiled = code.contiguous(repeated).reshaped(tuple(result.shape))
+    assert tiled is not None
+    return [tiled]
+
+
 LOWERINGS: dict[str, Lowering] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
@@ -196,6 +208,7 @@ LOWERINGS: dict[str, Lowering] = {
     "split": _split,
     "squeeze": _reshape,
     "stack": _stack,
+    "tile": _tile,
     "transpose": _transpose,
     "unstack": _unstack,
 }

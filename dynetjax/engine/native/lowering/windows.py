@@ -18,30 +18,30 @@ MOST_AXES = 6
 
 def convolve(code: Code, equation: Any, operands: Values) -> Values:
     """A convolution of any number of axes."""
-    about, result = equation.params, equation.outvars[0].aval
-    numbers, groups = about["dimension_numbers"], about["feature_group_count"]
+    params, result = equation.params, equation.outvars[0].aval
+    numbers, groups = params["dimension_numbers"], params["feature_group_count"]
     a, b = [code.array(x) for x in operands]
     if a.kind != "f" or b.kind != "f":
         raise NotCoveredError("a convolution of ints")
     a, b = a.transposed(numbers.lhs_spec), b.transposed(numbers.rhs_spec)
     batch, channels, *whole = a.shape
     made, reads, *window = b.shape
-    several = about["batch_group_count"]
-    if several > 1:  # the batch has groups instead of the channels
+    batch_groups = params["batch_group_count"]
+    if batch_groups > 1:  # the batch has groups instead of the channels
         a = code.contiguous(a)
-        a = _split(code, a, (several, batch // several, channels, *whole))
+        a = _split(code, a, (batch_groups, batch // batch_groups, channels, *whole))
         a = a.transposed([1, 0, *range(2, len(a.shape))])
-        batch, groups = batch // several, several
+        batch, groups = batch // batch_groups, batch_groups
     out = [result.shape[k] for k in numbers.out_spec]
     sizes = batch, groups, reads, made // groups
     axes = _axes(
         whole,
         window,
         out[2:],
-        about["window_strides"],
-        about["padding"],
-        about["lhs_dilation"],
-        about["rhs_dilation"],
+        params["window_strides"],
+        params["padding"],
+        params["lhs_dilation"],
+        params["rhs_dilation"],
     )
     extra = code.pool.note(*sizes, len(window), *axes)
     d = code.temporary(tuple(out), "f")
@@ -52,9 +52,9 @@ def convolve(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _split(code: Code, x: Array, shape: Shape) -> Array:
-    found = x.reshaped(shape)
-    assert found is not None
-    return found
+    reshaped = x.reshaped(shape)
+    assert reshaped is not None
+    return reshaped
 
 
 def _axes(
@@ -76,19 +76,19 @@ def _axes(
 
 def _pool(kind: str) -> Lowering:
     def lower(code: Code, equation: Any, operands: Values) -> Values:
-        about, x = equation.params, code.contiguous(operands[0])
+        params, x = equation.params, code.contiguous(operands[0])
         if x.kind != "f":
             raise NotCoveredError("a pool of ints")
         d = code.temporary(equation.outvars[0].aval.shape, "f")
-        window = about["window_dimensions"]
+        window = params["window_dimensions"]
         axes = _axes(
             x.shape,
             window,
             d.shape,
-            about["window_strides"],
-            about["padding"],
-            about["base_dilation"],
-            about["window_dilation"],
+            params["window_strides"],
+            params["padding"],
+            params["base_dilation"],
+            params["window_dilation"],
         )
         extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)
         return [code.emit("POOL", d, x, n=d.size, m=prod(window), extra=extra)]
@@ -98,13 +98,13 @@ def _pool(kind: str) -> Lowering:
 
 def back_to_the_chosen(code: Code, equation: Any, operands: Values) -> Values:
     """Where the first of the largest numbers of each window is, what it gets."""
-    about = equation.params
+    params = equation.params
     source, x = [code.contiguous(v) for v in operands]
     ones = [1] * len(x.shape)
-    window = about["window_dimensions"]
-    steps, padding = about["window_strides"], about["padding"]
+    window = params["window_dimensions"]
+    steps, padding = params["window_strides"], params["padding"]
     axes = _axes(x.shape, window, source.shape, steps, padding, ones, ones)
-    kind = {"ge": "max", "le": "min"}.get(about["select_prim"].name)
+    kind = {"ge": "max", "le": "min"}.get(params["select_prim"].name)
     if kind is None:
         raise NotCoveredError("a choice in a window by something else")
     extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)

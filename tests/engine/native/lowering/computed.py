@@ -1,6 +1,8 @@
 """A JAX function as a user's operation in tier 0, beside its formula in NumPy."""
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 import dynetjax as dy
 from dynetjax.engine.native import core
@@ -55,6 +57,18 @@ def _slope(numpy, arrays, number, index, r):
         moved[number][index] += step
         found.append(np.sum(np.reshape(numpy(*moved), r.shape) * r))
     return (found[0] - found[1]) / (2 * STEP)
+
+
+def of_ints(function):
+    """A function without derivatives, of ints, in JAX."""
+    return lambda *xs: function(
+        *[jnp.round(lax.stop_gradient(x) * 8).astype(jnp.int32) for x in xs]
+    )
+
+
+def of_ints_in_numpy(function):
+    """The same in NumPy."""
+    return lambda *xs: function(*[np.rint(x * 8).astype(np.int32) for x in xs])
 
 
 def program(*rows, extra=(), words=2):

@@ -1,0 +1,107 @@
+"""Byte code of what follows from the order of numbers: sorting, the largest."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dynetjax.engine.native.lowering.arrays import (
+    Array,
+    Lowering,
+    NotCoveredError,
+    Values,
+)
+from dynetjax.engine.native.lowering.bytecode import INTS, LARGEST_FIRST, Code
+
+
+def _sort(code: Code, equation: Any, operands: Values) -> Values:
+    params = equation.params
+    axis = params["dimension"]
+    arrays = [code.array(x) for x in operands]
+    order = [*[k for k in range(len(arrays[0].shape)) if k != axis], axis]
+    ready = [code.contiguous(x.transposed(order)) for x in arrays]
+    places = _order_by(code, ready[: params["num_keys"]])
+    back = np.argsort(order).tolist()
+    return [_taken(code, x, places).transposed(back) for x in ready]
+
+
+def _order_by(code: Code, keys: Sequence[Array]) -> Array:
+    """Places along the last axis that sort by the first key, then by the next."""
+    places: Array | None = None
+    for key in reversed(keys):
+        if key.kind in "ub":
+            key = _as_ints(code, key)
+        now = key if places is None else _taken(code, key, places)
+        d = _order_of(code, code.contiguous(now))
+        places = d if places is None else _taken(code, places, d)
+    assert places is not None
+    return places
+
+
+def _order_of(code: Code, x: Array, flags: int = 0) -> Array:
+    count = x.shape[-1]
+    d = code.temporary(x.shape, "i")
+    flags |= INTS if x.kind == "i" else 0
+    return code.emit("SORT_ORDER", d, x, n=x.size // count, m=count, flags=flags)
+
+
+def _taken(code: Code, x: Array, places: Array) -> Array:
+    """Numbers of the last axis at these places of it."""
+    count, room = places.shape[-1], x.shape[-1]
+    d = code.temporary(places.shape, x.kind)
+    places = code.contiguous(places)
+    outer = places.size // count
+    return code.emit("TAKE", d, code.contiguous(x), places, n=outer, m=count, k=room)
+
+
+def _top_k(code: Code, equation: Any, operands: Values) -> Values:
+    x, count = code.array(operands[0]), equation.params["k"]
+    if x.kind != "f":
+        raise NotCoveredError(f"top_k of type {x.kind}")
+    axis = equation.params.get("axis", -1) % len(x.shape)
+    order = [*[k for k in range(len(x.shape)) if k != axis], axis]
+    ready = code.contiguous(x.transposed(order))
+    places = _order_of(code, ready, LARGEST_FIRST)
+    largest = places.part([0] * len(order), (*places.shape[:-1], count))
+    largest = code.contiguous(largest)
+    back = np.argsort(order).tolist()
+    return [_taken(code, ready, largest).transposed(back), largest.transposed(back)]
+
+
+def _total_order(op: str) -> Lowering:
+    """A comparison in which -0 is below 0, and NaN above all."""
+
+    def lower(code: Code, equation: Any, operands: Values) -> Values:
+        shape = equation.outvars[0].aval.shape
+        ordered = []
+        for x in [code.array(x) for x in operands]:
+            x = x if x.shape == tuple(shape) else x.broadcast(shape, ())
+            ordered.append(_as_ints(code, x))
+        return [code.map(op, "b", shape, *ordered)]
+
+    return lower
+
+
+def _as_ints(code: Code, x: Array) -> Array:
+    """Ints that are in the order of what they stand for."""
+    if x.kind in "ib":
+        return replace(x, kind="i")
+    if x.kind == "u":
+        return code.map("XOR", "i", x.shape, x, _number(code, -(2**31), x))
+    sign = code.map("SHR_I", "i", x.shape, replace(x, kind="i"), _number(code, 31, x))
+    others = code.map("AND", "i", x.shape, sign, _number(code, 2**31 - 1, x))
+    return code.map("XOR", "i", x.shape, replace(x, kind="i"), others)
+
+
+def _number(code: Code, number: int, like: Array) -> Array:
+    return code.pool.constant(np.full(like.shape, number, np.int32))
+
+
+LOWERINGS: dict[str, Lowering] = {
+    "eq_to": _total_order("EQ_I"),
+    "le_to": _total_order("LE_I"),
+    "lt_to": _total_order("LT_I"),
+    "sort": _sort,
+    "top_k": _top_k,
+}

@@ -1,0 +1,35 @@
+"""Random numbers; `cases_of_indexing` has slices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bench import Run
+from computed import check
+
+X = np.array([0.7, -1.3, 0.4, 1.1, -0.2, 2.6])
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_random_bits(count):
+    """Those that JAX draws with the same keys."""
+
+    def draw(x, key):
+        key = jax.random.wrap_key_data(key)
+        return x + jax.random.uniform(key, (count,))
+
+    run = Run(draw, (count,), [np.zeros((3, count))], data=[0], types="k")
+    for element in range(3):  # of node 0; see `Tables.keys`
+        key = jax.random.wrap_key_data(jnp.array([0, element], jnp.uint32))
+        expected = jax.random.uniform(key, (count,))
+        np.testing.assert_array_equal(run.value[element], expected)
+
+
+@pytest.mark.usefixtures("natively")
+def test_key_of_a_known_seed():
+    """Numbers are the same in every run: those of JAX."""
+    drawn = np.asarray(jax.random.normal(jax.random.key(7), (6,)), np.float64)
+    for key in jax.random.key, jax.random.PRNGKey:
+        check(
+            lambda x, k=key: x * jax.random.normal(k(7), (6,)), lambda x: x * drawn, X
+        )
