@@ -119,6 +119,7 @@ class Pool:
         size = max(1, min(MOST, len(order) // (8 * len(pipes)), frequency or MOST))
         todo = (order[k : k + size] for k in range(0, len(order), size))
         waiting = 0
+        self._set_learning_rate()
         for pipe, numbers in zip(pipes * AHEAD, todo):  # noqa: B905
             pipe.send(Task(numbers, learns))
             waiting += 1
@@ -131,7 +132,6 @@ class Pool:
                 waiting += 1
             self._learn_counts()
             note(losses)
-        self._set_learning_rate()
 
     def _set_learning_rate(self) -> None:
         """Have workers that update by themselves use a new one."""

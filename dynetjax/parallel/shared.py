@@ -238,7 +238,7 @@ class _Pickler(pickle.Pickler):
         """Where to find a class that goes by the name of DyNet's module."""
         if isinstance(thing, type) and thing.__module__ == DYNET:
             name = thing.__name__
-            for module in ("dynetjax", DYNET):
+            for module in ("dynetjax", "dynet", DYNET):
                 if getattr(sys.modules.get(module), name, None) is thing:
                     return _attribute, (module, name)
         return NotImplemented

@@ -73,3 +73,20 @@ def ends(x):
 
 def raises(x):
     raise KeyError(x)
+
+
+def alone(x):
+    """A function without a model."""
+    return dy.squared_norm(dy.inputVector([x]))
+
+
+class Waiting:
+    """Fails after the others have learned a while."""
+
+    def __init__(self, tagger):
+        self.tagger = tagger
+
+    def __call__(self, datum):
+        if datum == "raise":
+            raise ValueError("as it was told")
+        return self.tagger(datum)

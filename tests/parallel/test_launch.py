@@ -128,6 +128,25 @@ def test_where_the_first_process_ends_the_others_do(number):
     process.stderr.close()
 
 
+def test_files_that_one_process_alone_saves(tmp_path):
+    """The others wait for those that they save, too."""
+    status, _, err = run("--processes", 2, PROGRAMS / "guarded.py", tmp_path / "m")
+    assert status == 0, err
+    for rank in (0, 1):
+        assert (tmp_path / f"m.rank{rank}").read_text() == "True\n" * 3
+
+
+def test_a_program_for_dynet_has_a_pool():
+    status, out, err = run(PROGRAMS / "dropped_in.py")
+    assert (status, out) == (0, "_dynet True True\n"), err
+
+
+def test_no_program():
+    status, _, err = run("--processes", 2)
+    assert status == 1
+    assert err.count("program.py ARGS") == 1
+
+
 def free_port():
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

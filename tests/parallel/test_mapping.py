@@ -1,6 +1,10 @@
 """A function of many data, in several processes."""
 
+import gc
+import pathlib
+
 import pytest
+import with_model
 from learners import Tagger, Total, ends, raises, squared
 
 import dynetjax as dy
@@ -29,3 +33,29 @@ def test_what_goes_wrong_there_is_raised_here():
         [*parallel.map(ends, [3], processes=1)]
     with pytest.raises(TypeError, match="map: the function cannot be sent"):
         parallel.map(lambda x: x, [1], processes=1)
+
+
+def test_a_function_has_no_model_of_its_own():
+    """Or the results would be those of other values, and nobody would know."""
+    told = "map: the function's module makes parameters"
+    with pytest.raises(RuntimeError, match=told):
+        [*parallel.map(with_model.total, [1.0], processes=1)]
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5])
+def test_number_of_processes(count):
+    with pytest.raises(ValueError, match="map: there is no such number of processes"):
+        parallel.map(squared, [1], processes=count)
+
+
+SHARED = pathlib.Path("/dev/shm")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="Linux shows shared memory there")
+def test_results_that_nobody_asks_for_take_no_memory():
+    m = dy.ParameterCollection()
+    results = parallel.map(Total(Tagger(m)), [[1, 2]], processes=1)
+    before = {*SHARED.glob("psm_*")}
+    del results
+    gc.collect()
+    assert len({*SHARED.glob("psm_*")} & before) == len(before) - 1

@@ -1,14 +1,17 @@
 """Training in a pool of processes."""
 
 import random
+import shutil
 
 import numpy as np
+import optax
 import pytest
-from learners import Failing, Learner, Tagger, Total
+from learners import Failing, Learner, Tagger, Total, Waiting, alone
 
 import dynetjax as dy
 from dynetjax import parallel
 from dynetjax.engine import policy
+from dynetjax.parallel import segment
 
 needs_native = pytest.mark.skipif(not policy.native(), reason="updates are by tier 0")
 RNG = random.Random(1)
@@ -160,3 +163,111 @@ def test_state_that_cannot_be_shared(spoil, told):
     spoil(trainer, m)
     with pytest.raises(ValueError, match=f"cannot be shared(.|\n)*{told}"):
         parallel.train(tagger, DATA, trainer=trainer, processes=1)
+
+
+@pytest.mark.parametrize("synchronous", [True, pytest.param(False, marks=needs_native)])
+class TestBothWays:
+    def test_a_learner_without_the_model(self, synchronous):
+        trainer, _ = made()
+        told = "train: the learner has none of the trainer's parameters"
+        with pytest.raises(ValueError, match=told):
+            parallel.train(
+                alone, [1.0], trainer=trainer, processes=1, synchronous=synchronous
+            )
+
+    def test_what_was_learned_before_a_failure_stays(self, synchronous):
+        trainer, tagger = made(alpha=0.05)
+        before, data = mean_loss(tagger), DATA * 20
+        told = "ValueError: as it was told"
+        with pytest.raises(parallel.WorkerError, match=told):
+            parallel.train(
+                Waiting(tagger),
+                data,
+                ["raise"],
+                trainer=trainer,
+                processes=2,
+                synchronous=synchronous,
+            )
+        assert mean_loss(tagger) < before / 2
+
+    def test_a_report_may_change_the_learning_rate(self, synchronous):
+        trainer, tagger = made(dy.SimpleSGDTrainer)
+        seen = []
+
+        def report(told):
+            trainer.learning_rate = 0.0
+            seen.append(mean_loss(tagger))
+
+        parallel.train(
+            tagger,
+            DATA,
+            trainer=trainer,
+            processes=2,
+            epochs=3,
+            report=report,
+            synchronous=synchronous,
+        )
+        assert seen[0] == seen[1] == seen[2] == mean_loss(tagger)
+        assert trainer.count_of_updates in (36, 72)
+
+    def test_a_report_may_set_values(self, synchronous):
+        trainer, tagger = made(dy.SimpleSGDTrainer, learning_rate=0.0)
+        seen = []
+
+        def report(told):
+            seen.append(float(tagger.W.as_array()[0, 0]))
+            tagger.W.set_value(np.full((4, 6), len(seen)))
+            tagger.words.init_row(0, [len(seen)] * 8)
+
+        parallel.train(
+            tagger,
+            DATA,
+            trainer=trainer,
+            processes=2,
+            epochs=3,
+            report=report,
+            synchronous=synchronous,
+        )
+        assert seen[1:] == [1, 2]
+        assert tagger.W.as_array()[0, 0] == 3
+        assert (tagger.words.row_as_array(0) == 3).all()
+
+    def test_number_of_processes(self, synchronous):
+        trainer, tagger = made()
+        told = "train: there is no such number of processes"
+        with pytest.raises(ValueError, match=told):
+            parallel.train(
+                tagger, DATA, trainer=trainer, processes=0, synchronous=synchronous
+            )
+
+
+def test_a_trainer_that_cannot_be_sent():
+    m = dy.ParameterCollection()
+    tagger = Tagger(m)
+    trainer = dy.OptaxTrainer(m, optax.chain(optax.clip(1.0), optax.sgd(0.1)))
+    with pytest.raises(TypeError, match="train: the trainer cannot be sent"):
+        parallel.train(tagger, DATA, trainer=trainer, processes=1, synchronous=True)
+
+
+def test_rows_that_catch_up_do_not_tell_replicas_apart():
+    """They are rounded as they are read, which differs by process."""
+    trainer, tagger = made(lazy_correct=True)
+    parallel.train(
+        tagger,
+        DATA,
+        DATA,
+        trainer=trainer,
+        processes=2,
+        epochs=15,
+        synchronous=True,
+        seed=1,
+    )
+
+
+def test_too_little_shared_memory(monkeypatch):
+    usage = shutil.disk_usage("/")._replace(free=1000)
+    monkeypatch.setattr(segment.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(segment, "FOLDER", "/")
+    trainer, tagger = made()
+    with pytest.raises(OSError, match="there is not enough shared memory"):
+        parallel.train(tagger, DATA, trainer=trainer, processes=1, synchronous=True)
