@@ -161,6 +161,9 @@ class Workers:
                     told = pipe.recv()
                 except (EOFError, OSError):
                     self._processes[rank].join(LOOK)
+                    if self._processes[rank].exitcode == 0:
+                        text = f"process {rank} has ended before its work was done"
+                        raise WorkerError(rank, text) from None
                     continue
                 if isinstance(told, Failure):
                     raise WorkerError(rank, told.text)

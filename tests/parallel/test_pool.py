@@ -124,6 +124,7 @@ def test_run_multi_process(tmp_path, capfd):
     [
         ("raise", "has failed\nTraceback(.|\n)*ValueError: as it was told"),
         ("kill", "was ended by SIGKILL"),
+        ("exit", "has ended before its work was done"),
     ],
 )
 def test_a_worker_that_fails_ends_training(datum, told):
