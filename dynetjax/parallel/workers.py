@@ -96,10 +96,10 @@ class Workers:
                     args=(seat, (seed, meets, averages), hosts, there, work, given),
                     name=f"dynetjax-{seat.rank}",
                 )
+                self._processes.append(process)
                 with main_left_out():
                     process.start()
                 there.close()
-                self._processes.append(process)
         except BaseException:
             self.close()
             raise
@@ -187,6 +187,7 @@ class Workers:
         """End those that are left after some seconds, and give everything back."""
         for pipe in self.pipes:  # whoever waits for more hears that there is no more
             pipe.close()
+        self._processes = [p for p in self._processes if p.pid is not None]  # started
         self._wait(grace)
         for process in self._processes:
             if process.exitcode is None:

@@ -110,22 +110,23 @@ def is_alive(pid):
 @pytest.mark.skipif(not SHARED.exists(), reason="Linux tells which processes live")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_where_the_first_process_ends_the_others_do(number):
-    process = start(
-        "--processes", 2, PROGRAMS / "failing.py", "pids", start_new_session=True
-    )
-    pid = int(process.stdout.readline())
-    assert is_alive(pid)
-    if number == signal.SIGINT:
-        os.killpg(process.pid, number)  # as a terminal does
-    else:
-        process.send_signal(number)
-    process.wait(timeout=20)
-    until = time.monotonic() + 15
-    while is_alive(pid) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not is_alive(pid)
-    process.stdout.close()
-    process.stderr.close()
+    words = "--processes", 2, PROGRAMS / "failing.py", "pids"
+    with start(*words, start_new_session=True) as process:
+        try:
+            pid = int(process.stdout.readline())
+            assert is_alive(pid)
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)  # as a terminal does
+            else:
+                process.send_signal(number)
+            process.wait(timeout=40)
+            until = time.monotonic() + 15
+            while is_alive(pid) and time.monotonic() < until:
+                time.sleep(0.1)
+            assert not is_alive(pid)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # with what cleans up after them
+            raise
 
 
 def test_files_that_one_process_alone_saves(tmp_path):
