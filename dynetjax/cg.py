@@ -98,7 +98,9 @@ class ComputationGraph:
         """A matrix of these numbers, first index fastest."""
         return reshape(inputTensor(v), d)
 
-    def inputSparseTensor(self, idxs: Any, v: Any, shape: Any, **options: Any):
+    def inputSparseTensor(
+        self, idxs: Any, v: Any, shape: Any, **options: Any
+    ) -> Expression:
         """See `sparse_inputTensor`."""
         return sparse_inputTensor(idxs, v, shape, **options)
 
