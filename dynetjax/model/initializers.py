@@ -73,6 +73,9 @@ class NormalInitializer(PyInitializer):
         3.0 2.0
     """
 
+    mean: float
+    std: float
+
     def __init__(self, mean: float = 0, var: float = 1):
         if var < 0:
             raise ValueError(
@@ -111,7 +114,7 @@ class UniformInitializer(PyInitializer):
                     fix="use ConstInitializer(0)",
                 )
             )
-        self.scale = float(scale)
+        self.scale: float = float(scale)
 
     def _numbers(self, shape):
         return random.uniform(math.prod(shape), -self.scale, self.scale)
@@ -128,7 +131,7 @@ class ConstInitializer(PyInitializer):
     """
 
     def __init__(self, c: float):
-        self.c = float(c)
+        self.c: float = float(c)
 
     def _numbers(self, shape):
         return np.full(math.prod(shape), self.c, np.float32)
@@ -175,6 +178,9 @@ class GlorotInitializer(PyInitializer):
         True
     """
 
+    gain: float
+    is_lookup: bool
+
     def __init__(self, is_lookup: bool = False, gain: float = 1.0):
         self.is_lookup, self.gain = bool(is_lookup), float(gain)
 
@@ -207,7 +213,7 @@ class SaxeInitializer(PyInitializer):
     """
 
     def __init__(self, scale: float = 1.0):
-        self.scale = float(scale)
+        self.scale: float = float(scale)
 
     def _numbers(self, shape):
         _require_square("SaxeInitializer", shape)
@@ -242,7 +248,7 @@ class FromFileInitializer(PyInitializer):
                     fix='b"values.txt"',
                 )
             )
-        self.path = Path(fname.decode())
+        self.path: Path = Path(fname.decode())
 
     def _numbers(self, shape):
         numbers = np.array(self.path.read_text().split(), dtype=np.float32)
@@ -268,7 +274,7 @@ class NumpyInitializer(PyInitializer):
     for_tables = False
 
     def __init__(self, array: Any):
-        self.array = np.array(array, dtype=np.float32)
+        self.array: np.ndarray = np.array(array, dtype=np.float32)
 
     def _numbers(self, shape):
         return _right_size("NumpyInitializer", self.array.ravel(order="F"), shape)

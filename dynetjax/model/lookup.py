@@ -10,7 +10,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op, intern
-from dynetjax.core.rules import Rule, rule_for
+from dynetjax.core.rules import OperandSpec, Rule, rule_for
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
@@ -53,17 +53,27 @@ class LookupParameters(Whole, Expression):
     """
 
     __slots__ = ("row_rules", "storage")
+    graph: Any
+    lanes: int
+    args: tuple[Any, ...]
+    first: Expression | None
+    others: Any
+    rule: Rule
+    spec: OperandSpec | None
 
     def __init__(self, storage: TableStorage):
-        self.storage = storage
+        self.storage: TableStorage = storage
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         of = storage.ident, storage.shape
-        self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
+        self.row_rules: tuple[Rule, Rule] = (
+            lookup_rule(*of, True),
+            lookup_rule(*of, False),
+        )
         self.rule = _whole(parameter_rule(*of, False))
         self.spec = self.rule.spec
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
     def __repr__(self) -> str:

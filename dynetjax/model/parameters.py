@@ -7,6 +7,7 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host
@@ -19,17 +20,26 @@ class _Leaf(Expression):
     """A parameter seen as an expression of whichever graph it is used in."""
 
     __slots__ = ("still", "storage")
-    constant = False
+    constant: bool = False
+    graph: Any
+    lanes: int
+    args: tuple[Any, ...]
+    first: Expression | None
+    others: Any
+    rule: Rule
+    spec: OperandSpec | None
+    storage: DenseStorage
+    still: "ConstantParameters | None"
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
-        self.still: ConstantParameters | None = None
+        self.still = None
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
         self.spec = self.rule.spec
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
     def locate(self) -> tuple[ComputationGraph, Expression]:
@@ -40,7 +50,7 @@ class ConstantParameters(_Leaf):
     """What ``p.expr(update=False)`` gives: the values, without a gradient."""
 
     __slots__ = ()
-    constant = True
+    constant: bool = True
 
     def __repr__(self) -> str:
         return f"Constant {self.storage.name}"
@@ -66,6 +76,7 @@ class Parameters(Whole, _Leaf):
     """
 
     __slots__ = ()
+    still: ConstantParameters | None
 
     def __repr__(self) -> str:
         return f"Parameter {self.storage.name}"
