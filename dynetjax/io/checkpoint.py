@@ -148,7 +148,9 @@ class _Saved(NamedTuple):
     reached: bool
 
     @classmethod
-    def of(cls, storage: Any, entry: dict, arrays: dict, prefix: str) -> "_Saved":
+    def of(
+        cls, storage: Any, entry: dict[Any, Any], arrays: dict[Any, Any], prefix: str
+    ) -> "_Saved":
         there = _under(arrays, prefix)
         values, gradient = there["values"], there.get("gradient")
         rows = there.get("rows")
@@ -284,7 +286,7 @@ def _require_same(
         )
 
 
-def _shown(entries: list[tuple], at: int) -> str:
+def _shown(entries: list[tuple[Any, ...]], at: int) -> str:
     if at >= len(entries):
         return f"no number {at + 1}"
     name, shape, table = entries[at]

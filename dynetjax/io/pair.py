@@ -37,7 +37,7 @@ from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.saving import Owner, warn_of, write_blocks
 
-_KINDS: dict[type, str] = {
+_KINDS: dict[type[Any], str] = {
     Parameters: "Parameters",
     LookupParameters: "LookupParameters",
 }
@@ -84,7 +84,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
                 fix="put it in a list",
             )
         )
-    entries: list[tuple] = []
+    entries: list[tuple[Any, ...]] = []
     owners: list[Owner] = []
     for thing in objects:
         entry, of_thing = _describe(thing)
@@ -94,7 +94,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
     warn_of(broken, stacklevel=2)
 
 
-def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
+def _describe(thing: Any) -> tuple[tuple[Any, ...], list[Owner]]:
     """The entry in ``.meta``, and what has the numbers."""
     if type(thing) in _KINDS:
         return (_KINDS[type(thing)], thing.name()), [thing.storage]
@@ -170,7 +170,7 @@ class _Entry(NamedTuple):
     """What ``.meta`` tells of one object; `kind` is a str and `spec` no spec for
     parameters."""
 
-    kind: str | type
+    kind: str | type[Any]
     spec: Any
     key: str
 
@@ -340,7 +340,7 @@ def _make(
     if isinstance(entry.kind, str):
         header = blocks.take(entry.key, is_table=_is_table(entry))
         return adopt(params, read(blocks.file, header))
-    thing = entry.kind.from_spec(entry.spec, params)  # type: ignore[attr-defined]
+    thing = entry.kind.from_spec(entry.spec, params)
     owners = storages(thing.param_collection())
     headers = blocks.take_all(entry.key, len(owners))
     fill(blocks.file, headers, owners)
