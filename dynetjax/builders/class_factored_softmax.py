@@ -62,6 +62,8 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
 
     collection_name = "class-factored-softmax-builder"
 
+    size: int
+
     def __init__(
         self,
         input_dim: int,
@@ -91,12 +93,12 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         self._choices = Choices(own, self.input_dim, sizes, bias)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """What `from_spec` makes the same builder of; the file is not needed."""
         return self.input_dim, self.size, self._classes, self._place, self._bias
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, size, classes, place, bias = spec
         builder = cls.__new__(cls)

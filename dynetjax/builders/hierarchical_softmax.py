@@ -67,6 +67,8 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
 
     collection_name = "hsm-builder"
 
+    size: int
+
     def __init__(
         self,
         input_dim: int,
@@ -88,12 +90,12 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         self._choices = Choices(self._collection, self.input_dim, outcomes, binary=True)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """What `from_spec` makes the same builder of; the file is not needed."""
         return self.input_dim, self.size, self._lines
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, size, lines = spec
         builder = cls.__new__(cls)

@@ -50,7 +50,7 @@ class SoftmaxBuilder(Whole, ABC):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.input_dim = unsigned(self.whoami(), "input_dim", input_dim)
+        self.input_dim: int = unsigned(self.whoami(), "input_dim", input_dim)
         self._collection = pc.add_subcollection(self.collection_name)
 
     @abstractmethod

@@ -52,7 +52,7 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         pc: ParameterCollection,
         bias: bool = True,
     ):
-        self.size = unsigned(self.whoami(), "num_classes", num_classes)
+        self.size: int = unsigned(self.whoami(), "num_classes", num_classes)
         if not self.size:
             raise ValueError(
                 error_text(
@@ -67,12 +67,12 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         self._b = self._collection.add_parameters((self.size,), 0) if bias else None
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The arguments of the constructor, without the collection."""
         return self.input_dim, self.size, self._b is not None
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, num_classes, bias = spec
         return cls(input_dim, num_classes, pc, bias)

@@ -43,9 +43,9 @@ class TreeBuilder(Whole):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.layers = unsigned(name, "layers", layers)
-        self.input_dim = unsigned(name, "input_dim", input_dim)
-        self.hidden_dim = unsigned(name, "hidden_dim", hidden_dim)
+        self.layers: int = unsigned(name, "layers", layers)
+        self.input_dim: int = unsigned(name, "input_dim", input_dim)
+        self.hidden_dim: int = unsigned(name, "hidden_dim", hidden_dim)
         if not self.layers:
             raise _wrong(f"{name}: there are no layers", 0, "1 or more", "layers=1")
         self._collection = model.add_subcollection(self.collection_name)
@@ -79,12 +79,12 @@ class TreeBuilder(Whole):
         self.set_dropout(0.0)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The arguments of the constructor, without the model."""
         return self.layers, self.input_dim, self.hidden_dim
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         layers, input_dim, hidden_dim = spec
         return cls(layers, input_dim, hidden_dim, model)
