@@ -206,7 +206,9 @@ class _Reader:
             return number, line.rstrip(b"\n")
         raise self._broken(None, b"the end of the file", "another line")
 
-    def _heading(self, name: str, shapes: tuple[list, list]) -> tuple[int, int]:
+    def _heading(
+        self, name: str, shapes: tuple[list[Any], list[Any]]
+    ) -> tuple[int, int]:
         """How many parameters and tables follow."""
         number, line = self._line()
         words = line.split()
@@ -226,7 +228,7 @@ class _Reader:
         return line == b"[MA:TRUE]"
 
     def _arrays(
-        self, parts: int, sizes: tuple[int, int], shapes: tuple[list, list]
+        self, parts: int, sizes: tuple[int, int], shapes: tuple[list[Any], list[Any]]
     ) -> list[tuple[Arrays, Arrays]]:
         """So many arrays of each parameter, and of each table."""
         kinds = ("Parameter", "LookupParameter")
