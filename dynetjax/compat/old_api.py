@@ -95,7 +95,7 @@ def save_objects(fname: Any, objects: Iterable[Any]) -> None:
         os.unlink(path + ".objects")
 
 
-def _planned(thing: Any, flat: list[Any]) -> tuple | None:
+def _planned(thing: Any, flat: list[Any]) -> tuple[Any, ...] | None:
     """How to make a Saveable object again; what has parameters is added to `flat`."""
     if not isinstance(thing, Saveable):
         flat.append(thing)
@@ -113,11 +113,11 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def _no_classes(kind: type) -> tuple[str, str]:
+def _no_classes(kind: type[Any]) -> tuple[str, str]:
     raise pickle.PicklingError("a class is no plain data")
 
 
-def _name_of(kind: type) -> tuple[str, str]:
+def _name_of(kind: type[Any]) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 
@@ -136,7 +136,7 @@ def load_objects(fname: Any, params: ParameterCollection) -> list[Any]:
     return [_made(entry, parts) for entry in plan]
 
 
-def _made(entry: tuple | None, parts: Iterator[Any]) -> Any:
+def _made(entry: tuple[Any, ...] | None, parts: Iterator[Any]) -> Any:
     if entry is None:
         return next(parts)
     kind, plain, components = entry
@@ -146,7 +146,7 @@ def _made(entry: tuple | None, parts: Iterator[Any]) -> Any:
     return thing
 
 
-def _find_saveable(module: str, name: str) -> type:
+def _find_saveable(module: str, name: str) -> type[Any]:
     value: Any = sys.modules.get(module)
     for part in name.split("."):
         value = vars(value).get(part) if hasattr(value, "__dict__") else None
