@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import replacing
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 from dynetjax.model import random
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.collection import storages as storages_of
@@ -28,7 +28,7 @@ _DESCRIPTION = "about"  # the array that is the description, as bytes
 
 
 def save_checkpoint(
-    fname: Any,
+    fname: FilePath,
     m: ParameterCollection,
     trainers: Trainer | Sequence[Trainer] = (),
     step: int = 0,
@@ -83,7 +83,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    fname: Any, m: ParameterCollection, trainers: Trainer | Sequence[Trainer] = ()
+    fname: FilePath, m: ParameterCollection, trainers: Trainer | Sequence[Trainer] = ()
 ) -> int:
     """Have everything as it was when `save_checkpoint` was called.
 

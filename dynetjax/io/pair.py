@@ -25,7 +25,7 @@ from dynetjax.io.classes import (
     unpickle_all,
 )
 from dynetjax.io.meta import dumps, loads_all
-from dynetjax.io.text import Header, TextFile, as_path
+from dynetjax.io.text import FilePath, Header, TextFile, as_path
 from dynetjax.model.collection import (
     ParameterCollection,
     adopt,
@@ -43,7 +43,7 @@ _KINDS: dict[type[Any], str] = {
 }
 
 
-def save(basename: str, objects: Iterable[Any]) -> None:
+def save(basename: FilePath, objects: Iterable[Any]) -> None:
     """Write objects to ``basename.data`` and ``basename.meta``.
 
     DyNet's own `load` reads them. The two files are replaced when both are complete. A
@@ -176,7 +176,7 @@ class _Entry(NamedTuple):
 
 
 def load(
-    basename: str, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
 ) -> list[Any]:
     """The objects that `save` has written, made again in the collection `params`.
 
@@ -222,7 +222,7 @@ def load(
 
 
 def load_generator(
-    basename: str, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
 ) -> Iterator[Any]:
     """As `load`, one object after the other, each when it is asked for.
 
@@ -240,7 +240,9 @@ def load_generator(
     yield from _load(basename, params, trusted)
 
 
-def _load(basename: str, params: ParameterCollection, trusted: bool) -> Iterator[Any]:
+def _load(
+    basename: FilePath, params: ParameterCollection, trusted: bool
+) -> Iterator[Any]:
     base = as_path("load", basename)
     with open(base + ".meta", "rb") as meta:
         data = meta.read()

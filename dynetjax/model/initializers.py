@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
@@ -273,7 +274,7 @@ class NumpyInitializer(PyInitializer):
 
     for_tables = False
 
-    def __init__(self, array: Any):
+    def __init__(self, array: ArrayLike):
         self.array: np.ndarray = np.array(array, dtype=np.float32)
 
     def _numbers(self, shape):

@@ -1,19 +1,23 @@
 """Parameters: trainable tensors, usable wherever an Expression is."""
 
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.sources import parameter_rule
+
+Given = TypeVar("Given")
 
 
 class _Leaf(Expression):
@@ -107,7 +111,7 @@ class Parameters(Whole, _Leaf):
         """The accumulated gradient, a float64 copy; zeros if there is none."""
         return self.storage.host_gradient()
 
-    def set_value(self, arr: Any) -> None:
+    def set_value(self, arr: ArrayLike) -> None:
         """Replace the values by an array or nested lists of the same shape.
 
         Raises:
@@ -155,7 +159,7 @@ class Parameters(Whole, _Leaf):
         """
         self.storage.updated = bool(b)
 
-    def save(self, fname: str, key: str = "", append: bool = False) -> None:
+    def save(self, fname: FilePath, key: str = "", append: bool = False) -> None:
         """Write the values, and the gradient if there is one, to a text file.
 
         Args:
@@ -173,12 +177,12 @@ class Parameters(Whole, _Leaf):
         saving.save(fname, [self.storage], [key or self.name()], bool(append))
 
     def write_to_textfile(
-        self, fname: str, key: str = "", append: bool = False
+        self, fname: FilePath, key: str = "", append: bool = False
     ) -> None:
         """The same as `save`."""
         self.save(fname, key, append)
 
-    def populate(self, fname: str, key: str) -> None:
+    def populate(self, fname: FilePath, key: str) -> None:
         """Set values and gradient to those that a text file has under `key`.
 
         Raises:
@@ -190,12 +194,24 @@ class Parameters(Whole, _Leaf):
         """
         loading.fill_one(fname, key, self.storage)
 
-    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+    def populate_from_textfile(self, fname: FilePath, key: str = "") -> None:
         """The same as `populate`."""
         self.populate(fname, key)
 
 
 _told = False
+
+
+@overload
+def parameter(arg: Given, /) -> Given: ...
+
+
+@overload
+def parameter() -> tuple[()]: ...
+
+
+@overload
+def parameter(first: Any, second: Any, /, *more: Any) -> tuple[Any, ...]: ...
 
 
 def parameter(*args: Any) -> Any:
@@ -221,6 +237,20 @@ def parameter(*args: Any) -> Any:
         )
         print("        Any used parameter will be added automatically.")
     return args[0] if len(args) == 1 else args
+
+
+@overload
+def const_parameter(arg: Expression, /) -> Expression: ...
+
+
+@overload
+def const_parameter() -> list[Expression]: ...
+
+
+@overload
+def const_parameter(
+    first: Expression, second: Expression, /, *more: Expression
+) -> list[Expression]: ...
 
 
 def const_parameter(*args: Expression) -> Any:
