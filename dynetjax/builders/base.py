@@ -194,7 +194,7 @@ class RNNBuilder(Whole):
         return session.root if vecs is None else session.root.set_s(vecs)
 
     def initial_state_from_raw_vectors(
-        self, vecs: Iterable[Any], update: bool = True
+        self, vecs: Iterable[np.ndarray | list[Any]], update: bool = True
     ) -> RNNState:
         """As `initial_state`, from arrays or lists of numbers."""
         return self.initial_state([inputTensor(v) for v in vecs], update)

@@ -11,7 +11,9 @@ from dynetjax.builders.clusters import Paths, read_paths
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.io.text import FilePath
 from dynetjax.model.collection import ParameterCollection
+from dynetjax.ops.arguments import Int, Ints
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.rows import (
     concatenate_to_batch,
@@ -72,7 +74,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
     def __init__(
         self,
         input_dim: int,
-        cluster_file: Any,
+        cluster_file: FilePath,
         dic: Mapping[str, int],
         pc: ParameterCollection,
     ):
@@ -102,7 +104,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         builder._make(input_dim, Paths(size, lines, [""] * len(lines)), pc)
         return builder
 
-    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+    def neg_log_softmax(self, x: Expression, c: Int, update: bool = True) -> Expression:
         x, word = self._one(x, c)
         items = self._items("neg_log_softmax", 0, word)
         if not items:
@@ -110,7 +112,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         return sum_batches(self._choices.loss(x, items, update))
 
     def neg_log_softmax_batch(
-        self, x: Expression, c_list: Any, update: bool = True
+        self, x: Expression, c_list: Ints, update: bool = True
     ) -> Expression:
         x, words = self._checked_batch(x, c_list)
         items: list[Item] = []

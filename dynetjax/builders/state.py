@@ -228,7 +228,7 @@ class StackedRNNState:
         self._states = states
         self._prev = prev
 
-    def add_input(self, x: Any) -> "StackedRNNState":
+    def add_input(self, x: Expression) -> "StackedRNNState":
         """The states after `x` went through all of them."""
         states = []
         for state in self._states:

@@ -7,7 +7,7 @@ current graph is a `TreeSession`, gone after ``renew_cg()``.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
+from dynetjax.ops.arguments import Int
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.noise import dropout
 
@@ -113,6 +114,18 @@ class TreeBuilder(Whole):
         """Allow ids below `num` only, in DyNet's form of `add_input`."""
         size = unsigned(f"{self.whoami()}.set_num_elements", "num", num)
         self._session().size = size
+
+    @overload
+    def add_input(
+        self,
+        x: Expression | None,
+        *children: TreeState | Sequence[TreeState | None] | None,
+    ) -> TreeState: ...
+
+    @overload
+    def add_input(
+        self, x: Int, ids: Iterable[Int], value: Expression, /
+    ) -> Expression: ...
 
     def add_input(self, x: Any, *children: Any) -> Any:
         """The state of a node with input `x`.
