@@ -22,7 +22,7 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.numbers import encode, parse
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 
 MODES = ("None", "Cumulative", "Exponential")
 
@@ -62,7 +62,7 @@ def apart(arrays: Sequence[Any], parameters: int) -> tuple[Arrays, Arrays]:
     return on_host[:parameters], on_host[parameters:]
 
 
-def write(fname: Any, record: Record) -> None:
+def write(fname: FilePath, record: Record) -> None:
     """Write a trainer to a file.
 
     Raises:
@@ -133,7 +133,9 @@ def _flat(kind: str, array: np.ndarray) -> np.ndarray:
     return array.ravel(order="F")
 
 
-def read(fname: Any, like: Record, shapes: tuple[list[Shape], list[Shape]]) -> Record:
+def read(
+    fname: FilePath, like: Record, shapes: tuple[list[Shape], list[Shape]]
+) -> Record:
     """Read a trainer from a file.
 
     Args:

@@ -1,7 +1,7 @@
 """All that a trainer knows as a dict, so that training can go on in another process."""
 
 import json
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Resumable(Averaging):
     _states: Any
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
-    def __new__(cls, *args: Any, **options: Any) -> "Resumable":
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         made = super().__new__(cls)
         made._made_with = args, options
         return made
