@@ -325,13 +325,14 @@ def write_or_check(file: pathlib.Path, made: str, command: str) -> bool:
     Returns:
         Whether it was written.
     """
-    parser = argparse.ArgumentParser(description=f"Write docs/{file.name}.")
+    name = f"{file.parent.name}/{file.name}"
+    parser = argparse.ArgumentParser(description=f"Write {name}.")
     parser.add_argument("--check", action="store_true")
     if not parser.parse_args().check:
         file.write_text(made, encoding="utf-8")
         return True
     if not file.exists() or file.read_text(encoding="utf-8") != made:
-        sys.exit(f"docs/{file.name} is out of date: run {command}")
+        sys.exit(f"{name} is out of date: run {command}")
     return False
 
 

@@ -1,12 +1,16 @@
 """The one ComputationGraph that programs see: whichever graph is the thread's."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from dynetjax import graph
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.revert import cg_checkpoint, cg_revert
 from dynetjax.inspect import drawing, listing
+from dynetjax.ops.arguments import Ints, Numbers
 from dynetjax.ops.inputs import inputTensor, sparse_inputTensor
 from dynetjax.ops.shaping import reshape
 
@@ -94,11 +98,19 @@ class ComputationGraph:
         """See `cg_revert`."""
         cg_revert()
 
-    def inputMatrixLiteral(self, v: Any, d: tuple[int, ...]) -> Expression:
+    def inputMatrixLiteral(
+        self, v: list[Any] | np.ndarray, d: tuple[int, ...]
+    ) -> Expression:
         """A matrix of these numbers, first index fastest."""
         return reshape(inputTensor(v), d)
 
-    def inputSparseTensor(self, idxs: Any, v: Any, shape: Any, **options: Any):
+    def inputSparseTensor(
+        self,
+        idxs: Sequence[Ints] | np.ndarray,
+        v: Numbers,
+        shape: tuple[int, ...],
+        **options: Any,
+    ) -> Expression:
         """See `sparse_inputTensor`."""
         return sparse_inputTensor(idxs, v, shape, **options)
 

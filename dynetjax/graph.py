@@ -67,6 +67,11 @@ class ComputationGraph(Nodes):
         entering: the number of the node that is entered anew, whose parts have it too.
     """
 
+    check_validity: bool
+    immediate: bool
+    live: bool
+    open: Any
+
     def __init__(
         self, version: int = 0, immediate: bool = False, check_validity: bool = False
     ):
@@ -77,7 +82,7 @@ class ComputationGraph(Nodes):
         self.lines: dict[int, str] | None = {} if _noting_lines else None
         self.open = None if immediate or _noting_lines else self.nodes
         self.stored_nodes: list[Expression] = []
-        self.changes = len(CHANGED)
+        self.changes: int = len(CHANGED)
         self.held: set[int] = set()
         self.entering: int | None = None
         self.given = 0
@@ -91,7 +96,9 @@ class ComputationGraph(Nodes):
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def renew(self, immediate_compute: object = False, check_validity: object = False):
+    def renew(
+        self, immediate_compute: object = False, check_validity: object = False
+    ) -> "ComputationGraph":
         """The graph that takes this one's place, where it is the thread's."""
         return renew_cg(immediate_compute, check_validity)
 
@@ -110,7 +117,7 @@ class ComputationGraph(Nodes):
         self,
         op: Op,
         operands: tuple[Expression, ...],
-        static: tuple = (),
+        static: tuple[Any, ...] = (),
         data: Any = None,
         batch: int = 1,
     ) -> Expression:
@@ -137,7 +144,12 @@ class ComputationGraph(Nodes):
         return self._append(rule, operands, data, batch)
 
     def _add_with_care(
-        self, op: Op, operands: tuple[Expression, ...], static: tuple, data: Any, batch
+        self,
+        op: Op,
+        operands: tuple[Expression, ...],
+        static: tuple[Any, ...],
+        data: Any,
+        batch,
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
         known = op.decided.get(circumstances(operands, static, batch))
@@ -161,7 +173,7 @@ class ComputationGraph(Nodes):
         return node
 
     def _decide(
-        self, node: Expression, op: Op, static: tuple, data: Any, batch: int
+        self, node: Expression, op: Op, static: tuple[Any, ...], data: Any, batch: int
     ) -> tuple[Expression, ...]:
         """Give `node` its rule, data and lengths; what it is made of."""
         parts: tuple[Expression, ...] = node.operands
@@ -192,7 +204,7 @@ class ComputationGraph(Nodes):
         table: dict[Any, Rule],
         op: Op,
         operands: tuple[Expression, ...],
-        static: tuple | None = None,
+        static: tuple[Any, ...] | None = None,
         data: Any = None,
         batch: int = 1,
     ) -> Expression:
@@ -208,7 +220,11 @@ class ComputationGraph(Nodes):
         return node
 
     def _rule(
-        self, op: Op, operands: tuple[Expression, ...], static: tuple, batch: int
+        self,
+        op: Op,
+        operands: tuple[Expression, ...],
+        static: tuple[Any, ...],
+        batch: int,
     ) -> Rule:
         """The rule for operands that are stored as far as it asks for that."""
         broadcast = 0
@@ -238,7 +254,7 @@ class ComputationGraph(Nodes):
         return specs
 
     def part(
-        self, op: Op, operands: tuple[Expression, ...], static: tuple = ()
+        self, op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...] = ()
     ) -> Expression:
         """A node that is a part of another, and not one of the user's."""
         batch = max([1, *[x.lanes for x in operands]])
@@ -282,7 +298,12 @@ class ComputationGraph(Nodes):
         return self._made(rule, rule.spec, lanes, (), operands)
 
     def _made(
-        self, rule: Rule, spec: OperandSpec, lanes: int, args: tuple, operands: tuple
+        self,
+        rule: Rule,
+        spec: OperandSpec,
+        lanes: int,
+        args: tuple[Any, ...],
+        operands: tuple[Any, ...],
     ) -> Expression:
         node = Expression()
         number = self.entering
@@ -414,7 +435,9 @@ class ComputationGraph(Nodes):
         else:
             node.args = args
 
-    def _terms(self, node: Expression, operands: tuple[Expression, ...]) -> tuple:
+    def _terms(
+        self, node: Expression, operands: tuple[Expression, ...]
+    ) -> tuple[Any, ...]:
         """The rows that a sum adds up so far, with those of sums among its operands."""
         rows: list[int] = []
         for x in operands:
@@ -441,7 +464,9 @@ class ComputationGraph(Nodes):
         node.args = args_of(len(self.stored_nodes))
         self.stored_nodes.append(node)
 
-    def _summed(self, node: Expression, rows: tuple, most: int) -> tuple:
+    def _summed(
+        self, node: Expression, rows: tuple[Any, ...], most: int
+    ) -> tuple[Any, ...]:
         """At most so many rows with the sum of `rows`; partial sums are stored.
 
         A stored node whose `rule.sums` stands for a sum of its `inner`.
@@ -455,7 +480,7 @@ class ComputationGraph(Nodes):
             )
         return rows
 
-    def _partial_sum(self, node: Expression, rows: tuple) -> int:
+    def _partial_sum(self, node: Expression, rows: tuple[Any, ...]) -> int:
         if len(rows) == 1:
             return rows[0]
         batch = max([self.stored_nodes[k].lanes for k in rows])
@@ -540,15 +565,19 @@ def note_lines(on: object) -> None:
     _noting_lines = bool(on)
 
 
-def use_lengths(on_ragged: Callable, side_by_side: Callable, exact: Callable) -> None:
+def use_lengths(
+    on_ragged: Callable[..., Any],
+    side_by_side: Callable[..., Any],
+    exact: Callable[..., Any],
+) -> None:
     """Let these say how to compute with axes that are ragged, or become so."""
     global _on_ragged, _side_by_side, _with_true_dims
     _on_ragged, _side_by_side, _with_true_dims = on_ragged, side_by_side, exact
 
 
-_on_ragged: Callable
-_side_by_side: Callable
-_with_true_dims: Callable
+_on_ragged: Callable[..., Any]
+_side_by_side: Callable[..., Any]
+_with_true_dims: Callable[..., Any]
 _undecided = Rule(intern(Op("undecided"), ((), 0), (1,)), ())
 
 

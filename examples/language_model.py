@@ -85,7 +85,7 @@ class LanguageModel:
             state = state.add_input(self.table[self.numbers[words[-1]]])
             chances = dy.softmax(self.out * state.output() + self.bias).npvalue()
             chances[self.numbers[UNKNOWN]] = 0  # nothing to be said with it
-            words += random.choices(self.words, chances)
+            words += random.choices(self.words, chances.tolist())
         return " ".join(words[1:]).removesuffix(" " + END)
 
 

@@ -77,7 +77,7 @@ def test_an_index_would_take_it(made):
 
 def test_what_is_in_it(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert "dynetjax/py.typed" in names
+    assert {"dynetjax/py.typed", "dynetjax/__init__.pyi"} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"dynetjax"}

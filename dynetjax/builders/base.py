@@ -36,7 +36,7 @@ class Session:
 
     def __init__(self, builder: "RNNBuilder", update: bool):
         self._builder, self._update = builder, update
-        self.root = RNNState(builder, (), None, None)
+        self.root: RNNState = RNNState(builder, (), None, None)
         self.masks: dict[int, Masks] = {}
 
     @cached_property
@@ -85,9 +85,9 @@ class RNNBuilder(Whole):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.layers = unsigned(self.whoami(), "layers", layers)
-        self.input_dim = unsigned(self.whoami(), "input_dim", input_dim)
-        self.hidden_dim = unsigned(self.whoami(), "hidden_dim", hidden_dim)
+        self.layers: int = unsigned(self.whoami(), "layers", layers)
+        self.input_dim: int = unsigned(self.whoami(), "input_dim", input_dim)
+        self.hidden_dim: int = unsigned(self.whoami(), "hidden_dim", hidden_dim)
         self._collection = model.add_subcollection(self.collection_name)
         self._parameters: list[list[Parameters]] = []
         for layer in range(self.layers):
@@ -137,12 +137,12 @@ class RNNBuilder(Whole):
         """The vectors that `RNNState.set_s` asks for."""
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The arguments of the constructor, without the model."""
         return self.layers, self.input_dim, self.hidden_dim
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         layers, input_dim, hidden_dim, *others = spec
         return cls(layers, input_dim, hidden_dim, model, *others)
@@ -194,7 +194,7 @@ class RNNBuilder(Whole):
         return session.root if vecs is None else session.root.set_s(vecs)
 
     def initial_state_from_raw_vectors(
-        self, vecs: Iterable[Any], update: bool = True
+        self, vecs: Iterable[np.ndarray | list[Any]], update: bool = True
     ) -> RNNState:
         """As `initial_state`, from arrays or lists of numbers."""
         return self.initial_state([inputTensor(v) for v in vecs], update)

@@ -54,7 +54,7 @@ class BinaryTreeLSTMBuilder(PlacedTreeLSTM):
     """
 
     collection_name = "binary-tree-lstm-builder"
-    N = 2
+    N: int = 2
 
     def __init__(
         self,
@@ -64,15 +64,15 @@ class BinaryTreeLSTMBuilder(PlacedTreeLSTM):
         model: ParameterCollection,
         forget_bias: float = 0.0,
     ):
-        self.forget_bias = float(forget_bias)
+        self.forget_bias: float = float(forget_bias)
         super().__init__(layers, input_dim, hidden_dim, model)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         return (*super().spec, self.forget_bias)
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         layers, input_dim, hidden_dim, forget_bias = spec
         return cls(layers, input_dim, hidden_dim, model, forget_bias)
 

@@ -67,14 +67,14 @@ class BiRNNBuilder(Whole):
         _require_collection(model)
         if builder_layers is None:
             _require_sizes(num_layers, hidden_dim)
-        self.spec = (
+        self.spec: tuple[int, int, int, Callable[..., Any], Layers | None] = (
             num_layers,
             input_dim,
             hidden_dim,
             rnn_builder_factory,
             builder_layers,
         )
-        self.model = model.add_subcollection("birnn")
+        self.model: ParameterCollection = model.add_subcollection("birnn")
         self.builder_layers: Layers = builder_layers or []
         if builder_layers is None:
             whole = unsigned("BiRNNBuilder", "hidden_dim", hidden_dim)
@@ -86,7 +86,7 @@ class BiRNNBuilder(Whole):
                 self.builder_layers.append((forward, rnn_builder_factory(*args)))
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         num_layers, input_dim, hidden_dim, factory, layers = spec
         return cls(num_layers, input_dim, hidden_dim, model, factory, layers)

@@ -66,15 +66,15 @@ class ChildSumTreeLSTMBuilder(TreeLSTMFamily):
         model: ParameterCollection,
         forget_bias: float = 0.0,
     ):
-        self.forget_bias = float(forget_bias)
+        self.forget_bias: float = float(forget_bias)
         super().__init__(layers, input_dim, hidden_dim, model)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         return (*super().spec, self.forget_bias)
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         layers, input_dim, hidden_dim, forget_bias = spec
         return cls(layers, input_dim, hidden_dim, model, forget_bias)
 

@@ -10,8 +10,9 @@ from dynetjax.builders.clusters import Clusters, read_classes
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.io.text import FilePath
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.ops.arguments import index_below
+from dynetjax.ops.arguments import Int, Ints, index_below
 from dynetjax.ops.arithmetic import add
 from dynetjax.ops.linear import affine_transform, matmul
 from dynetjax.ops.losses import pickneglogsoftmax, pickneglogsoftmax_batch
@@ -62,10 +63,12 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
 
     collection_name = "class-factored-softmax-builder"
 
+    size: int
+
     def __init__(
         self,
         input_dim: int,
-        cluster_file: Any,
+        cluster_file: FilePath,
         dic: Mapping[str, int],
         pc: ParameterCollection,
         bias: bool = True,
@@ -91,19 +94,19 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         self._choices = Choices(own, self.input_dim, sizes, bias)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """What `from_spec` makes the same builder of; the file is not needed."""
         return self.input_dim, self.size, self._classes, self._place, self._bias
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, size, classes, place, bias = spec
         builder = cls.__new__(cls)
         builder._make(input_dim, Clusters(size, classes, place), bias, pc)
         return builder
 
-    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+    def neg_log_softmax(self, x: Expression, c: Int, update: bool = True) -> Expression:
         x, word = self._one(x, c)
         k, r = self._find("neg_log_softmax", word)
         loss = pickneglogsoftmax(self._class_scores(x, update), k)
@@ -112,7 +115,7 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         return add(loss, self._choices.loss(x, [Item(0, k, r)], update))
 
     def neg_log_softmax_batch(
-        self, x: Expression, c_list: Any, update: bool = True
+        self, x: Expression, c_list: Ints, update: bool = True
     ) -> Expression:
         x, words = self._checked_batch(x, c_list)
         places = [self._find("neg_log_softmax_batch", w) for w in words]

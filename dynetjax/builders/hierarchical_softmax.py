@@ -11,7 +11,9 @@ from dynetjax.builders.clusters import Paths, read_paths
 from dynetjax.builders.softmax import SoftmaxBuilder, draw
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.io.text import FilePath
 from dynetjax.model.collection import ParameterCollection
+from dynetjax.ops.arguments import Int, Ints
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.rows import (
     concatenate_to_batch,
@@ -67,10 +69,12 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
 
     collection_name = "hsm-builder"
 
+    size: int
+
     def __init__(
         self,
         input_dim: int,
-        cluster_file: Any,
+        cluster_file: FilePath,
         dic: Mapping[str, int],
         pc: ParameterCollection,
     ):
@@ -88,19 +92,19 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         self._choices = Choices(self._collection, self.input_dim, outcomes, binary=True)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """What `from_spec` makes the same builder of; the file is not needed."""
         return self.input_dim, self.size, self._lines
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, size, lines = spec
         builder = cls.__new__(cls)
         builder._make(input_dim, Paths(size, lines, [""] * len(lines)), pc)
         return builder
 
-    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+    def neg_log_softmax(self, x: Expression, c: Int, update: bool = True) -> Expression:
         x, word = self._one(x, c)
         items = self._items("neg_log_softmax", 0, word)
         if not items:
@@ -108,7 +112,7 @@ class HierarchicalSoftmaxBuilder(SoftmaxBuilder):
         return sum_batches(self._choices.loss(x, items, update))
 
     def neg_log_softmax_batch(
-        self, x: Expression, c_list: Any, update: bool = True
+        self, x: Expression, c_list: Ints, update: bool = True
     ) -> Expression:
         x, words = self._checked_batch(x, c_list)
         items: list[Item] = []

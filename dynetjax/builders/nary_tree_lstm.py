@@ -68,7 +68,7 @@ class NaryTreeLSTMBuilder(PlacedTreeLSTM):
     """
 
     collection_name = "nary-tree-lstm-builder"
-    forget_bias = 1.0
+    forget_bias: float = 1.0
     peepholes = True
 
     def __init__(
@@ -92,11 +92,11 @@ class NaryTreeLSTMBuilder(PlacedTreeLSTM):
         super().__init__(layers, input_dim, hidden_dim, model)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         return (self.N, *super().spec)
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         N, layers, input_dim, hidden_dim = spec
         return cls(N, layers, input_dim, hidden_dim, model)
 

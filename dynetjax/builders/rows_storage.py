@@ -44,7 +44,7 @@ class RowsStorage(DenseStorage):
         table.shown = False
         super().__init__(name, values)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         values = np.array(self.host_values())
         return RowsStorage, (self.name, values, self._table, self._entry, self._at)
 

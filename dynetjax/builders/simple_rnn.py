@@ -1,7 +1,7 @@
 """The simple recurrent network of Elman."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from dynetjax.builders.base import Masks
 from dynetjax.builders.masks import MaskedBuilder
@@ -61,15 +61,15 @@ class SimpleRNNBuilder(MaskedBuilder, OutputFamily):
         *,
         support_lags: bool = False,
     ):
-        self.support_lags = bool(support_lags)
+        self.support_lags: bool = bool(support_lags)
         super().__init__(layers, input_dim, hidden_dim, model)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         return (*super().spec, True) if self.support_lags else super().spec
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         layers, input_dim, hidden_dim, *lags = spec
         return cls(layers, input_dim, hidden_dim, model, support_lags=any(lags))
 

@@ -13,7 +13,13 @@ from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
 from dynetjax.model.unique import Whole
-from dynetjax.ops.arguments import index_below, indices_below, one_per_element
+from dynetjax.ops.arguments import (
+    Int,
+    Ints,
+    index_below,
+    indices_below,
+    one_per_element,
+)
 
 
 class SoftmaxBuilder(Whole, ABC):
@@ -50,11 +56,11 @@ class SoftmaxBuilder(Whole, ABC):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.input_dim = unsigned(self.whoami(), "input_dim", input_dim)
+        self.input_dim: int = unsigned(self.whoami(), "input_dim", input_dim)
         self._collection = pc.add_subcollection(self.collection_name)
 
     @abstractmethod
-    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+    def neg_log_softmax(self, x: Expression, c: Int, update: bool = True) -> Expression:
         """Negative log likelihood, in nats, of class `c`.
 
         Args:
@@ -71,7 +77,7 @@ class SoftmaxBuilder(Whole, ABC):
 
     @abstractmethod
     def neg_log_softmax_batch(
-        self, x: Expression, c_list: Any, update: bool = True
+        self, x: Expression, c_list: Ints, update: bool = True
     ) -> Expression:
         """`neg_log_softmax` of a batch.
 

@@ -8,6 +8,7 @@ from dynetjax.builders.softmax import SoftmaxBuilder, draw
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
+from dynetjax.ops.arguments import Int, Ints
 from dynetjax.ops.linear import affine_transform, matmul
 from dynetjax.ops.losses import pickneglogsoftmax, pickneglogsoftmax_batch
 from dynetjax.ops.softmaxes import log_softmax
@@ -52,7 +53,7 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         pc: ParameterCollection,
         bias: bool = True,
     ):
-        self.size = unsigned(self.whoami(), "num_classes", num_classes)
+        self.size: int = unsigned(self.whoami(), "num_classes", num_classes)
         if not self.size:
             raise ValueError(
                 error_text(
@@ -67,22 +68,22 @@ class StandardSoftmaxBuilder(SoftmaxBuilder):
         self._b = self._collection.add_parameters((self.size,), 0) if bias else None
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The arguments of the constructor, without the collection."""
         return self.input_dim, self.size, self._b is not None
 
     @classmethod
-    def from_spec(cls, spec: Sequence, pc: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], pc: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         input_dim, num_classes, bias = spec
         return cls(input_dim, num_classes, pc, bias)
 
-    def neg_log_softmax(self, x: Expression, c: int, update: bool = True) -> Expression:
+    def neg_log_softmax(self, x: Expression, c: Int, update: bool = True) -> Expression:
         x, c = self._one(x, c)
         return pickneglogsoftmax(self._scores(x, update), c)
 
     def neg_log_softmax_batch(
-        self, x: Expression, c_list: Any, update: bool = True
+        self, x: Expression, c_list: Ints, update: bool = True
     ) -> Expression:
         x, classes = self._checked_batch(x, c_list)
         return pickneglogsoftmax_batch(self._scores(x, update), classes)

@@ -79,7 +79,7 @@ class RNNState(Unique):
         self._prev = prev
         self._graph = current_graph() if graph is None else graph
         self._output = output
-        self.vectors = vectors
+        self.vectors: Vectors = vectors
 
     def add_input(self, x: Expression) -> "RNNState":
         """The state after reading `x`.
@@ -129,7 +129,7 @@ class RNNState(Unique):
         builder = self._builder
         return [*map(builder.shown, builder.advance_all(self.vectors, list(xs)))]
 
-    def output(self) -> Expression | None:
+    def output(self) -> Expression | Any:
         """The output of the top layer, dropped out where a GRU drops; None at first."""
         return self._output
 
@@ -228,7 +228,7 @@ class StackedRNNState:
         self._states = states
         self._prev = prev
 
-    def add_input(self, x: Any) -> "StackedRNNState":
+    def add_input(self, x: Expression) -> "StackedRNNState":
         """The states after `x` went through all of them."""
         states = []
         for state in self._states:
@@ -245,7 +245,7 @@ class StackedRNNState:
             stacks.append(stack)
         return stacks
 
-    def output(self) -> Expression | None:
+    def output(self) -> Expression | Any:
         """The output of the last state."""
         return self._states[-1].output()
 

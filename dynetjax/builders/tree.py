@@ -7,7 +7,7 @@ current graph is a `TreeSession`, gone after ``renew_cg()``.
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
+from dynetjax.ops.arguments import Int
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.noise import dropout
 
@@ -43,9 +44,9 @@ class TreeBuilder(Whole):
                     fix="pass dy.ParameterCollection()",
                 )
             )
-        self.layers = unsigned(name, "layers", layers)
-        self.input_dim = unsigned(name, "input_dim", input_dim)
-        self.hidden_dim = unsigned(name, "hidden_dim", hidden_dim)
+        self.layers: int = unsigned(name, "layers", layers)
+        self.input_dim: int = unsigned(name, "input_dim", input_dim)
+        self.hidden_dim: int = unsigned(name, "hidden_dim", hidden_dim)
         if not self.layers:
             raise _wrong(f"{name}: there are no layers", 0, "1 or more", "layers=1")
         self._collection = model.add_subcollection(self.collection_name)
@@ -79,12 +80,12 @@ class TreeBuilder(Whole):
         self.set_dropout(0.0)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The arguments of the constructor, without the model."""
         return self.layers, self.input_dim, self.hidden_dim
 
     @classmethod
-    def from_spec(cls, spec: Sequence, model: ParameterCollection) -> Self:
+    def from_spec(cls, spec: Sequence[Any], model: ParameterCollection) -> Self:
         """A new builder with the `spec` of another one."""
         layers, input_dim, hidden_dim = spec
         return cls(layers, input_dim, hidden_dim, model)
@@ -113,6 +114,18 @@ class TreeBuilder(Whole):
         """Allow ids below `num` only, in DyNet's form of `add_input`."""
         size = unsigned(f"{self.whoami()}.set_num_elements", "num", num)
         self._session().size = size
+
+    @overload
+    def add_input(
+        self,
+        x: Expression | None,
+        *children: TreeState | Sequence[TreeState | None] | None,
+    ) -> TreeState: ...
+
+    @overload
+    def add_input(
+        self, x: Int, ids: Iterable[Int], value: Expression, /
+    ) -> Expression: ...
 
     def add_input(self, x: Any, *children: Any) -> Any:
         """The state of a node with input `x`.

@@ -6,6 +6,8 @@ stacked in the order i, f_1 .. f_n, o, u. Leaves have operations of their own, s
 they stay out of the loop.
 """
 
+from collections.abc import Sequence
+
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
@@ -109,7 +111,9 @@ WITH_FORGET = _op("with_forget", _with_forget, _with_forget_dim)
 TOGETHER = _op("children_together", _together, _row, "forget_bias")
 
 
-def leaf(z: Expression, b_i, b_o, b_u) -> Expression:
+def leaf(
+    z: Expression, b_i: Expression, b_o: Expression, b_u: Expression
+) -> Expression:
     """``[c; h]`` of a node without children; `z` may have rows for f."""
     return current_graph().add(LEAF, (z, b_i, b_o, b_u))
 
@@ -119,7 +123,13 @@ def beside(rows: list[Expression], cells_too: bool) -> Expression:
     return current_graph().add(BESIDE, tuple(rows), (cells_too,))
 
 
-def placed(of_x, of_children, rows, biases, forget_bias: float) -> Expression:
+def placed(
+    of_x: Expression,
+    of_children: Expression,
+    rows: Sequence[Expression],
+    biases: Sequence[Expression],
+    forget_bias: float,
+) -> Expression:
     """``[c; h]`` of a node with a forget gate for each of its children's places."""
     operands = of_x, of_children, *rows, *biases
     return current_graph().add(PLACED, operands, (forget_bias,))
@@ -135,11 +145,20 @@ def with_forget(row: Expression, of_child: Expression) -> Expression:
     return current_graph().add(WITH_FORGET, (row, of_child))
 
 
-def together(of_x, rows: list[Expression], b_f, forget_bias: float) -> Expression:
+def together(
+    of_x: Expression, rows: list[Expression], b_f: Expression, forget_bias: float
+) -> Expression:
     """``[sum f_k c_k; sum h_k]`` of children with rows ``[c; h; U_f h]``."""
     return current_graph().add(TOGETHER, (of_x, *rows, b_f), (forget_bias,))
 
 
-def summed(of_x, of_children, sums, b_i, b_o, b_u) -> Expression:
+def summed(
+    of_x: Expression,
+    of_children: Expression,
+    sums: Expression,
+    b_i: Expression,
+    b_o: Expression,
+    b_u: Expression,
+) -> Expression:
     """``[c; h]`` of a node, given the sums over its children."""
     return current_graph().add(SUMMED, (of_x, of_children, sums, b_i, b_o, b_u))

@@ -32,8 +32,9 @@ class TreeState(Unique):
     """
 
     __slots__ = ("_builder", "_children", "_vectors", "node", "rows")
+    rows: Vectors
 
-    def __init__(self, builder: "Builder", rows: Vectors, children: tuple):
+    def __init__(self, builder: "Builder", rows: Vectors, children: tuple[Any, ...]):
         self._builder, self.rows, self._children = builder, rows, children
         self._vectors: Vectors = ()
         self.node: Any = None

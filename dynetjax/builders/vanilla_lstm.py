@@ -1,5 +1,7 @@
 """The standard LSTM."""
 
+from typing import Any
+
 from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.masks import MaskedBuilder
@@ -59,6 +61,8 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
     """
 
     collection_name = "vanilla-lstm-builder"
+    forget_bias: float
+    ln_lstm: bool
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         super().__init__(layers, input_dim, hidden_dim, model)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         return (*super().spec, self.ln_lstm, self.forget_bias)
 
     def _add_layer(self, input_size: int) -> list[Parameters]:

@@ -15,7 +15,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.meta import dumps, loads_all
 from dynetjax.io.pair import load, save
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 
@@ -82,7 +82,7 @@ class Saveable:
         raise NotImplementedError
 
 
-def save_objects(fname: Any, objects: Iterable[Any]) -> None:
+def save_objects(fname: FilePath, objects: Iterable[Any]) -> None:
     """`dynetjax.save`, for Saveable objects, too; those go to ``fname.objects``."""
     path = as_path("save", fname)
     flat: list[Any] = []
@@ -95,7 +95,7 @@ def save_objects(fname: Any, objects: Iterable[Any]) -> None:
         os.unlink(path + ".objects")
 
 
-def _planned(thing: Any, flat: list[Any]) -> tuple | None:
+def _planned(thing: Any, flat: list[Any]) -> tuple[Any, ...] | None:
     """How to make a Saveable object again; what has parameters is added to `flat`."""
     if not isinstance(thing, Saveable):
         flat.append(thing)
@@ -113,15 +113,15 @@ def _is_plain(value: Any) -> bool:
     return True
 
 
-def _no_classes(kind: type) -> tuple[str, str]:
+def _no_classes(kind: type[Any]) -> tuple[str, str]:
     raise pickle.PicklingError("a class is no plain data")
 
 
-def _name_of(kind: type) -> tuple[str, str]:
+def _name_of(kind: type[Any]) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 
-def load_objects(fname: Any, params: ParameterCollection) -> list[Any]:
+def load_objects(fname: FilePath, params: ParameterCollection) -> list[Any]:
     """`dynetjax.load`, for Saveable objects, too.
 
     Raises:
@@ -136,7 +136,7 @@ def load_objects(fname: Any, params: ParameterCollection) -> list[Any]:
     return [_made(entry, parts) for entry in plan]
 
 
-def _made(entry: tuple | None, parts: Iterator[Any]) -> Any:
+def _made(entry: tuple[Any, ...] | None, parts: Iterator[Any]) -> Any:
     if entry is None:
         return next(parts)
     kind, plain, components = entry
@@ -146,7 +146,7 @@ def _made(entry: tuple | None, parts: Iterator[Any]) -> Any:
     return thing
 
 
-def _find_saveable(module: str, name: str) -> type:
+def _find_saveable(module: str, name: str) -> type[Any]:
     value: Any = sys.modules.get(module)
     for part in name.split("."):
         value = vars(value).get(part) if hasattr(value, "__dict__") else None
@@ -165,7 +165,9 @@ def _find_saveable(module: str, name: str) -> type:
 _save_text = ParameterCollection.save
 
 
-def _save(self: ParameterCollection, fname: Any, name: Any = "", append: bool = False):
+def _save(
+    self: ParameterCollection, fname: FilePath, name: Any = "", append: bool = False
+):
     """`save` of a collection; with a list of objects, that of the first release."""
     if isinstance(name, str):
         _save_text(self, fname, name, append)
@@ -174,7 +176,7 @@ def _save(self: ParameterCollection, fname: Any, name: Any = "", append: bool = 
     save_objects(fname, name)
 
 
-def _load(self: ParameterCollection, fname: Any) -> list[Any]:
+def _load(self: ParameterCollection, fname: FilePath) -> list[Any]:
     """The objects of a file, made again in this collection."""
     _tell_once("Model.load", "Use dy.load(fname, model) instead.")
     return load_objects(fname, self)

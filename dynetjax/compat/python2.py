@@ -158,7 +158,7 @@ def _open(name: Any, mode: str = "r", buffering: int = -1, **options: Any) -> An
 
 
 # What these mean in converted programs.
-NAMES = {"file": _open, "open": _open, "print": _print}
+NAMES: dict[str, Any] = {"file": _open, "open": _open, "print": _print}
 _pickle_dump, _pickle_load, _pickle_loads = pickle.dump, pickle.load, pickle.loads
 
 

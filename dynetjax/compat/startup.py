@@ -5,7 +5,7 @@ import os
 import secrets
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from dynetjax.compat.options import (
@@ -120,7 +120,9 @@ class ForkedEngine:
         RUNS.require()
         raise AssertionError("a process that was forked may not compute")
 
-    backward = gradient = executor = values
+    backward: Callable[..., NoReturn] = values
+    gradient: Callable[..., NoReturn] = values
+    executor: Callable[..., NoReturn] = values
 
 
 def _after_fork(computed: Any) -> None:
@@ -162,7 +164,7 @@ class DynetParams:
     """
 
     def __init__(self) -> None:
-        self.options = Options()
+        self.options: Options = Options()
 
     def from_args(
         self,

@@ -209,7 +209,10 @@ def _append_pair(
 
 
 def append_decided(
-    op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...], own: tuple
+    op: Op,
+    operands: tuple[Expression, ...],
+    static: tuple[Any, ...],
+    own: tuple[Any, ...],
 ) -> Expression | None:
     """Add a node over ragged operands as it was decided; None if it was not.
 
@@ -236,6 +239,10 @@ class Recipe:
     of the sum takes it to be stored. It holds as long as no more than `changes` rules
     of the process have changed.
     """
+
+    changes: int
+    products: list[tuple[Rule, bool]]
+    rule: Rule
 
     def __init__(self, rule: Rule, products: list[tuple[Rule, bool]], changes: int):
         self.rule, self.products, self.changes = rule, products, changes

@@ -2,7 +2,10 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def error_text(problem: str, *, got: object, expected: object, fix: str) -> str:
@@ -16,14 +19,14 @@ def error_text(problem: str, *, got: object, expected: object, fix: str) -> str:
     return f"{problem}\n  got:      {got}\n  expected: {expected}\n  fix:      {fix}"
 
 
-def named(function: Callable[..., Any]) -> Callable[..., Any]:
+def named(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Let errors of what `function` calls name it, as the user called it.
 
     For a function made of other operations, whose messages begin with their own names.
     """
 
     @functools.wraps(function)
-    def build(*args: Any, **kwargs: Any) -> Any:
+    def build(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             return function(*args, **kwargs)
         except Exception as error:

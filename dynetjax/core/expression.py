@@ -123,8 +123,8 @@ class Expression:
     rule: Rule
     spec: OperandSpec | None
     lanes: int
-    args: tuple
-    inner: tuple
+    args: tuple[Any, ...]
+    inner: tuple[Any, ...]
     first: "Expression | None"
     others: Any
     data: Any
@@ -210,7 +210,7 @@ class Expression:
         """Every number, first index fastest, batch elements one after the other."""
         return self.npvalue(recalculate).ravel(order="F").tolist()
 
-    def value(self, recalculate: object = False) -> float | list[float] | np.ndarray:
+    def value(self, recalculate: object = False) -> Any:
         """A float for one number, a flat list for vectors, else an array."""
         number = None if recalculate else self._number()
         if number is not None:

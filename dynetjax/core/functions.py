@@ -59,7 +59,7 @@ class _Node(NamedTuple):
     """
 
     op: Op
-    static: tuple
+    static: tuple[Any, ...]
     data: Any
     number: int
     operands: tuple[int, ...]
@@ -227,7 +227,9 @@ class _Parts:
     """Stands for the graph where an operation makes parts of its operands."""
 
     @staticmethod
-    def part(op: Op, operands: tuple[_Value, ...], static: tuple = ()) -> _Value:
+    def part(
+        op: Op, operands: tuple[_Value, ...], static: tuple[Any, ...] = ()
+    ) -> _Value:
         lanes = max(x.lanes for x in operands)
         return _Value(_mapped(op, static, operands, [], lanes), lanes)
 
@@ -236,7 +238,9 @@ class _Parts:
         return operands
 
 
-def _mapped(op: Op, static: tuple, operands, columns: list[Array], lanes: int) -> Array:
+def _mapped(
+    op: Op, static: tuple[Any, ...], operands, columns: list[Array], lanes: int
+) -> Array:
     """An operation on each batch element; operands that have one element are shared."""
     fn = op.bind(static)
     arrays, axes = [], []

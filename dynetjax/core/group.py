@@ -68,7 +68,7 @@ class Process:
         self.group: Group | None = None
         self.meets = self.averages = True
         self.seed = 0
-        self.writes_files = True
+        self.writes_files: bool = True
 
     @property
     def rank(self) -> int:

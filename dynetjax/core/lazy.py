@@ -123,7 +123,7 @@ class _AtFirstCall:
     def __init__(self, fn: Callable[..., Any], transform: Callable[..., Any]):
         functools.update_wrapper(self, fn)
         self._fn, self._transform = fn, transform
-        self._rules: list[tuple[str, tuple]] = []
+        self._rules: list[tuple[str, tuple[Any, ...]]] = []
 
     @functools.cached_property
     def _made(self) -> Any:

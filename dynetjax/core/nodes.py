@@ -43,7 +43,7 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
 
 
 def checked_rule(
-    op: Op, operands: tuple[Expression, ...], static: tuple, broadcast: int
+    op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...], broadcast: int
 ) -> Rule:
     """The rule for operands whose dims fit.
 
@@ -65,7 +65,7 @@ def checked_rule(
     return rule_for(op, signature, specs)
 
 
-def is_for(rule: Rule, operands) -> bool:
+def is_for(rule: Rule, operands: Any) -> bool:
     """Whether a rule is for these operands themselves, and not for parts of them."""
     return len(rule.operands) == len(operands) and all(
         spec.kind is x.rule.kind
@@ -73,7 +73,7 @@ def is_for(rule: Rule, operands) -> bool:
     )
 
 
-def follows_from_specs(rule: Rule, op: Op, operands) -> bool:
+def follows_from_specs(rule: Rule, op: Op, operands: Any) -> bool:
     """Whether another node of `op` over operands of the same specs has this rule, too.
 
     That is not so where lengths, batch sizes or what was added up before matter, or
@@ -95,6 +95,10 @@ class Decided:
         lengths: those of the node.
     """
 
+    lengths: tuple[int, ...]
+    more: tuple[int, ...]
+    rule: Rule
+
     def __init__(self, rule: Rule, more: tuple[int, ...], lengths: tuple[int, ...]):
         self.rule, self.more, self.lengths = rule, more, lengths
 
@@ -113,7 +117,7 @@ def circumstances(
     return tuple(key)
 
 
-def given_data(op: Op, data: Any) -> tuple:
+def given_data(op: Op, data: Any) -> tuple[Any, ...]:
     """Runtime data given for an operation, but for keys."""
     if not op.given:
         return ()
@@ -131,7 +135,7 @@ def repeated(rule: Rule, operands: Sequence[Expression]) -> tuple[int, ...]:
     return tuple(repeats)
 
 
-def own_data(node: Expression, runtime: str) -> tuple:
+def own_data(node: Expression, runtime: str) -> tuple[Any, ...]:
     """The runtime data of a node, field by field; its number for a random key."""
     given = node.data if isinstance(node.data, tuple) else (node.data,)
     if "k" not in runtime:
@@ -139,7 +143,7 @@ def own_data(node: Expression, runtime: str) -> tuple:
     return (*given, node.index) if runtime != "k" else (node.index,)
 
 
-def batch_mismatch(op: Op, operands, batch: int) -> DimError:
+def batch_mismatch(op: Op, operands: Any, batch: int) -> DimError:
     """The error for operands, or runtime data, of different batch sizes."""
     dims = ", ".join(str(x.full_dim) for x in operands)
     return DimError(

@@ -1,5 +1,7 @@
 """Reading several expressions at once."""
 
+from typing import Any
+
 import numpy as np
 
 from dynetjax.core.expression import Expression, engine, to_numpy
@@ -47,7 +49,7 @@ def npvalues(exprs: list[Expression], recalculate: bool = False) -> list[np.ndar
     return [to_numpy(node.without_padding(rows)) for node, rows in pairs]
 
 
-def values(exprs: list[Expression], recalculate: bool = False) -> list:
+def values(exprs: list[Expression], recalculate: bool = False) -> list[Any]:
     """`value()` of each, computed together.
 
     Examples:

@@ -148,6 +148,26 @@ class Op:
         "tells",
         "with_care",
     )
+    batch_matters: bool
+    batched: bool
+    compose: Callable[..., Any] | None
+    contraction: bool
+    dim: Callable[..., Shape] | None
+    fn: Callable[..., Any] | None
+    form: str
+    internal: bool
+    is_listed: bool
+    lengthens: Callable[..., bool] | None
+    masks: bool
+    mixtures: dict[tuple[Any, ...], list[Any]] | None
+    name: str
+    origin: "Op | None"
+    padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None
+    pieces: bool
+    reset: Callable[..., Any] | None
+    runtime: str
+    static: tuple[str, ...]
+    tells: bool
 
     def __init__(
         self,
@@ -169,24 +189,26 @@ class Op:
         lengthens: Callable[..., bool] | None = None,
         padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
         origin: "Op | None" = None,
-        mixtures: dict[tuple, list] | None = None,
+        mixtures: dict[tuple[Any, ...], list[Any]] | None = None,
         is_listed: bool = False,
         pieces: bool = False,
     ):
         self.lengthens, self.padded, self.origin = lengthens, padded, origin
-        self.with_care = any(x is not None for x in (lengthens, compose, mixtures))
+        self.with_care: bool = any(
+            x is not None for x in (lengthens, compose, mixtures)
+        )
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
         self.batched, self.reset, self.batch_matters = batched, reset, batch_matters
         self.compose, self.tells = compose, tells
         self.masks, self.pieces = masks, pieces
-        self.signatures: dict[tuple, Signature] = {}
+        self.signatures: dict[tuple[Any, ...], Signature] = {}
         self.rules: dict[Any, Any] = {}
         self.quick: dict[Any, Any] = {}
         self.decided: dict[Any, Any] = {}
         self.mixtures, self.is_listed = mixtures, is_listed
-        self.life = Life(self)
+        self.life: Life = Life(self)
         _lives.add(self.life)
         OPS.setdefault(name, self)
 
@@ -210,7 +232,7 @@ class Op:
         bad = ~np.isfinite(result)
         return bool((bad & ~np.isneginf(result) if self.masks else bad).any())
 
-    def bind(self, static: tuple) -> Callable[..., Any]:
+    def bind(self, static: tuple[Any, ...]) -> Callable[..., Any]:
         """The JAX function with its static arguments given."""
         assert self.fn is not None, f"{self.name} has no function"
         return partial(self.fn, **dict(zip(self.static, static, strict=True)))
@@ -245,25 +267,25 @@ class Kind:
 
     def __init__(
         self,
-        shape,
-        source=None,
-        is_parameter=False,
-        level=0,
-        constant=True,
-        ragged=(),
-        maker=None,
+        shape: Shape,
+        source: int | None = None,
+        is_parameter: bool = False,
+        level: int = 0,
+        constant: bool = True,
+        ragged: tuple[int, ...] = (),
+        maker: "Signature | None" = None,
     ):
         self.shape: Shape = shape
         self.ragged: tuple[int, ...] = ragged
-        self.dim = Dim(shape, 1)
+        self.dim: Dim = Dim(shape, 1)
         self.source: int | None = source
         self.is_parameter: bool = is_parameter
         self.level: int = level
         self.constant: bool = constant
         self.maker: Signature | None = maker
         self.specs: dict[Any, Any] = {}
-        self.life = Life(self)
-        self.id = KINDS.add(self)
+        self.life: Life = Life(self)
+        self.id: int = KINDS.add(self)
 
     @property
     def is_wide(self) -> bool:
@@ -287,14 +309,18 @@ class Signature:
     """
 
     __slots__ = ("broadcast", "id", "kind", "op", "operands", "specs", "static")
+    op: Op
+    static: tuple[Any, ...]
 
-    def __init__(self, op: Op, static: tuple, operands: tuple, broadcast: int):
+    def __init__(
+        self, op: Op, static: tuple[Any, ...], operands: tuple[Any, ...], broadcast: int
+    ):
         self.op, self.static = op, static
         self.operands: tuple[Kind, ...] = operands
-        self.broadcast = broadcast
+        self.broadcast: int = broadcast
         self.kind: Kind
         self.specs: dict[Any, Any] = {}
-        self.id = next(_signature_ids)
+        self.id: int = next(_signature_ids)
 
     @property
     def shape(self) -> Shape:
@@ -324,7 +350,7 @@ def batched_kind(shape: Shape, ragged: tuple[int, ...] = ()) -> Kind:
     return kind
 
 
-def _batched_kind(key: tuple) -> Kind:
+def _batched_kind(key: tuple[Any, ...]) -> Kind:
     shape, ragged = key
     return Kind(shape, ragged=ragged)
 
@@ -335,16 +361,18 @@ def parameter_kind(ident: int, shape: Shape, constant: bool) -> Kind:
     return kind
 
 
-def _parameter_kind(key: tuple) -> Kind:
+def _parameter_kind(key: tuple[Any, ...]) -> Kind:
     ident, shape, constant = key
     return Kind(shape, ident, is_parameter=True, constant=constant)
 
 
-_batched_kinds: Shared[tuple, Kind] = Shared(_batched_kind)
-_parameter_kinds: Shared[tuple, Kind] = Shared(_parameter_kind)
+_batched_kinds: Shared[tuple[Any, ...], Kind] = Shared(_batched_kind)
+_parameter_kinds: Shared[tuple[Any, ...], Kind] = Shared(_parameter_kind)
 
 
-def intern(op: Op, key: tuple, shape: Shape, *, kind: Kind | None = None) -> Signature:
+def intern(
+    op: Op, key: tuple[Any, ...], shape: Shape, *, kind: Kind | None = None
+) -> Signature:
     """The signature for `key` = (static, broadcast, *kind ids).
 
     `shape` is that of the result. The result is a weight if every operand is one and

@@ -40,6 +40,10 @@ class OperandSpec:
     """
 
     __slots__ = ("inlined", "kind", "provenance", "rule", "stored", "sums")
+    kind: Kind
+    provenance: Signature | None
+    rule: "Rule | None"
+    sums: bool
 
     def __init__(
         self,
@@ -49,8 +53,8 @@ class OperandSpec:
         provenance: Signature | None = None,
     ):
         self.kind, self.rule, self.sums, self.provenance = kind, rule, sums, provenance
-        self.inlined = rule is not None or sums
-        self.stored = not (self.inlined or kind.is_weight)
+        self.inlined: bool = rule is not None or sums
+        self.stored: bool = not (self.inlined or kind.is_weight)
 
 
 class Rule:
@@ -89,6 +93,8 @@ class Rule:
         "sums",
         "whole",
     )
+    operands: tuple[OperandSpec, ...]
+    signature: Signature
 
     def __init__(
         self,
@@ -100,19 +106,22 @@ class Rule:
         self.steps: int
         self.levels: int
         self.path: frozenset[int]
-        self.kind = signature.kind
-        self.sums = sums or _goes_on(signature, operands)
+        self.kind: Kind = signature.kind
+        self.sums: bool = sums or _goes_on(signature, operands)
         inner = [v.rule for v in operands if v.rule is not None]
         self.steps = 1 + sum(rule.steps for rule in inner)
         self.levels = 1 + max((rule.levels for rule in inner), default=0)
         self.path = frozenset([signature.id]).union(*[rule.path for rule in inner])
-        self.additions = _additions(signature, inner)
-        self.must_store = self._find_must_store()
-        self.fuses = tuple(k for k, v in enumerate(operands) if v.inlined)
-        self.fused = -1
+        self.additions: int = _additions(signature, inner)
+        self.must_store: tuple[int, ...] = self._find_must_store()
+        self.fuses: tuple[int, ...] = tuple(
+            k for k, v in enumerate(operands) if v.inlined
+        )
+        self.fused: int = -1
         self.whole: Any = None
         CHANGED.made += 1
         self._outer: OperandSpec | None = None
+        self.spec: OperandSpec
         if self.kind.is_weight:
             self.spec = weight_spec(self.kind)
         elif self.sums:
@@ -182,7 +191,7 @@ class Changes:
 
     def __init__(self) -> None:
         self._count = 0
-        self.made = 0
+        self.made: int = 0
         self.rules: list[Rule] = []
 
     def __len__(self) -> int:
@@ -295,7 +304,7 @@ class Mixture:
     def __init__(self) -> None:
         self.names: set[OperandSpec] = set()
         self.rules: list[Rule] = []
-        self.even: dict[tuple, Rule] | None = None
+        self.even: dict[tuple[Any, ...], Rule] | None = None
 
     def join(self, other: "Mixture") -> None:
         """Take in all that another has met."""
@@ -332,7 +341,7 @@ def _weights(rule: Rule) -> tuple[OperandSpec | None, ...]:
     return tuple([v if v.kind.is_weight else None for v in rule.operands])
 
 
-def is_even(op: Op, static: tuple, operands: tuple[OperandSpec, ...]) -> bool:
+def is_even(op: Op, static: tuple[Any, ...], operands: tuple[OperandSpec, ...]) -> bool:
     """Whether the operands are to be rows, whatever computed them."""
     known = (op.mixtures or {}).get(_place(static, operands), ())
     even = [m for m in known if m.even is not None]
@@ -342,12 +351,14 @@ def is_even(op: Op, static: tuple, operands: tuple[OperandSpec, ...]) -> bool:
     return any(not m.names.isdisjoint(names) for m in even)
 
 
-def _place(static: tuple, operands: tuple[OperandSpec, ...]) -> tuple:
+def _place(
+    static: tuple[Any, ...], operands: tuple[OperandSpec, ...]
+) -> tuple[Any, ...]:
     """What all lists have in common in which the same things may take turns."""
     return (static, *[v.kind.shape for v in operands])
 
 
-def _in_mixture(mixtures: dict[tuple, list], op: Op, rule: Rule) -> Rule:
+def _in_mixture(mixtures: dict[tuple[Any, ...], list[Any]], op: Op, rule: Rule) -> Rule:
     """The rule that holds, with regard to all that have been in such lists."""
     names = _names(rule.operands)
     if not names:

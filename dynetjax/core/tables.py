@@ -58,7 +58,7 @@ class Life:
     __slots__ = ("__weakref__", "of")
 
     def __init__(self, of: Any):
-        self.of = of
+        self.of: Any = of
 
 
 class Numbered(dict[int, T], Generic[T]):

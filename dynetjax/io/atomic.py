@@ -59,7 +59,7 @@ class Draft:
     """
 
     def __init__(self, target: str, *, append: bool = False):
-        self.target = os.path.realpath(target)
+        self.target: str = os.path.realpath(target)
         if not PROCESS.writes_files:
             self._path = ""
             self.file: IO[bytes] = open(os.devnull, "wb")  # noqa: SIM115

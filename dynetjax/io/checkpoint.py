@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.atomic import replacing
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 from dynetjax.model import random
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.collection import storages as storages_of
@@ -28,7 +28,7 @@ _DESCRIPTION = "about"  # the array that is the description, as bytes
 
 
 def save_checkpoint(
-    fname: Any,
+    fname: FilePath,
     m: ParameterCollection,
     trainers: Trainer | Sequence[Trainer] = (),
     step: int = 0,
@@ -83,7 +83,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    fname: Any, m: ParameterCollection, trainers: Trainer | Sequence[Trainer] = ()
+    fname: FilePath, m: ParameterCollection, trainers: Trainer | Sequence[Trainer] = ()
 ) -> int:
     """Have everything as it was when `save_checkpoint` was called.
 
@@ -148,7 +148,9 @@ class _Saved(NamedTuple):
     reached: bool
 
     @classmethod
-    def of(cls, storage: Any, entry: dict, arrays: dict, prefix: str) -> "_Saved":
+    def of(
+        cls, storage: Any, entry: dict[Any, Any], arrays: dict[Any, Any], prefix: str
+    ) -> "_Saved":
         there = _under(arrays, prefix)
         values, gradient = there["values"], there.get("gradient")
         rows = there.get("rows")
@@ -284,7 +286,7 @@ def _require_same(
         )
 
 
-def _shown(entries: list[tuple], at: int) -> str:
+def _shown(entries: list[tuple[Any, ...]], at: int) -> str:
     if at >= len(entries):
         return f"no number {at + 1}"
     name, shape, table = entries[at]

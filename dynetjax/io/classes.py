@@ -34,7 +34,7 @@ _LIBRARIES = [
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
-def name_of(kind: type) -> tuple[str, str]:
+def name_of(kind: type[Any]) -> tuple[str, str]:
     """The module and the qualified name to write for a class.
 
     Raises:
@@ -58,7 +58,7 @@ def name_of(kind: type) -> tuple[str, str]:
     return module, name
 
 
-def find_class(module: str, name: str) -> type:
+def find_class(module: str, name: str) -> type[Any]:
     """The class of these names: a builder, or one that can be saved and is imported.
 
     Raises:
@@ -81,7 +81,7 @@ def find_class(module: str, name: str) -> type:
     return cls
 
 
-def find_part(module: str, name: str) -> type:
+def find_part(module: str, name: str) -> type[Any]:
     """A class that a spec may name or have objects of.
 
     Builders, classes that can be saved, the program's own ones, and what Python counts
@@ -122,7 +122,7 @@ def can_be_saved(kind: Any) -> bool:
     return _has(kind, "param_collection") and _has(kind, "from_spec")
 
 
-def is_own(kind: type) -> bool:
+def is_own(kind: type[Any]) -> bool:
     """Whether a module of the program itself defines a class."""
     module = sys.modules.get(_scope(kind).get("__module__", ""))
     if not isinstance(module, ModuleType):
@@ -146,14 +146,14 @@ def _is_dynets(module: str) -> bool:
     return module.partition(".")[0] in _DYNETS
 
 
-def _search(module: str, name: str) -> type | None:
+def _search(module: str, name: str) -> type[Any] | None:
     if _is_dynets(module):
         return _builder(_ALIASES.get(name, name))
     cls = _at(module, name)
     return cls if can_be_saved(cls) else None
 
 
-def _builder(name: str) -> type | None:
+def _builder(name: str) -> type[Any] | None:
     for module_name, module in list(sys.modules.items()):
         if module_name.startswith(_BUILDERS):
             cls = vars(module).get(name)
@@ -165,7 +165,7 @@ def _builder(name: str) -> type | None:
     return None
 
 
-def _at(module_name: str, name: str) -> type | None:
+def _at(module_name: str, name: str) -> type[Any] | None:
     """The class in a module; only what is a class is looked into."""
     module = sys.modules.get(module_name)
     if not isinstance(module, ModuleType):
@@ -180,7 +180,7 @@ def _at(module_name: str, name: str) -> type | None:
     return value
 
 
-def _scope(kind: type) -> Any:
+def _scope(kind: type[Any]) -> Any:
     """What a class defines, whatever its metaclass says."""
     return type.__dict__["__dict__"].__get__(kind)
 

@@ -137,21 +137,21 @@ def _text(value: str) -> bytes:
     return b"X" + struct.pack("<I", len(encoded)) + encoded
 
 
-_SIMPLE: dict[type, Callable[[Any], bytes]] = {
+_SIMPLE: dict[type[Any], Callable[[Any], bytes]] = {
     bool: lambda value: b"\x88" if value else b"\x89",
     int: _number,
     float: lambda value: b"G" + struct.pack(">d", value),
     str: _text,
     bytes: lambda value: b"B" + struct.pack("<I", len(value)) + value,
 }
-_CONTAINERS: dict[type, tuple[bytes, bytes]] = {
+_CONTAINERS: dict[type[Any], tuple[bytes, bytes]] = {
     list: (b"]", b"e"),
     dict: (b"}", b"u"),
     set: (b"\x8f", b"\x90"),
 }
 
 
-def _no_objects(kind: type) -> bool:
+def _no_objects(kind: type[Any]) -> bool:
     return False
 
 
@@ -213,7 +213,7 @@ _PUSH = frozenset(
     ]
 )
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "MARK": _MARK}
-_EMPTY: dict[str, type] = {
+_EMPTY: dict[str, type[Any]] = {
     "EMPTY_TUPLE": tuple,
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
@@ -225,7 +225,7 @@ _IGNORED = frozenset(["PROTO", "FRAME", "STOP"])
 
 # How a container is made from the arguments that its ``__reduce__`` gives. None of them
 # calls a method of a subclass.
-_FILLS: dict[type, Callable[..., None]] = {
+_FILLS: dict[type[Any], Callable[..., None]] = {
     Counter: dict.__init__,
     OrderedDict: lambda made: None,
     defaultdict: defaultdict.__init__,
@@ -235,37 +235,37 @@ _FILLS: dict[type, Callable[..., None]] = {
 _BASES = (*_FILLS, dict, list, object)
 # What objects may be made of besides those that the reader allows, and what a
 # defaultdict may call.
-CONTAINERS: tuple[type, ...] = tuple(_FILLS)
-FACTORIES: tuple[type, ...] = (
+CONTAINERS: tuple[type[Any], ...] = tuple(_FILLS)
+FACTORIES: tuple[type[Any], ...] = (
     *CONTAINERS,
     *(bool, bytes, dict, float, int, list, str, tuple),
 )
 _ARGUMENTS = frozenset([NoneType, dict, int, list, tuple])
 
 
-def _is_one_of(value: object, kinds: tuple[type, ...]) -> bool:
+def _is_one_of(value: object, kinds: tuple[type[Any], ...]) -> bool:
     """As `in`, and calls no ``__eq__``."""
     return any(value is kind for kind in kinds)
 
 
-def _base(kind: type) -> Any:
+def _base(kind: type[Any]) -> Any:
     """The container that objects of a class are, or `object`."""
     return next(k for k in kind.__mro__ if _is_one_of(k, _BASES))
 
 
-def _require_no_hooks(kind: type, base: type) -> None:
+def _require_no_hooks(kind: type[Any], base: type[Any]) -> None:
     """Refuse classes whose objects are not made of attributes and items alone."""
     for name in ("__new__", "__del__", "__reduce__", "__reduce_ex__"):
         if _static(kind, name) is not _static(base, name):
             raise ValueError(f"an object of {_full_name(kind)}, which has a {name}")
 
 
-def _static(kind: type, name: str) -> Any:
+def _static(kind: type[Any], name: str) -> Any:
     """An attribute or None; nothing runs to find it."""
     return inspect.getattr_static(kind, name, None)
 
 
-def _full_name(kind: type) -> str:
+def _full_name(kind: type[Any]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -318,7 +318,7 @@ class _Machine:
         elif name not in _IGNORED:
             self._collect(name)
 
-    def _make(self, kind: type, args: tuple, *, is_call: bool) -> Any:
+    def _make(self, kind: type[Any], args: tuple[Any, ...], *, is_call: bool) -> Any:
         """An object without attributes; a call has the arguments of a container."""
         self._require_allowed(kind)
         base = _base(kind)
@@ -333,11 +333,11 @@ class _Machine:
             _FILLS[base](made, *args)
         return made
 
-    def _require_allowed(self, kind: type) -> None:
+    def _require_allowed(self, kind: type[Any]) -> None:
         if not _is_one_of(kind, CONTAINERS):
             self._require_own(kind)
 
-    def _require_own(self, kind: type) -> None:
+    def _require_own(self, kind: type[Any]) -> None:
         if not self._may_make(kind):
             raise ValueError(f"an object of {_full_name(kind)}")
 
@@ -399,17 +399,17 @@ class _Machine:
         else:
             raise ValueError(f"the opcode {name}")
 
-    def _container(self, kind: type | UnionType) -> tuple[Any, Any]:
+    def _container(self, kind: type[Any] | UnionType) -> tuple[Any, Any]:
         """The top, and the class whose methods put items into it."""
         thing = self._top(kind)
         return thing, _base(type(thing))
 
-    def _pop(self, kind: type = object) -> Any:
+    def _pop(self, kind: type[Any] = object) -> Any:
         value = self._top(kind)
         self._stack.pop()
         return value
 
-    def _top(self, kind: type | UnionType) -> Any:
+    def _top(self, kind: type[Any] | UnionType) -> Any:
         value = self._stack[-1]
         if value is _MARK or not isinstance(value, kind):
             raise ValueError(

@@ -25,7 +25,7 @@ from dynetjax.io.classes import (
     unpickle_all,
 )
 from dynetjax.io.meta import dumps, loads_all
-from dynetjax.io.text import Header, TextFile, as_path
+from dynetjax.io.text import FilePath, Header, TextFile, as_path
 from dynetjax.model.collection import (
     ParameterCollection,
     adopt,
@@ -37,13 +37,13 @@ from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.saving import Owner, warn_of, write_blocks
 
-_KINDS: dict[type, str] = {
+_KINDS: dict[type[Any], str] = {
     Parameters: "Parameters",
     LookupParameters: "LookupParameters",
 }
 
 
-def save(basename: str, objects: Iterable[Any]) -> None:
+def save(basename: FilePath, objects: Iterable[Any]) -> None:
     """Write objects to ``basename.data`` and ``basename.meta``.
 
     DyNet's own `load` reads them. The two files are replaced when both are complete. A
@@ -84,7 +84,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
                 fix="put it in a list",
             )
         )
-    entries: list[tuple] = []
+    entries: list[tuple[Any, ...]] = []
     owners: list[Owner] = []
     for thing in objects:
         entry, of_thing = _describe(thing)
@@ -94,7 +94,7 @@ def save(basename: str, objects: Iterable[Any]) -> None:
     warn_of(broken, stacklevel=2)
 
 
-def _describe(thing: Any) -> tuple[tuple, list[Owner]]:
+def _describe(thing: Any) -> tuple[tuple[Any, ...], list[Owner]]:
     """The entry in ``.meta``, and what has the numbers."""
     if type(thing) in _KINDS:
         return (_KINDS[type(thing)], thing.name()), [thing.storage]
@@ -170,13 +170,13 @@ class _Entry(NamedTuple):
     """What ``.meta`` tells of one object; `kind` is a str and `spec` no spec for
     parameters."""
 
-    kind: str | type
+    kind: str | type[Any]
     spec: Any
     key: str
 
 
 def load(
-    basename: str, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
 ) -> list[Any]:
     """The objects that `save` has written, made again in the collection `params`.
 
@@ -222,7 +222,7 @@ def load(
 
 
 def load_generator(
-    basename: str, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
 ) -> Iterator[Any]:
     """As `load`, one object after the other, each when it is asked for.
 
@@ -240,7 +240,9 @@ def load_generator(
     yield from _load(basename, params, trusted)
 
 
-def _load(basename: str, params: ParameterCollection, trusted: bool) -> Iterator[Any]:
+def _load(
+    basename: FilePath, params: ParameterCollection, trusted: bool
+) -> Iterator[Any]:
     base = as_path("load", basename)
     with open(base + ".meta", "rb") as meta:
         data = meta.read()
@@ -340,7 +342,7 @@ def _make(
     if isinstance(entry.kind, str):
         header = blocks.take(entry.key, is_table=_is_table(entry))
         return adopt(params, read(blocks.file, header))
-    thing = entry.kind.from_spec(entry.spec, params)  # type: ignore[attr-defined]
+    thing = entry.kind.from_spec(entry.spec, params)
     owners = storages(thing.param_collection())
     headers = blocks.take_all(entry.key, len(owners))
     fill(blocks.file, headers, owners)

@@ -12,13 +12,13 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 from dynetjax.model.collection import ParameterCollection, storages
 from dynetjax.model.loading import Loaded, restore
 from dynetjax.model.saving import Owner
 
 
-def save_safetensors(pc: ParameterCollection, path: str) -> None:
+def save_safetensors(pc: ParameterCollection, path: FilePath) -> None:
     """Write the values of a collection to a safetensors file, all or nothing.
 
     Gradients are not saved. The keys are the full names of parameters and tables, as
@@ -60,7 +60,7 @@ def save_safetensors(pc: ParameterCollection, path: str) -> None:
         ) from error
 
 
-def load_safetensors(pc: ParameterCollection, path: str) -> None:
+def load_safetensors(pc: ParameterCollection, path: FilePath) -> None:
     """Set the values of a collection to those of a safetensors file, by their names.
 
     Every name of the collection must be in the file, and the other way round. Numbers

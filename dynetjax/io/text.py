@@ -16,7 +16,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -60,6 +60,9 @@ class Header(NamedTuple):
 def show_dims(dims: tuple[int, ...]) -> str:
     """As headers have them, ``{2,3}``."""
     return f"{{{','.join(map(str, dims))}}}"
+
+
+FilePath: TypeAlias = str | os.PathLike[str]  # what `as_path` takes
 
 
 def as_path(name: str, fname: Any) -> str:

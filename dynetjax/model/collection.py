@@ -11,6 +11,7 @@ from dynetjax.core.dims import to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax
 from dynetjax.graph import free_last_graph
+from dynetjax.io.text import FilePath
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
@@ -77,8 +78,8 @@ class ParameterCollection(Whole):
 
     def add_parameters(
         self,
-        dim: Any,
-        init: Any = None,
+        dim: int | tuple[int, ...] | list[int],
+        init: float | str | PyInitializer | np.ndarray | None = None,
         name: str = "",
         device: str = "",
         scale: float = 1.0,
@@ -111,8 +112,8 @@ class ParameterCollection(Whole):
 
     def add_lookup_parameters(
         self,
-        dim: Any,
-        init: Any = None,
+        dim: int | tuple[int, ...] | list[int],
+        init: float | str | PyInitializer | np.ndarray | None = None,
         name: str = "",
         device: str = "",
         scale: float = 1.0,
@@ -203,7 +204,7 @@ class ParameterCollection(Whole):
             )
         self.set_weight_decay(lam)
 
-    def save(self, fname: str, name: str = "", append: bool = False) -> None:
+    def save(self, fname: FilePath, name: str = "", append: bool = False) -> None:
         """Write all values, and gradients that there are, to a text file.
 
         The file is DyNet's. It holds parameters in order of creation, then tables. A
@@ -231,12 +232,12 @@ class ParameterCollection(Whole):
         saving.save(fname, owners, keys, bool(append))
 
     def write_to_textfile(
-        self, fname: str, key: str = "", append: bool = False
+        self, fname: FilePath, key: str = "", append: bool = False
     ) -> None:
         """The same as `save`, with `key` for `name`."""
         self.save(fname, key, append)
 
-    def populate(self, fname: str, key: str = "") -> None:
+    def populate(self, fname: FilePath, key: str = "") -> None:
         """Set all values and gradients to those of a text file, by their order.
 
         The first parameter of the file goes to the first of `parameters_list`, and so
@@ -252,11 +253,11 @@ class ParameterCollection(Whole):
         """
         loading.populate(fname, key, storages(self))
 
-    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+    def populate_from_textfile(self, fname: FilePath, key: str = "") -> None:
         """The same as `populate`."""
         self.populate(fname, key)
 
-    def load_param(self, fname: str, key: str) -> Parameters:
+    def load_param(self, fname: FilePath, key: str) -> Parameters:
         """A new parameter from the block of a text file that has this key.
 
         Its full name is the key, even if that is taken. As in DyNet it takes a number
@@ -270,7 +271,7 @@ class ParameterCollection(Whole):
         """
         return adopt(self, loading.load(fname, key, is_table=False))
 
-    def load_lookup_param(self, fname: str, key: str) -> LookupParameters:
+    def load_lookup_param(self, fname: FilePath, key: str) -> LookupParameters:
         """A new table; see `load_param`."""
         return adopt(self, loading.load(fname, key, is_table=True))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
@@ -73,6 +74,9 @@ class NormalInitializer(PyInitializer):
         3.0 2.0
     """
 
+    mean: float
+    std: float
+
     def __init__(self, mean: float = 0, var: float = 1):
         if var < 0:
             raise ValueError(
@@ -111,7 +115,7 @@ class UniformInitializer(PyInitializer):
                     fix="use ConstInitializer(0)",
                 )
             )
-        self.scale = float(scale)
+        self.scale: float = float(scale)
 
     def _numbers(self, shape):
         return random.uniform(math.prod(shape), -self.scale, self.scale)
@@ -128,7 +132,7 @@ class ConstInitializer(PyInitializer):
     """
 
     def __init__(self, c: float):
-        self.c = float(c)
+        self.c: float = float(c)
 
     def _numbers(self, shape):
         return np.full(math.prod(shape), self.c, np.float32)
@@ -175,6 +179,9 @@ class GlorotInitializer(PyInitializer):
         True
     """
 
+    gain: float
+    is_lookup: bool
+
     def __init__(self, is_lookup: bool = False, gain: float = 1.0):
         self.is_lookup, self.gain = bool(is_lookup), float(gain)
 
@@ -207,7 +214,7 @@ class SaxeInitializer(PyInitializer):
     """
 
     def __init__(self, scale: float = 1.0):
-        self.scale = float(scale)
+        self.scale: float = float(scale)
 
     def _numbers(self, shape):
         _require_square("SaxeInitializer", shape)
@@ -242,7 +249,7 @@ class FromFileInitializer(PyInitializer):
                     fix='b"values.txt"',
                 )
             )
-        self.path = Path(fname.decode())
+        self.path: Path = Path(fname.decode())
 
     def _numbers(self, shape):
         numbers = np.array(self.path.read_text().split(), dtype=np.float32)
@@ -267,8 +274,8 @@ class NumpyInitializer(PyInitializer):
 
     for_tables = False
 
-    def __init__(self, array: Any):
-        self.array = np.array(array, dtype=np.float32)
+    def __init__(self, array: ArrayLike):
+        self.array: np.ndarray = np.array(array, dtype=np.float32)
 
     def _numbers(self, shape):
         return _right_size("NumpyInitializer", self.array.ravel(order="F"), shape)

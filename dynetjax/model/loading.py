@@ -12,7 +12,7 @@ import numpy as np
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.core.uninterrupted import Uninterrupted
-from dynetjax.io.text import Header, TextFile, as_path, show_dims
+from dynetjax.io.text import FilePath, Header, TextFile, as_path, show_dims
 from dynetjax.model.saving import Owner, file_dims
 from dynetjax.model.storage import (
     DenseStorage,
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
     gradient: np.ndarray | None
 
 
-def populate(fname: Any, key: str, owners: Sequence[Owner]) -> None:
+def populate(fname: FilePath, key: str, owners: Sequence[Owner]) -> None:
     """Fill all of `owners`, by their order, from the blocks of a file.
 
     Args:
@@ -70,7 +70,7 @@ def fill(file: TextFile, headers: Sequence[Header], owners: Sequence[Owner]) -> 
     restore(owners, [read(file, header) for header in blocks])
 
 
-def fill_one(fname: Any, key: str, owner: Owner) -> None:
+def fill_one(fname: FilePath, key: str, owner: Owner) -> None:
     """Fill a parameter or a table from the block with this key.
 
     Raises:
@@ -94,7 +94,7 @@ def fill_one(fname: Any, key: str, owner: Owner) -> None:
         restore([owner], [read(file, header)])
 
 
-def load(fname: Any, key: str, *, is_table: bool) -> Loaded:
+def load(fname: FilePath, key: str, *, is_table: bool) -> Loaded:
     """The block with this key, to make something new of.
 
     Raises:

@@ -10,11 +10,13 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op, intern
-from dynetjax.core.rules import Rule, rule_for
+from dynetjax.core.rules import OperandSpec, Rule, rule_for
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
+from dynetjax.ops.arguments import Int
 from dynetjax.ops.sources import lookup_rule, parameter_rule, row_id, row_ids
 
 
@@ -53,17 +55,27 @@ class LookupParameters(Whole, Expression):
     """
 
     __slots__ = ("row_rules", "storage")
+    graph: Any
+    lanes: int
+    args: tuple[Any, ...]
+    first: Expression | None
+    others: Any
+    rule: Rule
+    spec: OperandSpec | None
 
     def __init__(self, storage: TableStorage):
-        self.storage = storage
+        self.storage: TableStorage = storage
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         of = storage.ident, storage.shape
-        self.row_rules = lookup_rule(*of, True), lookup_rule(*of, False)
+        self.row_rules: tuple[Rule, Rule] = (
+            lookup_rule(*of, True),
+            lookup_rule(*of, False),
+        )
         self.rule = _whole(parameter_rule(*of, False))
         self.spec = self.rule.spec
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
     def __repr__(self) -> str:
@@ -75,12 +87,12 @@ class LookupParameters(Whole, Expression):
     def __iter__(self) -> Iterator[Expression]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, i: int) -> Expression:
+    def __getitem__(self, i: Int) -> Expression:
         if type(i) is int and 0 <= i < self.storage.shape[0]:
             return _read(self, i, True)
         return lookup(self, i)
 
-    def batch(self, ids: Iterable[int]) -> Expression:
+    def batch(self, ids: Iterable[Int]) -> Expression:
         """A batch of rows; see `lookup_batch`."""
         return lookup_batch(self, ids)
 
@@ -111,7 +123,7 @@ class LookupParameters(Whole, Expression):
         """The accumulated gradient, ``(N, row dims...)``, a float64 copy."""
         return self.storage.host_gradient()
 
-    def row_as_array(self, row: int) -> np.ndarray:
+    def row_as_array(self, row: Int) -> np.ndarray:
         """The values of one row.
 
         Raises:
@@ -119,7 +131,7 @@ class LookupParameters(Whole, Expression):
         """
         return to_host(self.storage.host_rows(self._existing(row)))
 
-    def row_grad_as_array(self, row: int) -> np.ndarray:
+    def row_grad_as_array(self, row: Int) -> np.ndarray:
         """The gradient of one row.
 
         Raises:
@@ -127,7 +139,7 @@ class LookupParameters(Whole, Expression):
         """
         return to_host(self.storage.host_gradient()[self._existing(row)])
 
-    def rows_as_array(self, rows: Iterable[int]) -> np.ndarray:
+    def rows_as_array(self, rows: Iterable[Int]) -> np.ndarray:
         """The values of several rows, stacked.
 
         Raises:
@@ -136,11 +148,11 @@ class LookupParameters(Whole, Expression):
         """
         return to_host(self.storage.host_rows(self._all_existing(rows)))
 
-    def rows_grad_as_array(self, rows: Iterable[int]) -> np.ndarray:
+    def rows_grad_as_array(self, rows: Iterable[Int]) -> np.ndarray:
         """The gradients of several rows, stacked; raises as `rows_as_array`."""
         return to_host(self.storage.host_gradient()[self._all_existing(rows)])
 
-    def init_row(self, i: int, row: Iterable[float]) -> None:
+    def init_row(self, i: Int, row: Iterable[float]) -> None:
         """Set one row from its numbers, first index fastest.
 
         Raises:
@@ -200,7 +212,7 @@ class LookupParameters(Whole, Expression):
         """As `Parameters.set_updated`."""
         self.storage.updated = bool(b)
 
-    def save(self, fname: str, key: str = "", append: bool = False) -> None:
+    def save(self, fname: FilePath, key: str = "", append: bool = False) -> None:
         """Write the values, and the gradient if there is one, to a text file.
 
         Args:
@@ -218,12 +230,12 @@ class LookupParameters(Whole, Expression):
         saving.save(fname, [self.storage], [key or self.name()], bool(append))
 
     def write_to_textfile(
-        self, fname: str, key: str = "", append: bool = False
+        self, fname: FilePath, key: str = "", append: bool = False
     ) -> None:
         """The same as `save`."""
         self.save(fname, key, append)
 
-    def populate(self, fname: str, key: str = "") -> None:
+    def populate(self, fname: FilePath, key: str = "") -> None:
         """Set values and gradient to those that a text file has under `key`.
 
         Raises:
@@ -235,7 +247,7 @@ class LookupParameters(Whole, Expression):
         """
         loading.fill_one(fname, key, self.storage)
 
-    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+    def populate_from_textfile(self, fname: FilePath, key: str = "") -> None:
         """The same as `populate`."""
         self.populate(fname, key)
 
@@ -245,7 +257,7 @@ class LookupParameters(Whole, Expression):
         except ValueError as error:
             raise IndexError(str(error)) from None
 
-    def _all_existing(self, rows: Iterable[int]) -> list[int]:
+    def _all_existing(self, rows: Iterable[Int]) -> list[int]:
         ids = [self._existing(row) for row in rows]
         if not ids:
             raise ValueError(
@@ -259,7 +271,7 @@ class LookupParameters(Whole, Expression):
         return ids
 
 
-def lookup(p: LookupParameters, index: int = 0, update: bool = True) -> Expression:
+def lookup(p: LookupParameters, index: Int = 0, update: bool = True) -> Expression:
     """Row `index` of a table.
 
     With `update` False no gradient reaches the row.
@@ -285,7 +297,7 @@ def lookup(p: LookupParameters, index: int = 0, update: bool = True) -> Expressi
 
 
 def lookup_batch(
-    p: LookupParameters, indices: Iterable[int], update: bool = True
+    p: LookupParameters, indices: Iterable[Int], update: bool = True
 ) -> Expression:
     """A batch of rows of a table, one batch element per index.
 

@@ -1,35 +1,49 @@
 """Parameters: trainable tensors, usable wherever an Expression is."""
 
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.rules import OperandSpec, Rule
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.sources import parameter_rule
 
+Given = TypeVar("Given")
+
 
 class _Leaf(Expression):
     """A parameter seen as an expression of whichever graph it is used in."""
 
     __slots__ = ("still", "storage")
-    constant = False
+    constant: bool = False
+    graph: Any
+    lanes: int
+    args: tuple[Any, ...]
+    first: Expression | None
+    others: Any
+    rule: Rule
+    spec: OperandSpec | None
+    storage: DenseStorage
+    still: "ConstantParameters | None"
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
-        self.still: ConstantParameters | None = None
+        self.still = None
         self.graph, self.lanes, self.args = None, 0, ()
         self.first, self.others = None, ()
         self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
         self.spec = self.rule.spec
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
     def locate(self) -> tuple[ComputationGraph, Expression]:
@@ -40,7 +54,7 @@ class ConstantParameters(_Leaf):
     """What ``p.expr(update=False)`` gives: the values, without a gradient."""
 
     __slots__ = ()
-    constant = True
+    constant: bool = True
 
     def __repr__(self) -> str:
         return f"Constant {self.storage.name}"
@@ -66,6 +80,7 @@ class Parameters(Whole, _Leaf):
     """
 
     __slots__ = ()
+    still: ConstantParameters | None
 
     def __repr__(self) -> str:
         return f"Parameter {self.storage.name}"
@@ -96,7 +111,7 @@ class Parameters(Whole, _Leaf):
         """The accumulated gradient, a float64 copy; zeros if there is none."""
         return self.storage.host_gradient()
 
-    def set_value(self, arr: Any) -> None:
+    def set_value(self, arr: ArrayLike) -> None:
         """Replace the values by an array or nested lists of the same shape.
 
         Raises:
@@ -144,7 +159,7 @@ class Parameters(Whole, _Leaf):
         """
         self.storage.updated = bool(b)
 
-    def save(self, fname: str, key: str = "", append: bool = False) -> None:
+    def save(self, fname: FilePath, key: str = "", append: bool = False) -> None:
         """Write the values, and the gradient if there is one, to a text file.
 
         Args:
@@ -162,12 +177,12 @@ class Parameters(Whole, _Leaf):
         saving.save(fname, [self.storage], [key or self.name()], bool(append))
 
     def write_to_textfile(
-        self, fname: str, key: str = "", append: bool = False
+        self, fname: FilePath, key: str = "", append: bool = False
     ) -> None:
         """The same as `save`."""
         self.save(fname, key, append)
 
-    def populate(self, fname: str, key: str) -> None:
+    def populate(self, fname: FilePath, key: str) -> None:
         """Set values and gradient to those that a text file has under `key`.
 
         Raises:
@@ -179,12 +194,24 @@ class Parameters(Whole, _Leaf):
         """
         loading.fill_one(fname, key, self.storage)
 
-    def populate_from_textfile(self, fname: str, key: str = "") -> None:
+    def populate_from_textfile(self, fname: FilePath, key: str = "") -> None:
         """The same as `populate`."""
         self.populate(fname, key)
 
 
 _told = False
+
+
+@overload
+def parameter(arg: Given, /) -> Given: ...
+
+
+@overload
+def parameter() -> tuple[()]: ...
+
+
+@overload
+def parameter(first: Any, second: Any, /, *more: Any) -> tuple[Any, ...]: ...
 
 
 def parameter(*args: Any) -> Any:
@@ -210,6 +237,20 @@ def parameter(*args: Any) -> Any:
         )
         print("        Any used parameter will be added automatically.")
     return args[0] if len(args) == 1 else args
+
+
+@overload
+def const_parameter(arg: Expression, /) -> Expression: ...
+
+
+@overload
+def const_parameter() -> list[Expression]: ...
+
+
+@overload
+def const_parameter(
+    first: Expression, second: Expression, /, *more: Expression
+) -> list[Expression]: ...
 
 
 def const_parameter(*args: Expression) -> Any:

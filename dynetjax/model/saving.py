@@ -2,21 +2,21 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
-from dynetjax.io.text import as_path, write_block
+from dynetjax.io.text import FilePath, as_path, write_block
 from dynetjax.model.storage import DenseStorage, TableStorage
 
 Owner = DenseStorage | TableStorage
 
 
 def save(
-    fname: Any, owners: Sequence[Owner], keys: Sequence[str], append: bool
+    fname: FilePath, owners: Sequence[Owner], keys: Sequence[str], append: bool
 ) -> None:
     """Write a block for each of `owners` under its key, all or nothing.
 

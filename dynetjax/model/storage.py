@@ -30,10 +30,12 @@ class _Idents:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._free: dict[tuple, list[int]] = {}
+        self._free: dict[tuple[Any, ...], list[int]] = {}
         self._next = 0
         # Owners die in the garbage collector, where no lock may be taken.
-        self._returned: collections.deque[tuple[tuple, int]] = collections.deque()
+        self._returned: collections.deque[tuple[tuple[Any, ...], int]] = (
+            collections.deque()
+        )
 
     def take(self, owner: Storage, shape: Shape) -> int:
         key = type(owner), shape
@@ -122,15 +124,16 @@ class DenseStorage:
     is_table = in_table = False
     _host: Any
     _device: Any
+    has_gradient: bool
 
     def __init__(self, name: str, values: np.ndarray):
         self.shape: Shape = values.shape
-        self.ident = _idents.take(self, values.shape)
-        self.name = name
+        self.ident: int = _idents.take(self, values.shape)
+        self.name: str = name
         self.values = np.asarray(values, np.float32, order="C")
         self.gradient: Any = None
         self.has_gradient = False
-        self.updated = True
+        self.updated: bool = True
 
     @property
     def values(self) -> Any:
@@ -169,7 +172,7 @@ class DenseStorage:
     def will_read(self, rows: np.ndarray | None) -> None:
         """Its values are always ready."""
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         flags = self.has_gradient, self.updated
         gradient = None if self.gradient is None else np.array(self.gradient)
         return _dense, (self.name, np.array(self.host_values()), gradient, *flags)
@@ -277,19 +280,19 @@ class TableStorage:
     is_table = True
 
     def __init__(self, name: str, values: np.ndarray):
-        self.ident = _idents.take(self, values.shape)
-        self.name = name
+        self.ident: int = _idents.take(self, values.shape)
+        self.name: str = name
         self.shape: Shape = values.shape
         self._array: Any = np.require(values, np.float32, ["C", "W", "O"])
         self._factor: Any = None  # on it, if it decays
         self.deferred: Deferring | None = None
         self._left = 1.0  # about what the factor is
-        self.shown = True
+        self.shown: bool = True
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
         self.gradient: Any = None
-        self.has_gradient = False
-        self.updated = True
+        self.has_gradient: bool = False
+        self.updated: bool = True
 
     @property
     def values(self) -> Any:
@@ -410,7 +413,7 @@ class TableStorage:
             return values
         return values * np.asarray(self._factor, np.float32)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         flags = self.has_gradient, self.updated
         whole = None if self.gradient is None else np.array(self.gradient)
         parts = [(np.array(rows), np.array(values)) for rows, values in self._parts]

@@ -6,7 +6,7 @@ At a kink the derivative is DyNet's, named in the docstring.
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, lax
-from dynetjax.ops.arguments import one_number
+from dynetjax.ops.arguments import Number, one_number
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
 
@@ -94,7 +94,7 @@ def rectify(x):
 
 
 @op(inputs="x", runtime="alpha:f", dim=same, accept=one_number)
-def elu(x, alpha=1.0):
+def elu(x, alpha: Number = 1.0):
     """Exponential linear unit; its derivative at 0 is `alpha`.
 
         x if x > 0 else alpha * (e^x - 1)
@@ -139,7 +139,7 @@ def _expm1_below_zero(x):
 
 
 @op(inputs="x", runtime="beta:f", dim=same, accept=one_number)
-def silu(x, beta=1.0):
+def silu(x, beta: Number = 1.0):
     """Sigmoid-weighted linear unit (arxiv.org/abs/1710.05941), also called swish.
 
         x / (1 + e^(-beta x))

@@ -1,7 +1,7 @@
 """Checks of what is not an operand: indices, numbers, devices, batch sizes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -10,6 +10,12 @@ from dynetjax.core.errors import error_text
 
 MAX_UNSIGNED = 2**32 - 1
 REAL = (int, float, np.integer, np.floating)
+
+# What operations take beside expressions.
+Int: TypeAlias = int | np.integer[Any]
+Number: TypeAlias = float | np.integer[Any] | np.floating[Any]
+Ints: TypeAlias = Sequence[Int] | np.ndarray  # or a range
+Numbers: TypeAlias = Sequence[Number] | np.ndarray
 
 
 def unsigned(name: str, argument: str, value: Any) -> int:
@@ -85,7 +91,9 @@ def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]
     return [index_below(name, argument, value, size) for value in values]
 
 
-def one_per_element(name: str, argument: str, values: Sequence, batch: int) -> None:
+def one_per_element(
+    name: str, argument: str, values: Sequence[Any], batch: int
+) -> None:
     """Check that there is one of `values` for each of `batch` elements.
 
     Raises:
@@ -120,7 +128,7 @@ def number(name: str, argument: str, value: Any) -> float:
     return float(value)
 
 
-def one_number(name: str, dims: list[Dim], value: Any) -> tuple:
+def one_number(name: str, dims: list[Dim], value: Any) -> tuple[Any, ...]:
     """The `accept` of an operation with one number as runtime data."""
     del dims
     return (), number(name, "the constant", value), 1

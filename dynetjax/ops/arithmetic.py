@@ -4,11 +4,13 @@ Dimensions are aligned from the first on: ``{2}`` fits ``{2,3}`` as a column, an
 ``{3}`` does not. A number is runtime data: another one never recompiles.
 """
 
+from typing import Any
+
 from dynetjax.core.dims import Dim, DimError, Shape, pad, trim
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.arguments import one_number
+from dynetjax.ops.arguments import Number, one_number
 from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.elementwise import same
 
@@ -175,7 +177,7 @@ def negate(x):
 
 
 @op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
-def scale(x, k):
+def scale(x, k: Number):
     """Every number times `k`.
 
     Args:
@@ -191,7 +193,7 @@ def scale(x, k):
 
 
 @op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
-def shift(x, k):
+def shift(x, k: Number):
     """`k` added to every number.
 
     Args:
@@ -207,7 +209,7 @@ def shift(x, k):
 
 
 @op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
-def subtract_from(x, k):
+def subtract_from(x, k: Number):
     """``k - x``, number by number.
 
     Args:
@@ -283,7 +285,7 @@ def bmax(x, y):
     return jnp.where(x > y, x, y)
 
 
-def _maxima(graph: ComputationGraph, operands: tuple) -> tuple:
+def _maxima(graph: ComputationGraph, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return in_pairs(graph, emax.op, operands)
 
 

@@ -12,6 +12,9 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import (
+    Int,
+    Ints,
+    Number,
     check_device,
     index_below,
     indices_below,
@@ -80,7 +83,9 @@ def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
     return current_graph().add(CONSTANT_OP, (), (shape,), val, batch)
 
 
-def zeros(dim, batch_size=1, device="") -> Expression:
+def zeros(
+    dim: int | tuple[int, ...], batch_size: Int = 1, device: str = ""
+) -> Expression:
     """Zeros.
 
     Args:
@@ -103,7 +108,9 @@ def zeros(dim, batch_size=1, device="") -> Expression:
     return _filled("zeros", dim, 0.0, batch_size, device)
 
 
-def zeroes(dim, batch_size=1, device="") -> Expression:
+def zeroes(
+    dim: int | tuple[int, ...], batch_size: Int = 1, device: str = ""
+) -> Expression:
     """`zeros` by its older name.
 
     Args:
@@ -122,7 +129,9 @@ def zeroes(dim, batch_size=1, device="") -> Expression:
     return _filled("zeroes", dim, 0.0, batch_size, device)
 
 
-def ones(dim, batch_size=1, device="") -> Expression:
+def ones(
+    dim: int | tuple[int, ...], batch_size: Int = 1, device: str = ""
+) -> Expression:
     """Ones.
 
     Args:
@@ -143,7 +152,9 @@ def ones(dim, batch_size=1, device="") -> Expression:
     return _filled("ones", dim, 1.0, batch_size, device)
 
 
-def constant(dim, val, batch_size=1, device="") -> Expression:
+def constant(
+    dim: int | tuple[int, ...], val: Number, batch_size: Int = 1, device: str = ""
+) -> Expression:
     """One number everywhere.
 
     Args:
@@ -166,7 +177,7 @@ def constant(dim, val, batch_size=1, device="") -> Expression:
     return _filled("constant", dim, value, batch_size, device)
 
 
-def one_hot(d, idx, device="") -> Expression:
+def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     """Zeros with a one in them.
 
     Args:

@@ -6,6 +6,7 @@ as `lax.conv_general_dilated`; and where filters are as high as the image, as th
 sentences are, its backward is a hundred times faster.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad
@@ -82,7 +83,7 @@ def _windows(x, axis: int, size: int, stride: int):
     return jnp.stack(parts, axis + 1)
 
 
-def _correlate(x, f, stride: Pair, is_valid: bool):
+def _correlate(x, f, stride: Sequence[int], is_valid: bool):
     """``{H,W,C}`` and ``{FH,FW,C,O}`` to ``{YH,YW,O}``."""
     if not is_valid:
         around = [margins(x.shape[a], f.shape[a], stride[a]) for a in (0, 1)]
@@ -116,7 +117,7 @@ def _filtered(name: str, x: Dim, f: Dim, stride: Pair, is_valid: bool) -> Shape:
 
 
 @op(inputs="x f", dim=_filtered, accept=_stride_and_padding, contraction=True)
-def conv2d(x, f, stride, is_valid=True):
+def conv2d(x, f, stride: Sequence[int], is_valid: bool = True):
     """Two-dimensional convolution, as neural networks have it: a cross-correlation.
 
         y_abo = sum_ijc x_(s a + i)(t b + j)c f_ijco,  [s, t] = stride
@@ -166,7 +167,7 @@ def _filtered_with_bias(name: str, x: Dim, f: Dim, b: Dim, *static) -> Shape:
     accept=_stride_and_padding,
     contraction=True,
 )
-def conv2d_bias(x, f, b, stride, is_valid=True):
+def conv2d_bias(x, f, b, stride: Sequence[int], is_valid: bool = True):
     """`conv2d`, and a bias for each output channel.
 
         y_abo = sum_ijc x_(s a + i)(t b + j)c f_ijco + b_o,  [s, t] = stride

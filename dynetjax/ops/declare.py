@@ -31,7 +31,7 @@ def op(
     inputs: str,
     dim: Callable[..., tuple[int, ...]],
     runtime: str = "",
-    accept: Callable[..., tuple[tuple, Any, int]] | None = None,
+    accept: Callable[..., tuple[tuple[Any, ...], Any, int]] | None = None,
     contraction: bool = False,
     reset: Callable[..., Any] | None = None,
     batch_matters: bool = False,
@@ -204,7 +204,9 @@ def _list_signature(others) -> inspect.Signature:
     return inspect.Signature(shown)
 
 
-def in_pairs(graph: ComputationGraph, op: Op, operands: tuple) -> tuple:
+def in_pairs(
+    graph: ComputationGraph, op: Op, operands: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Operands of an associative `op`; of a long list the two halves."""
     if len(operands) > FAN_IN:
         while len(operands) > 2:

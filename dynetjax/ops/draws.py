@@ -9,7 +9,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.ops.arguments import check_device, number, number_from
+from dynetjax.ops.arguments import Int, Number, check_device, number, number_from
 from dynetjax.ops.constants import given_shape, shape_and_batch
 
 __all__ = [
@@ -62,7 +62,13 @@ def _drawn(op: Op, dim, data, batch_size, device) -> Expression:
     return current_graph().add(op, (), (shape,), data, batch)
 
 
-def random_normal(dim, mean=0, stddev=1, batch_size=1, device="") -> Expression:
+def random_normal(
+    dim: int | tuple[int, ...],
+    mean: Number = 0,
+    stddev: Number = 1,
+    batch_size: Int = 1,
+    device: str = "",
+) -> Expression:
     """Independent normal numbers.
 
     Args:
@@ -88,7 +94,13 @@ def random_normal(dim, mean=0, stddev=1, batch_size=1, device="") -> Expression:
     return _drawn(NORMAL_OP, dim, data, batch_size, device)
 
 
-def random_uniform(dim, left, right, batch_size=1, device="") -> Expression:
+def random_uniform(
+    dim: int | tuple[int, ...],
+    left: Number,
+    right: Number,
+    batch_size: Int = 1,
+    device: str = "",
+) -> Expression:
     """Independent numbers, all of a range equally likely.
 
     Args:
@@ -115,7 +127,13 @@ def random_uniform(dim, left, right, batch_size=1, device="") -> Expression:
     return _drawn(UNIFORM_OP, dim, data, batch_size, device)
 
 
-def random_bernoulli(dim, p, scale=1.0, batch_size=1, device="") -> Expression:
+def random_bernoulli(
+    dim: int | tuple[int, ...],
+    p: Number,
+    scale: Number = 1.0,
+    batch_size: Int = 1,
+    device: str = "",
+) -> Expression:
     """Numbers that are `scale` with probability `p`, and else 0.
 
     Args:
@@ -150,7 +168,13 @@ def random_bernoulli(dim, p, scale=1.0, batch_size=1, device="") -> Expression:
     return _drawn(BERNOULLI_OP, dim, data, batch_size, device)
 
 
-def random_gumbel(dim, mu=0.0, beta=1.0, batch_size=1, device="") -> Expression:
+def random_gumbel(
+    dim: int | tuple[int, ...],
+    mu: Number = 0.0,
+    beta: Number = 1.0,
+    batch_size: Int = 1,
+    device: str = "",
+) -> Expression:
     """Independent numbers from the standard Gumbel distribution.
 
         -log(-log(u)),  u uniform in [0, 1)

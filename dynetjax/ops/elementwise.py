@@ -3,6 +3,8 @@
 Where a derivative is infinite or undefined, the docstring says what it is.
 """
 
+from typing import Any
+
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.ops.declare import op
@@ -31,7 +33,7 @@ __all__ = [
 ]
 
 
-def same(name: str, x: Dim, *static) -> Shape:
+def same(name: str, x: Dim, *static: Any) -> Shape:
     """The dims of `x`."""
     del name, static
     return x.shape

@@ -1,7 +1,8 @@
 """Gradient flow: values pass unchanged, gradients do not."""
 
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, lax
-from dynetjax.ops.arguments import check_device, one_number
+from dynetjax.ops.arguments import Number, check_device, one_number
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
 
@@ -58,7 +59,7 @@ def flip_gradient(x):
 
 
 @op(inputs="x", runtime="lambd:f", dim=same, accept=one_number)
-def scale_gradient(x, lambd=1.0):
+def scale_gradient(x, lambd: Number = 1.0):
     """`x`, whose gradient is multiplied by `lambd`.
 
     Args:
@@ -79,7 +80,7 @@ def scale_gradient(x, lambd=1.0):
     return _with_slope(x, lambd)
 
 
-def to_device(e, device_str):
+def to_device(e: Expression, device_str: str) -> Expression:
     """`e` itself: everything is on the device that JAX uses.
 
     Args:

@@ -1,14 +1,19 @@
 """Hinge losses: by how much other scores come too close to those of the right class."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import (
+    Int,
+    Ints,
+    Number,
     axis_of,
     index_below,
     indices_below,
@@ -46,7 +51,7 @@ def _new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     accept=_class_and_margin,
     reset=_new_class,
 )
-def hinge(x, v, m=1.0):
+def hinge(x, v: Int, m: Number = 1.0):
     """Margin by which scores come too close to that of class `v`, or exceed it.
 
         sum_{j != v} max(0, x_j - x_v + m)
@@ -76,7 +81,7 @@ def hinge(x, v, m=1.0):
     return jnp.sum(jnp.where(others, violations, 0)).reshape(1)
 
 
-def hinge_batch(x, vs, m=1.0):
+def hinge_batch(x: Expression, vs: Ints, m: Number = 1.0) -> Expression:
     """`hinge` with one class per batch element.
 
     Args:
@@ -122,7 +127,9 @@ IDS_OP = Op("classes of hinge_dim", form=INPUT, internal=True)
 HINGE_DIM_OP = Op("hinge_dim", _of_lines, _lines, static=("d",), runtime="f")
 
 
-def hinge_dim(x, v, d=0, m=1.0):
+def hinge_dim(
+    x: Expression, v: Ints | Sequence[Ints], d: int = 0, m: Number = 1.0
+) -> Expression:
     """`hinge` of every column of a matrix, or of every row.
 
         sum_{i != v_j} max(0, x_ij - x_{v_j,j} + m)

@@ -4,7 +4,8 @@ An input node keeps its numbers as a float32 array ``[batch, *shape]``, which is
 at each run and is never part of a program.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,7 +14,15 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.graph import current_graph
-from dynetjax.ops.arguments import check_device, number, unsigned
+from dynetjax.ops.arguments import (
+    Int,
+    Ints,
+    Number,
+    Numbers,
+    check_device,
+    number,
+    unsigned,
+)
 
 __all__ = [
     "inputMatrix",
@@ -60,7 +69,7 @@ def _input(op: Op, data: np.ndarray) -> Expression:
     return graph.add_rows(op, (), tuple(shape), data, batch)
 
 
-def scalarInput(s, device=""):
+def scalarInput(s: Number, device: str = "") -> Expression:
     """One number; `.set(s)` changes it.
 
     Args:
@@ -83,7 +92,7 @@ def scalarInput(s, device=""):
     return _input(INPUT_OP, _float32([[number("scalarInput", "s", s)]]))
 
 
-def vecInput(dim, device=""):
+def vecInput(dim: Int, device: str = "") -> Expression:
     """A vector of zeros, to be filled by `.set(values)`.
 
     Args:
@@ -107,7 +116,7 @@ def vecInput(dim, device=""):
     return _input(INPUT_OP, np.zeros((1, size), np.float32))
 
 
-def inputVector(v, device=""):
+def inputVector(v: Numbers, device: str = "") -> Expression:
     """A vector; `.set(values)` changes its numbers.
 
     Args:
@@ -131,7 +140,12 @@ def inputVector(v, device=""):
     return _input(INPUT_OP, _not_empty("inputVector", vector[None]))
 
 
-def inputTensor(arr, batched=False, device="", reusable_expr=False):
+def inputTensor(
+    arr: list[Any] | np.ndarray,
+    batched: bool = False,
+    device: str = "",
+    reusable_expr: bool = False,
+) -> Expression:
     """A tensor, or a batch of them.
 
     Args:
@@ -228,7 +242,12 @@ def _not_empty(name: str, data: np.ndarray) -> np.ndarray:
     return data
 
 
-def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
+def inputTensorTranspose(
+    val: Numbers,
+    dim: tuple[int, ...] | None = None,
+    batch_size: Int = 1,
+    device: str = "",
+) -> Expression:
     """A tensor from a flat list of its numbers; `.set(values)` changes them.
 
     Args:
@@ -270,7 +289,14 @@ def inputTensorTranspose(val, dim=None, batch_size=1, device=""):
     return _input(INPUT_OP, _laid_out(whole, flat))
 
 
-def sparse_inputTensor(idxs, values, shape, batched=False, defval=0, device=""):
+def sparse_inputTensor(
+    idxs: Sequence[Ints] | np.ndarray,
+    values: Numbers,
+    shape: tuple[int, ...],
+    batched: bool = False,
+    defval: Number = 0,
+    device: str = "",
+) -> Expression:
     """A tensor of one number everywhere but in some places.
 
     Args:
@@ -365,7 +391,7 @@ def _laid_out(dim: Dim, flat: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(by_index, -1, 0))
 
 
-def inputMatrix(v, d):
+def inputMatrix(v: object, d: object) -> NoReturn:
     """Gone from DyNet, where it raises as it does here.
 
     Args:
@@ -383,7 +409,7 @@ def inputMatrix(v, d):
     raise _use_input_tensor("inputMatrix")
 
 
-def matInput(d1, d2):
+def matInput(d1: object, d2: object) -> NoReturn:
     """Gone from DyNet, where it raises as it does here.
 
     Args:

@@ -4,11 +4,13 @@ The axis stays, with size 1. A derivative written out never has ``0 * inf`` or
 ``inf - inf``, as one would have that JAX derives from the formula.
 """
 
+from typing import Any
+
 from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 
 
 @at_first_call(lambda f: jax.custom_jvp(f, nondiff_argnums=(1,)))
-def largest(x, axis: int):
+def largest(x: Any, axis: int) -> Any:
     """The largest along an axis.
 
     The first of equals gets the gradient. `jnp.argmax` is ten times slower on a CPU.
@@ -28,7 +30,7 @@ def _of_first(axis: int, primals, tangents):
 
 
 @at_first_call(lambda f: jax.custom_jvp(f, nondiff_argnums=(1,)))
-def log_of_sum(x, axis: int):
+def log_of_sum(x: Any, axis: int) -> Any:
     """The logarithm of the sum of exponentials along an axis.
 
     Where the largest is infinite, those that equal it share the gradient equally. All

@@ -40,7 +40,9 @@ def _product_shape(name: str, x: Dim, y: Dim) -> Shape:
     return (m,) if len(y.shape) == 1 else (m, n)
 
 
-def _column_in_rows(graph: ComputationGraph, operands: tuple) -> tuple:
+def _column_in_rows(
+    graph: ComputationGraph, operands: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """A parameter that is a column has rows, like the vectors it stands in for."""
     x, y = operands
     return operands if x.lanes or y.lanes else (x, *graph.with_rows((y,)))
@@ -107,7 +109,9 @@ def _bias_and_products(bias, *products):
     return total.reshape(m) if n == 1 else total
 
 
-def _products(graph: ComputationGraph, exprs: tuple) -> tuple[Expression, ...]:
+def _products(
+    graph: ComputationGraph, exprs: tuple[Any, ...]
+) -> tuple[Expression, ...]:
     """The bias, and the products that are added to it."""
     bias, *pairs = exprs
     products = zip(pairs[::2], pairs[1::2], strict=True)
@@ -123,7 +127,7 @@ _recipes: dict[tuple[OperandSpec | None, ...], Recipe] = {}
 forgets(_recipes.clear)
 
 
-def affine_transform(exprs):
+def affine_transform(exprs: list[Expression]) -> Expression:
     """A bias and any number of matrix products.
 
         b + W1 x1 + W2 x2 + ...

@@ -4,8 +4,12 @@ from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, jnp, lax
 from dynetjax.ops.arguments import (
+    Int,
+    Ints,
+    Number,
     index_below,
     indices_below,
     number,
@@ -62,7 +66,7 @@ def _class(name, dims, v):
     return (), index_below(name, "v", v, dims[0].shape[0]), 1
 
 
-def picked(x, v):
+def picked(x: Any, v: Any) -> Any:
     """``x[v]``, whose gradient is a mask rather than a scatter."""
     return jnp.sum(jnp.where(lax.iota(jnp.int32, x.size) == v, x, 0))
 
@@ -83,7 +87,7 @@ def new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     reset=new_class,
     usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]",
 )
-def pickneglogsoftmax(x, v):
+def pickneglogsoftmax(x, v: Int):
     """Negative log likelihood, in nats, of class `v` under softmax(x).
 
         log(sum_j exp(x_j)) - x_v
@@ -110,7 +114,7 @@ def pickneglogsoftmax(x, v):
     return (jnp.log(jnp.sum(jnp.exp(shifted))) - picked(shifted, v)).reshape(1)
 
 
-def pickneglogsoftmax_batch(x, vs):
+def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:
     """`pickneglogsoftmax` with one class per batch element.
 
     Args:
@@ -211,7 +215,7 @@ def _threshold(name, dims, c):
 
 
 @op(inputs="x y", runtime="c:f", dim=_alike, accept=_threshold)
-def huber_distance(x, y, c=1.345):
+def huber_distance(x, y, c: Number = 1.345):
     """Squared distance that grows linearly from `c` on.
 
         sum_i (d_i^2 / 2 if |d_i| < c else c (|d_i| - c / 2)),  d = x - y
@@ -312,7 +316,7 @@ def _margin(name, dims, m):
     accept=_margin,
     batch_matters=True,
 )
-def pairwise_rank_loss(x, y, m=1.0):
+def pairwise_rank_loss(x, y, m: Number = 1.0):
     """Margin by which a better score fails to exceed a worse one, element-wise.
 
         max(0, m - x + y)
@@ -364,7 +368,7 @@ def _new_count(dim: Dim, data: Any, value: Any, log_lambda: Dim) -> int:
     accept=_event_count,
     reset=_new_count,
 )
-def poisson_loss(log_lambda, x):
+def poisson_loss(log_lambda, x: Int):
     """Negative log likelihood of `x` events under a Poisson distribution.
 
         exp(log_lambda) + log(x!) - log_lambda x

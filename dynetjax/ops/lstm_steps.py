@@ -12,7 +12,7 @@ from typing import Any
 from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.ops.arguments import number_from
+from dynetjax.ops.arguments import Number, number_from
 from dynetjax.ops.arithmetic import cmult
 from dynetjax.ops.declare import graph_of
 from dynetjax.ops.flow import nobackprop
@@ -92,7 +92,14 @@ def _require_list(name: str, x_t: Any) -> None:
         )
 
 
-def vanilla_lstm_gates(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
+def vanilla_lstm_gates(
+    x_t: Expression,
+    h_tm1: Expression,
+    Wx: Expression,
+    Wh: Expression,
+    b: Expression,
+    weightnoise_std: Number = 0.0,
+) -> Expression:
     """The gates of an LSTM.
 
         sigmoid(z_i), sigmoid(z_f + 1), sigmoid(z_o), tanh(z_g); z = Wx x + Wh h + b
@@ -122,7 +129,14 @@ def vanilla_lstm_gates(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
     return _gates("vanilla_lstm_gates", [x_t], h_tm1, weights, weightnoise_std)
 
 
-def vanilla_lstm_gates_concat(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
+def vanilla_lstm_gates_concat(
+    x_t: list[Expression],
+    h_tm1: Expression,
+    Wx: Expression,
+    Wh: Expression,
+    b: Expression,
+    weightnoise_std: Number = 0.0,
+) -> Expression:
     """`vanilla_lstm_gates` of an input in several parts.
 
     Args:
@@ -151,8 +165,15 @@ def vanilla_lstm_gates_concat(x_t, h_tm1, Wx, Wh, b, weightnoise_std=0.0):
 
 
 def vanilla_lstm_gates_dropout(
-    x_t, h_tm1, Wx, Wh, b, dropout_mask_x, dropout_mask_h, weightnoise_std=0.0
-):
+    x_t: Expression,
+    h_tm1: Expression,
+    Wx: Expression,
+    Wh: Expression,
+    b: Expression,
+    dropout_mask_x: Expression,
+    dropout_mask_h: Expression,
+    weightnoise_std: Number = 0.0,
+) -> Expression:
     """`vanilla_lstm_gates` of masked vectors.
 
         z = Wx (x * dropout_mask_x) + Wh (h * dropout_mask_h) + b
@@ -187,8 +208,15 @@ def vanilla_lstm_gates_dropout(
 
 
 def vanilla_lstm_gates_dropout_concat(
-    x_t, h_tm1, Wx, Wh, b, dropout_mask_x, dropout_mask_h, weightnoise_std=0.0
-):
+    x_t: list[Expression],
+    h_tm1: Expression,
+    Wx: Expression,
+    Wh: Expression,
+    b: Expression,
+    dropout_mask_x: Expression,
+    dropout_mask_h: Expression,
+    weightnoise_std: Number = 0.0,
+) -> Expression:
     """`vanilla_lstm_gates_dropout` of an input in several parts.
 
     Args:
@@ -236,7 +264,7 @@ def _check_quarter(name: str, c: Any, gates: Any) -> None:
         )
 
 
-def vanilla_lstm_c(c_tm1, gates_t):
+def vanilla_lstm_c(c_tm1: Expression, gates_t: Expression) -> Expression:
     """The cell of an LSTM.
 
         f * c_tm1 + i * g
@@ -258,7 +286,7 @@ def vanilla_lstm_c(c_tm1, gates_t):
     return lstm_cell(gates_t, c_tm1)
 
 
-def vanilla_lstm_h(c_t, gates_t):
+def vanilla_lstm_h(c_t: Expression, gates_t: Expression) -> Expression:
     """The output of an LSTM.
 
         o * tanh(c_t)

@@ -78,7 +78,7 @@ def _order(name, dims, r):
 
 
 @op(inputs="x", dim=to_number, accept=_order)
-def moment_elems(x, r):
+def moment_elems(x, r: int):
     """Raw moment of the elements.
 
         1/n sum_i x_i^r
@@ -105,7 +105,7 @@ def _same(name: str, x: Dim, r: int) -> Shape:
 
 
 @op(inputs="x", dim=_same, accept=_order)
-def power(x, r):
+def power(x, r: int):
     """Every element to the power of an integer `r`, of which moments are the means.
 
     Args:
@@ -127,7 +127,7 @@ def _count(x: Expression, axes: tuple[int, ...], b: bool, n: int) -> int:
     return n or Dim(shape).size // kept.size * (batch if b else 1)
 
 
-def mean_dim(x, d, b, n=0):
+def mean_dim(x: Expression, d: list[int], b: bool, n: int = 0) -> Expression:
     """Mean over dimensions, and over the batch too if `b`.
 
     Args:
@@ -153,7 +153,7 @@ def mean_dim(x, d, b, n=0):
     return scale(total(x, axes, b), 1 / _count(x, axes, b, divisor))
 
 
-def average_cols(x):
+def average_cols(x: Expression) -> Expression:
     """Mean of the columns.
 
         1/n sum_j x_ij
@@ -175,7 +175,7 @@ def average_cols(x):
 
 
 @named
-def moment_dim(x, d, r, b, n=0):
+def moment_dim(x: Expression, d: list[int], r: int, b: bool, n: int = 0) -> Expression:
     """Raw moment over dimensions, and over the batch too if `b`.
 
         1/n sum_i x_i^r
@@ -202,7 +202,7 @@ def moment_dim(x, d, r, b, n=0):
     return scale(total(power(x, r), axes, b), 1 / _count(x, axes, b, divisor))
 
 
-def std_dim(x, d, b, n=0):
+def std_dim(x: Expression, d: list[int], b: bool, n: int = 0) -> Expression:
     """Standard deviation over dimensions, and over the batch too if `b`.
 
         sqrt(1/n sum_i (x_i - mean(x))^2)
@@ -234,7 +234,7 @@ def std_dim(x, d, b, n=0):
 
 
 @named
-def moment_batches(x, r):
+def moment_batches(x: Expression, r: int) -> Expression:
     """Raw moment over the batch.
 
         1/b sum_k x_k^r
@@ -257,7 +257,7 @@ def moment_batches(x, r):
 
 
 @named
-def std_batches(x):
+def std_batches(x: Expression) -> Expression:
     """Standard deviation over the batch; its gradient is NaN where it is 0.
 
         sqrt(1/b sum_k (x_k - mean(x))^2)

@@ -5,18 +5,21 @@ always active, in DyNet as here: leave the call out to predict, or say 0: what d
 nothing, or adds none, is its operand itself, and takes no draw from the generator.
 """
 
+from typing import Any
+
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
-from dynetjax.ops.arguments import axis_of, number, number_from
+from dynetjax.ops.arguments import Number, axis_of, number, number_from
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
 
 __all__ = ["block_dropout", "dropout", "dropout_batch", "dropout_dim", "noise"]
 
 
-def rate(name: str, p, *, below_one: bool = True) -> float:
+def rate(name: str, p: Any, *, below_one: bool = True) -> float:
     """`p` as the probability of dropping.
 
     Raises:
@@ -59,7 +62,7 @@ def _dropped(x, p, key, shape: Shape):
 
 
 @op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
-def dropout(x, p, key):
+def dropout(x, p: Number, key):
     """Every number set to 0 with probability `p`, else divided by ``1 - p``.
 
     Args:
@@ -79,7 +82,7 @@ def dropout(x, p, key):
 
 
 @op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
-def dropout_batch(x, p, key):
+def dropout_batch(x, p: Number, key):
     """Every batch element set to 0 with probability `p`, else divided by ``1 - p``.
 
     Args:
@@ -102,7 +105,7 @@ def dropout_batch(x, p, key):
 
 
 @op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one, idle=True)
-def block_dropout(x, p, key):
+def block_dropout(x, p: Number, key):
     """All set to 0 with probability `p`, else divided by ``1 - p``.
 
     Args:
@@ -132,7 +135,7 @@ DROPOUT_DIM_OP = Op(
 )
 
 
-def dropout_dim(x, d, p):
+def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     """Numbers dropped together along dimension `d`, with probability `p`.
 
     Args:
@@ -160,7 +163,7 @@ def dropout_dim(x, d, p):
 
 
 @op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation, idle=True)
-def noise(x, stddev, key):
+def noise(x, stddev: Number, key):
     """Independent normal numbers added, of mean 0 and standard deviation `stddev`.
 
     Args:

@@ -3,8 +3,9 @@
 Of equal numbers, the first is the largest: it alone gets the gradient.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.errors import error_text
@@ -19,7 +20,7 @@ __all__ = ["fold_rows", "kmax_pooling", "kmh_ngram", "maxpooling2d"]
 WHOLE = 0  # as a size of windows: that of the axis, whatever it is
 
 
-def _in_windows(x, axis: int, size: int, join: Callable):
+def _in_windows(x, axis: int, size: int, join: Callable[..., Any]):
     """All windows along `axis`, joined into one each, from halves of windows."""
     if size == 1:
         return x
@@ -74,7 +75,7 @@ def _pooled_shape(
 
 
 @op(inputs="x", dim=_pooled_shape, accept=_window)
-def maxpooling2d(x, ksize, stride, is_valid=True):
+def maxpooling2d(x, ksize: Sequence[int], stride: Sequence[int], is_valid: bool = True):
     """The largest number in each window of an image.
 
         y_ab = max_ij x_(s a + i)(t b + j),  [s, t] = stride
@@ -135,7 +136,7 @@ def _k_of_axis(name: str, x: Dim, k: int, d: int) -> Shape:
 
 
 @op(inputs="x", dim=_k_of_axis, accept=_k_and_axis)
-def kmax_pooling(x, k, d=1):
+def kmax_pooling(x, k: int, d: int = 1):
     """The k largest numbers along a dimension, in the order in which they stand.
 
     Args:
@@ -180,7 +181,7 @@ def _folded(name: str, x: Dim, nrows: int) -> Shape:
 
 
 @op(inputs="x", dim=_folded, accept=_row_count)
-def fold_rows(x, nrows=2):
+def fold_rows(x, nrows: int = 2):
     """Sums of groups of rows that follow one another.
 
         y_ij = x_(n i)j + ... + x_(n i + n - 1)j,  n = nrows
@@ -223,7 +224,7 @@ def _summed(name: str, x: Dim, v: int) -> Shape:
 
 
 @op(inputs="x", dim=_summed, accept=_columns_per_sum)
-def kmh_ngram(x, v):
+def kmh_ngram(x, v: int):
     """Sums of `v` columns that follow one another, at every column.
 
         y_ij = x_ij + ... + x_i(j + v - 1)

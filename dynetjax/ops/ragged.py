@@ -80,7 +80,7 @@ class Call(NamedTuple):
 
     op: Op
     operands: tuple[Expression, ...]
-    static: tuple
+    static: tuple[Any, ...]
     data: Any
     lengths: tuple[int, ...]
 
@@ -164,7 +164,7 @@ def call(
     graph: ComputationGraph,
     op: Op,
     operands: tuple[Expression, ...],
-    static: tuple,
+    static: tuple[Any, ...],
     data: Any,
 ) -> Call:
     """How to compute an operation of which an operand is ragged.
@@ -199,7 +199,7 @@ def _sizes(x: Expression) -> tuple[Dim, tuple[int, ...]]:
 
 @remembers
 def _result(
-    op: Op, operands: tuple[tuple[Dim, tuple[int, ...]], ...], static: tuple
+    op: Op, operands: tuple[tuple[Dim, tuple[int, ...]], ...], static: tuple[Any, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
     """The ragged axes of the result, their lengths, and whether operands share some.
 
@@ -313,6 +313,12 @@ class RoomChoice:
         longest, lists: of those since the room was last looked at.
     """
 
+    d: int
+    lists: int
+    longest: int
+    op: Op
+    room: int
+
     def __init__(self, op: Op, d: int) -> None:
         self.op, self.d = op, d
         self.seen: set[int] = set()
@@ -356,12 +362,15 @@ class RoomChoice:
                     CHANGED.append(rule)
 
 
-_choices: dict[tuple, RoomChoice] = {}
+_choices: dict[tuple[Any, ...], RoomChoice] = {}
 forgets(_choices.clear)
 
 
 def side_by_side(
-    graph: ComputationGraph, op: Op, operands: tuple[Expression, ...], static: tuple
+    graph: ComputationGraph,
+    op: Op,
+    operands: tuple[Expression, ...],
+    static: tuple[Any, ...],
 ) -> Call | None:
     """How to put rows of one shape side by side along a ragged axis.
 

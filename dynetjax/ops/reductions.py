@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def to_number(name: str, x: Dim, *static) -> Shape:
+def to_number(name: str, x: Dim, *static: Any) -> Shape:
     """One number per batch element."""
     del name, x, static
     return (1,)
@@ -111,7 +111,7 @@ def _unchanged(name: str, x: Dim, d: int) -> Shape:
 
 
 @op(inputs="x", dim=_one_removed, accept=_axis)
-def max_dim(x, d=0):
+def max_dim(x, d: int = 0):
     """Maximum over a dimension; the first one alone gets the gradient.
 
     Args:
@@ -133,7 +133,7 @@ def max_dim(x, d=0):
 
 
 @op(inputs="x", dim=_one_removed, accept=_axis)
-def min_dim(x, d=0):
+def min_dim(x, d: int = 0):
     """Minimum over a dimension; the first one alone gets the gradient.
 
     Args:
@@ -155,7 +155,7 @@ def min_dim(x, d=0):
 
 
 @op(inputs="x", dim=_one_removed, accept=_axis)
-def logsumexp_dim(x, d=0):
+def logsumexp_dim(x, d: int = 0):
     """Logarithm of the sum of exponentials over a dimension.
 
         log(sum_j exp(x_j))
@@ -179,7 +179,7 @@ def logsumexp_dim(x, d=0):
 
 
 @op(inputs="x", dim=_unchanged, accept=_axis_or_order)
-def cumsum(x, d=0):
+def cumsum(x, d: int = 0):
     """Running sum along a dimension, each element included in its own.
 
         y_i = x_0 + ... + x_i
@@ -213,7 +213,7 @@ def _shape_of_first(name: str, *dims: Dim) -> Shape:
     return shape
 
 
-def _logsumexps(graph: ComputationGraph, operands: tuple) -> tuple:
+def _logsumexps(graph: ComputationGraph, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     return in_pairs(graph, logsumexp.op, operands)
 
 
@@ -253,7 +253,7 @@ def _axes(name, dims, d):
 
 
 @op(inputs="x", dim=kept_shape, accept=_axes)
-def sum_over(x, d):
+def sum_over(x, d: tuple[int, ...]):
     """Sum over the dimensions `d`, a tuple of them, in each batch element.
 
     Args:
@@ -306,7 +306,7 @@ def total(x: Expression, axes: tuple[int, ...], b: bool) -> Expression:
     return sum_batches(per_element) if b else per_element
 
 
-def sum_dim(x, d, b=False, n=0):
+def sum_dim(x: Expression, d: list[int], b: bool = False, n: int = 0) -> Expression:
     """Sum over dimensions, and over the batch too if `b`.
 
     Args:
@@ -334,7 +334,7 @@ def sum_dim(x, d, b=False, n=0):
     return total(x, summed_dims("sum_dim", x, d, b), b)
 
 
-def sum_rows(x):
+def sum_rows(x: Expression) -> Expression:
     """Sum of the rows.
 
         sum_i x_ij
@@ -354,7 +354,7 @@ def sum_rows(x):
     return total(x, summed_dims("sum_rows", x, [0], False), False)
 
 
-def sum_cols(x):
+def sum_cols(x: Expression) -> Expression:
     """Sum of the columns.
 
         sum_j x_ij

@@ -59,7 +59,7 @@ def _with_gradient(mode: str, x, y):
 
 
 @op(inputs="x", dim=same, accept=_gradient_mode)
-def round(x, gradient_mode):
+def round(x, gradient_mode: str):
     """Nearest integer; halves go away from zero.
 
     Args:
@@ -80,7 +80,7 @@ def round(x, gradient_mode):
 
 
 @op(inputs="x", dim=same, accept=_gradient_mode)
-def ceil(x, gradient_mode):
+def ceil(x, gradient_mode: str):
     """Smallest integer that is not less.
 
     Args:
@@ -100,7 +100,7 @@ def ceil(x, gradient_mode):
 
 
 @op(inputs="x", dim=same, accept=_gradient_mode)
-def floor(x, gradient_mode):
+def floor(x, gradient_mode: str):
     """Largest integer that is not greater.
 
     Args:
@@ -137,7 +137,7 @@ def _plain_vector(name: str, x: Dim, *static) -> Shape:
 
 
 @op(inputs="x", dim=_plain_vector, accept=_gradient_mode)
-def argmax(x, gradient_mode):
+def argmax(x, gradient_mode: str):
     """One-hot vector of the first maximum, per batch element.
 
     Args:

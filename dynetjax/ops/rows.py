@@ -9,7 +9,7 @@ from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
-from dynetjax.ops.arguments import index_below, indices_below, one_batch
+from dynetjax.ops.arguments import Int, Ints, index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
 from dynetjax.ops.declare import graph_of, operands
 
@@ -93,7 +93,7 @@ def _misfit(name: str, dims: list[Dim]) -> DimError:
     )
 
 
-def esum(xs):
+def esum(xs: list[Expression]) -> Expression:
     """Sum of a list of expressions.
 
     Args:
@@ -125,7 +125,7 @@ def esum(xs):
     return _sum(graph, xs)
 
 
-def average(xs):
+def average(xs: list[Expression]) -> Expression:
     """Mean of a list of expressions.
 
         (x_1 + ... + x_n) / n
@@ -152,7 +152,7 @@ def average(xs):
     return scale(_sum(graph, xs), 1 / len(xs))
 
 
-def sum_batches(x):
+def sum_batches(x: Expression) -> Expression:
     """Sum of the batch elements.
 
     Args:
@@ -171,7 +171,7 @@ def sum_batches(x):
 
 
 @named
-def mean_batches(x):
+def mean_batches(x: Expression) -> Expression:
     """Mean of the batch elements.
 
     Args:
@@ -190,7 +190,7 @@ def mean_batches(x):
     return scale(total, 1 / x.dim()[1])
 
 
-def concatenate_to_batch(xs):
+def concatenate_to_batch(xs: list[Expression]) -> Expression:
     """A batch of the batch elements of all operands, one after the other.
 
     Args:
@@ -220,7 +220,7 @@ def concatenate_to_batch(xs):
     return graph.add_rows(GATHER_OP, lanes, shape, None, batch)
 
 
-def pick_batch_elem(x, v):
+def pick_batch_elem(x: Expression, v: Int) -> Expression:
     """One batch element.
 
     Args:
@@ -243,7 +243,7 @@ def pick_batch_elem(x, v):
     return _rows(graph, x, [row])
 
 
-def pick_batch_elems(x, vs):
+def pick_batch_elems(x: Expression, vs: Ints) -> Expression:
     """A batch of some batch elements.
 
     Args:

@@ -4,9 +4,10 @@ from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
-from dynetjax.ops.arguments import indices_below
+from dynetjax.ops.arguments import Ints, indices_below
 from dynetjax.ops.declare import graph_of
 from dynetjax.ops.rows import pick_batch_elems
 from dynetjax.ops.shaping import concatenate_cols, pick
@@ -27,7 +28,7 @@ STACK_OP = Op(
 )
 
 
-def select_rows(x, rs):
+def select_rows(x: Expression, rs: Ints) -> Expression:
     """Some rows, in any order.
 
     Args:
@@ -54,7 +55,7 @@ def select_rows(x, rs):
     return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
 
 
-def select_cols(x, cs):
+def select_cols(x: Expression, cs: Ints) -> Expression:
     """Some columns of a matrix, in any order.
 
     Args:
@@ -103,7 +104,7 @@ def _not_empty(name: str, argument: str, values: Any, size: int) -> list[int]:
     return chosen
 
 
-def _strided_shape(name: str, x: Dim, slices: tuple) -> Shape:
+def _strided_shape(name: str, x: Dim, slices: tuple[Any, ...]) -> Shape:
     del name, x
     return tuple([len(range(*part)) for part in slices])
 
@@ -116,7 +117,9 @@ def _strided(x, *, slices):
 STRIDED_OP = Op("strided_select", _strided, _strided_shape, static=("slices",))
 
 
-def strided_select(x, strides, range_from, range_to):
+def strided_select(
+    x: Expression, strides: list[int], range_from: list[int], range_to: list[int]
+) -> Expression:
     """Every so many indices of each dimension, and of the batch.
 
     Args:

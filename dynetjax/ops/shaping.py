@@ -12,6 +12,8 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import (
+    Int,
+    Ints,
     axis_of,
     index_below,
     indices_below,
@@ -69,7 +71,7 @@ def _one_each(xs: list[Expression], d: int) -> bool:
 
 
 @op(inputs="*xs", dim=_concatenated, accept=_axis, lengthens=_one_each)
-def concatenate(*xs, d=0):
+def concatenate(*xs, d: int = 0):
     """The operands one after the other along dimension `d`.
 
     Args:
@@ -95,7 +97,7 @@ def concatenate(*xs, d=0):
 
 
 @named
-def concatenate_cols(xs):
+def concatenate_cols(xs: list[Expression]) -> Expression:
     """The operands side by side, as the columns of a matrix.
 
     Args:
@@ -149,7 +151,7 @@ def _transposed(name: str, x: Dim, dims: tuple[int, ...]) -> Shape:
 
 
 @op(inputs="x", dim=_transposed, accept=_permutation)
-def transpose(x, dims=[1, 0]):  # noqa: B006
+def transpose(x, dims: list[int] = [1, 0]):  # noqa: B006
     """Dimensions in another order.
 
     Args:
@@ -202,7 +204,7 @@ JOIN_OP = Op(
 PIECE_OP = Op("reshape", _piece, _as_given, static=("shape",), runtime="i")
 
 
-def reshape(x, d, batch_size=1):
+def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expression:
     """The same numbers with other dims, the first index running fastest.
 
     Where ``prod(d) * batch_size`` is the number of all numbers, batch included, the
@@ -306,7 +308,7 @@ def _one_removed(name: str, e: Dim, dim: int) -> Shape:
     reset=_new_index,
     usual="type(index) is int and 0 <= index < e.rule.kind.shape[dim]",
 )
-def pick(e, index=0, dim=0):
+def pick(e, index: Int = 0, dim: int = 0):
     """What stands at one index of a dimension, which goes away.
 
     Args:
@@ -332,7 +334,7 @@ def pick(e, index=0, dim=0):
     return picked.reshape(without(e.shape, dim))
 
 
-def pick_batch(e, indices, dim=0):
+def pick_batch(e: Expression, indices: Ints, dim: int = 0) -> Expression:
     """What stands at one index of a dimension, another one per batch element.
 
     Args:
@@ -381,7 +383,7 @@ def _range_shape(name: str, x: Dim, s: int, e: int, d: int) -> Shape:
 
 
 @op(inputs="x", dim=_range_shape, accept=_range_and_axis)
-def pick_range(x, s, e, d=0):
+def pick_range(x, s: int, e: int, d: int = 0):
     """The part from `s` on and before `e` along dimension `d`.
 
     Args:
@@ -405,7 +407,7 @@ def pick_range(x, s, e, d=0):
 
 
 @named
-def pickrange(x, s, e):
+def pickrange(x: Expression, s: int, e: int) -> Expression:
     """`pick_range` along dimension 0, under its older name.
 
     Args:

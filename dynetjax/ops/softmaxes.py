@@ -6,6 +6,7 @@ import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
@@ -25,7 +26,7 @@ def _axis(name, dims, d):
 
 
 @op(inputs="x", dim=_at_most_a_matrix, accept=_axis)
-def softmax(x, d=0):
+def softmax(x, d: int = 0):
     """Probabilities proportional to the exponentials, along a dimension.
 
         exp(x_i) / sum_j exp(x_j)
@@ -76,7 +77,7 @@ MASK_OP = Op("mask", form=INPUT, internal=True)
 RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector, masks=True)
 
 
-def log_softmax(x, restrict=None):
+def log_softmax(x: Expression, restrict: list[int] | None = None) -> Expression:
     """Logarithm of softmax along dimension 0.
 
         x_i - log(sum_j exp(x_j))

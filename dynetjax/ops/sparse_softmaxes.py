@@ -5,21 +5,23 @@ places, the values are simple formulas, whose own derivatives are the right ones
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
+from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import Op
-from dynetjax.ops.arguments import indices_below
+from dynetjax.ops.arguments import Ints, indices_below
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.softmaxes import MASK_OP
 
 __all__ = ["constrained_softmax", "sparsemax", "sparsemax_loss"]
 
 
-def _grown(more: Callable, size: int):
+def _grown(more: Callable[..., Any], size: int):
     """The places to which ``more(places)`` adds nothing, from none on."""
 
     def step(state):
@@ -108,7 +110,7 @@ def _scores_to_loss(name: str, x: Dim, q: Dim) -> Shape:
 LOSS_OP = Op("sparsemax_loss", _loss, _scores_to_loss)
 
 
-def sparsemax_loss(x, target_ids):
+def sparsemax_loss(x: Expression, target_ids: Ints) -> Expression:
     """The loss of which `sparsemax` is what softmax is of the log-likelihood.
 
         1/2 (sum_{i in S} (x_i^2 - tau^2) + 1/|T|) - 1/|T| sum_{i in T} x_i

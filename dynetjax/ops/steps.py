@@ -7,7 +7,7 @@ like this one has been made before, what follows from what it reads is looked up
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dynetjax.core.building import stored_part
 from dynetjax.core.expression import Expression, Nodes, args_of
@@ -65,7 +65,7 @@ class _Rules(NamedTuple):
     changes: int
 
 
-_known: dict[tuple, _Rules] = {}
+_known: dict[tuple[Any, ...], _Rules] = {}
 forgets(_known.clear)
 
 
@@ -174,7 +174,11 @@ def _alike(
 
 
 def _carefully(
-    key: tuple, weights: tuple, x: Expression, h: Expression, c: Expression
+    key: tuple[Any, ...],
+    weights: tuple[Any, ...],
+    x: Expression,
+    h: Expression,
+    c: Expression,
 ) -> tuple[Expression, Expression]:
     """The same by the functions that users have, which check; notes the rules."""
     kind, (W_x, W_h, b) = key[0], weights

@@ -5,6 +5,7 @@ stands before a compiled function. Whatever is not as usual ends in `slowly`.
 """
 
 import inspect
+from collections.abc import Sequence
 
 from dynetjax.core.registry import Op
 
@@ -63,7 +64,7 @@ def without_arguments(name: str, operands: list[str]) -> str:
 
 def with_arguments(
     operation: Op,
-    parameters,
+    parameters: Sequence[inspect.Parameter],
     operands: list[str],
     accepts: bool,
     usual: str,

@@ -31,6 +31,9 @@ class Averages:
             they were not kept; None while they stand there themselves.
     """
 
+    beta: float | None
+    frequency: int
+
     def __init__(self, beta: float | None, frequency: int):
         self.beta, self.frequency = beta, frequency
         self.arrays: dict[Any, Any] = {}

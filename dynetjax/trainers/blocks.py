@@ -50,7 +50,7 @@ class BlockStates:
         self._rule = rule
         self._join = join
         self._new = _beginning(rule)
-        self.is_empty = not self._new
+        self.is_empty: bool = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now

@@ -52,9 +52,11 @@ class Clock:
         last: of how many of them each row has seen; -1 for those that nothing moves.
     """
 
+    now: int
+
     def __init__(self, rows: int, moving: bool):
         self.now = 0
-        self.last = np.full(rows, 0 if moving else -1, np.int32)
+        self.last: np.ndarray = np.full(rows, 0 if moving else -1, np.int32)
         self._factors = np.zeros(1024)  # of each update; zeros after the last
 
     def tick(self, factor: float, rows: Any) -> None:
@@ -121,7 +123,9 @@ class DeferredRows:
         for table in list(self._clocks):
             self.let_go(table)
 
-    def before_update(self, tables: Sequence[TableStorage], dense: Sequence[bool]):
+    def before_update(
+        self, tables: Sequence[TableStorage], dense: Sequence[bool]
+    ) -> None:
         """Have all rows catch up that an update will change."""
         for table, to_all in zip(tables, dense, strict=True):
             if table in self._clocks:

@@ -22,7 +22,7 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.io.atomic import replacing
 from dynetjax.io.numbers import encode, parse
-from dynetjax.io.text import as_path
+from dynetjax.io.text import FilePath, as_path
 
 MODES = ("None", "Cumulative", "Exponential")
 
@@ -62,7 +62,7 @@ def apart(arrays: Sequence[Any], parameters: int) -> tuple[Arrays, Arrays]:
     return on_host[:parameters], on_host[parameters:]
 
 
-def write(fname: Any, record: Record) -> None:
+def write(fname: FilePath, record: Record) -> None:
     """Write a trainer to a file.
 
     Raises:
@@ -133,7 +133,9 @@ def _flat(kind: str, array: np.ndarray) -> np.ndarray:
     return array.ravel(order="F")
 
 
-def read(fname: Any, like: Record, shapes: tuple[list[Shape], list[Shape]]) -> Record:
+def read(
+    fname: FilePath, like: Record, shapes: tuple[list[Shape], list[Shape]]
+) -> Record:
     """Read a trainer from a file.
 
     Args:
@@ -206,7 +208,9 @@ class _Reader:
             return number, line.rstrip(b"\n")
         raise self._broken(None, b"the end of the file", "another line")
 
-    def _heading(self, name: str, shapes: tuple[list, list]) -> tuple[int, int]:
+    def _heading(
+        self, name: str, shapes: tuple[list[Any], list[Any]]
+    ) -> tuple[int, int]:
         """How many parameters and tables follow."""
         number, line = self._line()
         words = line.split()
@@ -226,7 +230,7 @@ class _Reader:
         return line == b"[MA:TRUE]"
 
     def _arrays(
-        self, parts: int, sizes: tuple[int, int], shapes: tuple[list, list]
+        self, parts: int, sizes: tuple[int, int], shapes: tuple[list[Any], list[Any]]
     ) -> list[tuple[Arrays, Arrays]]:
         """So many arrays of each parameter, and of each table."""
         kinds = ("Parameter", "LookupParameter")

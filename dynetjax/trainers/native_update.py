@@ -80,14 +80,14 @@ class NativeUpdate:
             table.wrote(array, factor * numbers.kept if decays else 1.0)
         return norm
 
-    def _block(self, block: Block, new: list[np.ndarray]) -> tuple:
+    def _block(self, block: Block, new: list[np.ndarray]) -> tuple[Any, ...]:
         states = self._states.of_block_on_host(block)
         gradients = [_array(s.gradient) for s in block]
         return states, [s.host_values() for s in block], new, gradients
 
     def _table(
         self, table: TableStorage, array: np.ndarray, factor: float, to_all: bool
-    ) -> tuple:
+    ) -> tuple[Any, ...]:
         states = self._states.of_table_on_host(table)
         return (*_size(table), array, factor, states, *_gradient(table), to_all)
 
@@ -110,7 +110,7 @@ def is_refused(norm: float, threshold: float) -> bool:
     return threshold > 0 and not math.isfinite(norm)
 
 
-def _frozen(table: TableStorage) -> tuple:
+def _frozen(table: TableStorage) -> tuple[Any, ...]:
     """A table that counts in the norm only."""
     return (*_size(table), None, 1.0, (), *_gradient(table), False)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
+from dynetjax.io.text import FilePath
 from dynetjax.trainers import files
 from dynetjax.trainers.averages import Averages
 from dynetjax.trainers.resumable import Resumable
@@ -15,7 +16,7 @@ from dynetjax.trainers.resumable import Resumable
 class OnFile(Resumable):
     """Saves the state of a trainer as text, and takes it over."""
 
-    def save(self, fname: Any) -> None:
+    def save(self, fname: FilePath) -> None:
         """Write the trainer to a text file, as DyNet's C++ interface does.
 
         It has the state of the rule, moving averages, the learning rate and the count
@@ -38,7 +39,7 @@ class OnFile(Resumable):
             )
         files.write(fname, self._record())
 
-    def populate(self, fname: Any, learning_rate: float | None = None) -> None:
+    def populate(self, fname: FilePath, learning_rate: float | None = None) -> None:
         """Go on where the trainer was that wrote this file; see `save`.
 
         Args:

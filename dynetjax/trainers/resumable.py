@@ -1,7 +1,7 @@
 """All that a trainer knows as a dict, so that training can go on in another process."""
 
 import json
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,14 +24,14 @@ class Resumable(Averaging):
     _deferred: DeferredRows | None
     _numbers: tuple[float, ...] | None
     _states: Any
-    _made_with: tuple[tuple, dict[str, Any]]
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
-    def __new__(cls, *args: Any, **options: Any) -> "Resumable":
+    def __new__(cls, *args: Any, **options: Any) -> Self:
         made = super().__new__(cls)
         made._made_with = args, options
         return made
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (type(self), *self._made_with, self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,7 +103,10 @@ class Resumable(Averaging):
 
 
 def _made_again(
-    kind: type[Resumable], args: tuple, options: dict[str, Any], state: dict[str, Any]
+    kind: type[Resumable],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    state: dict[str, Any],
 ) -> Resumable:
     """What was pickled."""
     made = kind(*args, **options)

@@ -22,7 +22,7 @@ class Settings(Whole):
     def __init__(self, learning_rate: float):
         self._updates = self._clips = self._updates_seen = self._clips_seen = 0
         self._threshold = 5.0
-        self.sparse_updates_enabled = True
+        self.sparse_updates_enabled: bool = True
         self.learning_rate = learning_rate
 
     def whoami(self) -> str:

@@ -127,7 +127,7 @@ def as_tree(rule: "optax.GradientTransformation") -> Strategy:
 
 
 @functools.lru_cache(maxsize=32)
-def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable:
+def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable[..., Any]:
     """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
     rule = optax.with_extra_args_support(tx)
 
@@ -188,7 +188,7 @@ def _table(
     return like_table(table, array.at[written].add(change / factor, mode="drop"), left)
 
 
-def _table_of(path: tuple, rows: dict[str, Any]) -> str | None:
+def _table_of(path: tuple[Any, ...], rows: dict[str, Any]) -> str | None:
     """The table that a part of the state belongs to, if it is one of these."""
     keys = [k.key for k in path if isinstance(k, jax.tree_util.DictKey)]
     return next((key for key in keys if key in rows), None)

@@ -75,9 +75,9 @@ class Update:
         programs: those made, by what tells them apart.
     """
 
-    def __init__(self, run: Callable):
+    def __init__(self, run: Callable[..., Any]):
         self._run = run
-        self.programs: dict[tuple, Compiled] = {}
+        self.programs: dict[tuple[Any, ...], Compiled] = {}
 
     def __call__(
         self,
@@ -145,7 +145,7 @@ def compiled_update(rule: Rule, by_tensor: bool = False) -> Update:
     return Update(update)
 
 
-def _apply_for(to_all: bool) -> Callable:
+def _apply_for(to_all: bool) -> Callable[..., Any]:
     return apply_everywhere if to_all else apply_rows
 
 
