@@ -26,7 +26,7 @@ STATE, COUNT, BEAT, SEGMENTS = 0, 1, 2, 3  # columns of a board; two of the last
 FILES = 256  # that are told apart, by a digest of their path
 HEAD = 3  # words of a segment: how many words, numbers and dense ones follow
 WIDTH = 8  # int64 of each process on the board
-COMPUTES, ENDED = 0, 1  # states
+ENDED = 1  # a state; it is 0 before
 
 
 class Seat(NamedTuple):
