@@ -101,6 +101,7 @@ def test_nothing_is_collected_in_large_graphs(threshold):
 
 
 def test_it_goes_down_again_with_the_graphs(threshold):
+    dy.renew_cg()
     for nodes, after in (
         (threshold, collector.EACH * threshold),
         (5, threshold),

@@ -107,11 +107,16 @@ def is_alive(pid):
         return False
 
 
+def hear_interrupts():
+    """Where tests run in the background, a shell has them ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="Linux tells which processes live")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_where_the_first_process_ends_the_others_do(number):
     words = "--processes", 2, PROGRAMS / "failing.py", "pids"
-    with start(*words, start_new_session=True) as process:
+    with start(*words, start_new_session=True, preexec_fn=hear_interrupts) as process:
         try:
             pid = int(process.stdout.readline())
             assert is_alive(pid)
