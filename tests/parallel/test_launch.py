@@ -16,9 +16,18 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 SHARED = pathlib.Path("/dev/shm")
 
 
+# A shell has interrupts ignored by what it runs in the background.
+HEARING = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[0] = "dynetjax"
+runpy.run_module("dynetjax", run_name="__main__", alter_sys=True)
+"""
+
+
 def start(*words, **options):
     """``python -m dynetjax`` with these words."""
-    command = [sys.executable, "-m", "dynetjax", *map(str, words)]
+    command = [sys.executable, "-c", HEARING, *map(str, words)]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **options)
 
@@ -107,16 +116,11 @@ def is_alive(pid):
         return False
 
 
-def hear_interrupts():
-    """Where tests run in the background, a shell has them ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.skipif(not SHARED.exists(), reason="Linux tells which processes live")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_where_the_first_process_ends_the_others_do(number):
     words = "--processes", 2, PROGRAMS / "failing.py", "pids"
-    with start(*words, start_new_session=True, preexec_fn=hear_interrupts) as process:
+    with start(*words, start_new_session=True) as process:
         try:
             pid = int(process.stdout.readline())
             assert is_alive(pid)
