@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -25,7 +24,7 @@ from dynetjax.core.lazy import RUNS, jax
 from dynetjax.engine import policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model.collection import decay_by_default
-from dynetjax.model.random import reset_random_seed
+from dynetjax.model.random import new_seed, reset_random_seed
 
 _log = logging.getLogger("dynetjax")
 
@@ -44,7 +43,7 @@ def apply(options: Options, *, tell: bool = False) -> None:
         raise _no_sharing()
     _choose_device(options)
     if options.seed or tell:
-        seed = options.seed or PROCESS.seed or secrets.randbelow(2**32 - 1) + 1
+        seed = options.seed or PROCESS.seed or new_seed()
         reset_random_seed(seed)
         _tell(tell, f"random seed: {seed}")
     if options.autobatch:

@@ -20,10 +20,15 @@ _PIECE = 1 << 20  # draws at a time: large tables need no memory but their own
 _MASKS = 1  # tells the stream of masks from that of first values
 
 
+def new_seed() -> int:
+    """A seed that nobody knows; not 0, which stands for none where seeds are given."""
+    return secrets.randbelow(_MAX_SEED) + 1
+
+
 class _Generator:
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.reset(secrets.randbelow(_MAX_SEED) + 1)
+        self.reset(new_seed())
 
     def reset(self, seed: int) -> None:
         with self.lock:

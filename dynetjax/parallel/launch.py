@@ -1,12 +1,12 @@
 """``python -m dynetjax --processes N program.py``: a program in several processes."""
 
-import secrets
 import sys
 from typing import Any
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
 from dynetjax.compat.program import run_program
 from dynetjax.core.errors import error_text
+from dynetjax.model.random import new_seed
 from dynetjax.parallel.hosts import Hosts
 from dynetjax.parallel.workers import WorkerError, Workers
 
@@ -41,7 +41,7 @@ def launch(words: list[str]) -> int:
         with Workers(
             _run,
             [(program,)] * options["--processes"],
-            seed=secrets.randbelow(2**32 - 1) + 1,
+            seed=new_seed(),
             averages=averages,
             hosts=hosts,
             patience=options["--patience"],

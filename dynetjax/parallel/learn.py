@@ -9,7 +9,6 @@ together; see `dynetjax.trainers.replicas`.
 
 import contextlib
 import math
-import secrets
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.graph import renew_cg
+from dynetjax.model.random import new_seed
 from dynetjax.parallel.pool import Mailing, Pool, require_shared, work
 from dynetjax.parallel.segment import Segment
 from dynetjax.parallel.shared import SharedModel, dumped
@@ -126,7 +126,7 @@ def train(
         processes,
         settings,
         synchronous=synchronous,
-        seed=secrets.randbelow(2**32 - 1) + 1 if seed is None else seed,
+        seed=new_seed() if seed is None else seed,
         patience=patience,
     )
 
@@ -167,7 +167,7 @@ def run_multi_process(
             num_iterations, dev_frequency, report_frequency, _print, learner.SaveModel
         ),
         synchronous=False,
-        seed=secrets.randbelow(2**32 - 1) + 1,
+        seed=new_seed(),
         patience=10,
     )
 
