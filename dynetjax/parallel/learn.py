@@ -22,7 +22,7 @@ from dynetjax.graph import renew_cg
 from dynetjax.model.random import new_seed
 from dynetjax.parallel.pool import Mailing, Pool, require_shared, work
 from dynetjax.parallel.segment import Segment
-from dynetjax.parallel.shared import SharedModel, dumped
+from dynetjax.parallel.shared import SharedModel
 from dynetjax.parallel.workers import CONTEXT, Workers, checked_count
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.shared import SharedState, why_not
@@ -223,7 +223,8 @@ def _train(
     with contextlib.ExitStack() as stack:
         model = SharedModel(caller, learner=compute, trainer=trainer, data=data)
         stack.callback(model.close)
-        require_shared(dumped(compute)[1], dumped(trainer)[1], caller)
+        learner = model.contents["learner"]
+        require_shared(learner, trainer.updated_storages(), caller)
         lock, state, name = CONTEXT.Lock(), None, ""
         if not synchronous:
             memory = Segment.made(SharedState.bytes_for(trainer))

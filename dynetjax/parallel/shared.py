@@ -72,13 +72,15 @@ class SharedModel:
 
     Attributes:
         letter: what `opened` makes them of, a tuple.
+        contents: the storages that each thing has and none before it, by its name.
     Raises:
         OSError: there is not enough shared memory.
         TypeError: one cannot be pickled.
     """
 
     def __init__(self, caller: str, **things: Any):
-        pickled, self._storages = _pickled(caller, things)
+        pickled, pickler = _pickled(caller, things)
+        self._storages, self.contents = pickler.storages, pickler.contents
         places, size = [], 0
         for s in self._storages:
             places.append(Place(s.is_table, s.name, s.shape, size, s.updated))
@@ -112,16 +114,14 @@ class SharedModel:
         self._memory.remove()
 
 
-def _pickled(caller: str, things: dict[str, Any]) -> tuple[bytes, list[Any]]:
+def _pickled(caller: str, things: dict[str, Any]) -> "tuple[bytes, _Pickler]":
+    file = io.BytesIO()
+    pickler = _Pickler(file, things)
     try:
-        return dumped(tuple(things.values()))
+        pickler.dump(tuple(things.values()))
     except UNPICKLABLE as error:
-        for name, thing in things.items():
-            try:
-                dumped(thing)
-            except UNPICKLABLE as its_own:
-                raise _unpicklable(f"{caller}: the {name}", its_own) from error
-        raise _unpicklable(caller, error) from error
+        raise _unpicklable(f"{caller}: the {pickler.current}", error) from error
+    return file.getvalue(), pickler
 
 
 def _unpicklable(what: str, error: BaseException) -> TypeError:
@@ -134,18 +134,6 @@ def _unpicklable(what: str, error: BaseException) -> TypeError:
             "function; python -m dynetjax --processes N sends nothing",
         )
     )
-
-
-def dumped(thing: Any) -> tuple[bytes, list[Any]]:
-    """A thing without the numbers of its parameters, and the storages of these.
-
-    Raises:
-        AttributeError, PicklingError, RuntimeError, TypeError: it cannot be pickled.
-    """
-    file = io.BytesIO()
-    pickler = _Pickler(file, pickle.HIGHEST_PROTOCOL)
-    pickler.dump(thing)
-    return file.getvalue(), pickler.storages
 
 
 class Opened(NamedTuple):
@@ -216,22 +204,33 @@ def _view(memory: Segment, place: Place) -> Any:
 class _Pickler(pickle.Pickler):
     """Leaves out parameters and tables, and knows which there were.
 
+    Args:
+        file: to write to.
+        things: what a tuple that is dumped has, by names.
+
     Attributes:
-        storages: of these, in the order in which they came.
+        storages: in the order in which they came.
+        contents: the same by the thing in which they came first.
+        current: the name of the thing that is written.
     """
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
+    def __init__(self, file: io.BytesIO, things: dict[str, Any]):
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.storages: list[Any] = []
+        self.contents: dict[str, list[Any]] = {name: [] for name in things}
+        self.current = ""
+        self._names = {id(thing): name for name, thing in things.items()}
         self._numbers: dict[Any, int] = {}
 
     def persistent_id(self, thing: Any) -> int | None:
         """The number of a storage; None for all else."""
+        self.current = self._names.get(id(thing), self.current)
         if type(thing) not in (DenseStorage, TableStorage):
             return None
         number = self._numbers.setdefault(thing, len(self.storages))
         if number == len(self.storages):
             self.storages.append(thing)
+            self.contents[self.current].append(thing)
         return number
 
     def reducer_override(self, thing: Any) -> Any:

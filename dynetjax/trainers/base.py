@@ -285,9 +285,10 @@ class Trainer(OnFile):
             for parameter, new in zip(block, new_values, strict=True):
                 parameter.values = new
 
-    def dense_storages(self) -> list[DenseStorage]:
-        """Those of the parameters that it updates."""
-        return [*itertools.chain(*self._census.members().blocks)]
+    def updated_storages(self) -> list[DenseStorage | TableStorage]:
+        """Those of the parameters, and then of the tables, that it updates."""
+        members = self._census.members()
+        return [*itertools.chain(*members.blocks), *members.tables]
 
     def move_state(self, place: Callable[[np.ndarray], np.ndarray]) -> None:
         """Have each array of the state where `place` puts it, always in one order."""

@@ -22,7 +22,8 @@ class SharedState:
     def __init__(self, trainer: Trainer, memory: Any, *, fill: bool):
         self._trainer = trainer
         self._head = np.frombuffer(memory, np.float64, HEAD)
-        self._views = [(s, s.host_values()) for s in trainer.dense_storages()]
+        dense = [s for s in trainer.updated_storages() if not s.is_table]
+        self._views = [(s, s.host_values()) for s in dense]
         at = 8 * HEAD
 
         def place(array: np.ndarray) -> np.ndarray:
