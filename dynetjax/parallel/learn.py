@@ -202,6 +202,34 @@ def _train(
     patience: float,
 ) -> float:
     count = checked_count(caller, processes)
+    _require_trainable(caller, data, trainer, synchronous)
+    with contextlib.ExitStack() as stack:
+        model = SharedModel(caller, learner=compute, trainer=trainer, data=data)
+        stack.callback(model.close)
+        learner = model.contents["learner"]
+        require_shared(learner, trainer.updated_storages(), caller)
+        lock, state, name = CONTEXT.Lock(), None, ""
+        if not synchronous:
+            memory = Segment.made(SharedState.bytes_for(trainer))
+            stack.callback(memory.remove)
+            state, name = SharedState(trainer, memory.buf, fill=True), memory.name
+            stack.callback(state.leave)
+        mailings = [(Mailing(model.letter, name, lock),)] * count
+        workers = stack.enter_context(
+            Workers(work, mailings, seed=seed, meets=synchronous, patience=patience)
+        )
+        pool = Pool(workers, model, trainer, state, lock)
+        return _Training(pool, data, settings, seed).run()
+
+
+def _require_trainable(
+    caller: str, data: tuple[list[Any], list[Any]], trainer: Trainer, synchronous: bool
+) -> None:
+    """Refuse what no pool could be for.
+
+    Raises:
+        ValueError: there is no data, or the trainer's updates cannot be shared.
+    """
     if not data[0]:
         raise ValueError(
             error_text(
@@ -220,23 +248,6 @@ def _train(
                 fix="synchronous=True",
             )
         )
-    with contextlib.ExitStack() as stack:
-        model = SharedModel(caller, learner=compute, trainer=trainer, data=data)
-        stack.callback(model.close)
-        learner = model.contents["learner"]
-        require_shared(learner, trainer.updated_storages(), caller)
-        lock, state, name = CONTEXT.Lock(), None, ""
-        if not synchronous:
-            memory = Segment.made(SharedState.bytes_for(trainer))
-            stack.callback(memory.remove)
-            state, name = SharedState(trainer, memory.buf, fill=True), memory.name
-            stack.callback(state.leave)
-        mailings = [(Mailing(model.letter, name, lock),)] * count
-        workers = stack.enter_context(
-            Workers(work, mailings, seed=seed, meets=synchronous, patience=patience)
-        )
-        pool = Pool(workers, model, trainer, state, lock)
-        return _Training(pool, data, settings, seed).run()
 
 
 class _Training:

@@ -26,6 +26,19 @@ def made(trainer=dy.AdamTrainer, **options):
     return trainer(m, **options), tagger
 
 
+def reported(trainer, tagger, report, synchronous):
+    """Three epochs in two processes, of which `report` hears."""
+    parallel.train(
+        tagger,
+        DATA,
+        trainer=trainer,
+        processes=2,
+        epochs=3,
+        report=report,
+        synchronous=synchronous,
+    )
+
+
 def mean_loss(tagger):
     return np.mean([Total(tagger)(sentence) for sentence in DATA])
 
@@ -199,15 +212,7 @@ class TestBothWays:
             trainer.learning_rate = 0.0
             seen.append(mean_loss(tagger))
 
-        parallel.train(
-            tagger,
-            DATA,
-            trainer=trainer,
-            processes=2,
-            epochs=3,
-            report=report,
-            synchronous=synchronous,
-        )
+        reported(trainer, tagger, report, synchronous)
         assert seen[0] == seen[1] == seen[2] == mean_loss(tagger)
         assert trainer.count_of_updates in (36, 72)
 
@@ -220,15 +225,7 @@ class TestBothWays:
             tagger.W.set_value(np.full((4, 6), len(seen)))
             tagger.words.init_row(0, [len(seen)] * 8)
 
-        parallel.train(
-            tagger,
-            DATA,
-            trainer=trainer,
-            processes=2,
-            epochs=3,
-            report=report,
-            synchronous=synchronous,
-        )
+        reported(trainer, tagger, report, synchronous)
         assert seen[1:] == [1, 2]
         assert tagger.W.as_array()[0, 0] == 3
         assert (tagger.words.row_as_array(0) == 3).all()
