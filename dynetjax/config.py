@@ -32,7 +32,7 @@ def init(
         shared_parameters: accepted as DyNet's, without effect.
         deterministic: bitwise the same numbers for the same program and seed on the
             same machine. On a CPU they are in any case. On a GPU this must come before
-            the first use of JAX, and costs speed.
+            the first use of JAX, and costs speed: programs are waited for, too.
         async_checks: with False, every ``update()`` waits for the device and raises
             for its own gradients. With True, the default, that comes out when a value
             is next read, unless the executor in C++ makes the update: it waits for
@@ -41,10 +41,12 @@ def init(
             slower.
         profiling: from 1 on, print `stats` at exit; with 2, tier 0 measures
             how long each fused operation takes.
-        tier: what computes. On a CPU, tier 0 interprets every graph at once, where it
-            has byte code for all of it; with "xla", XLA compiles programs for every
-            graph. With "auto", the default, XLA also makes the updates of what it has
-            differentiated; with "native" tier 0 does.
+        tier: what computes. Tier 0 interprets a graph on the host at once, where it has
+            byte code for all of it; with "xla", XLA compiles programs for every graph.
+            With "auto", the default, tier 0 computes everything where there is no
+            device but the host; beside another one, what is small, and what is large
+            until its programs are compiled (`stats` tells which were). XLA then makes
+            the updates of what it has differentiated; with "native" tier 0 does.
     Raises:
         RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
         ValueError: there is no such tier.
@@ -61,6 +63,8 @@ def init(
     del shared_parameters
     if deterministic:
         _make_deterministic()
+    if deterministic is not None:
+        RUNTIME.deterministic = deterministic
     if async_checks is not None:
         set_async_checks(async_checks)
     if debug is not None:

@@ -13,6 +13,8 @@ from typing import Any
 
 from dynetjax.core.errors import error_text
 
+AUTO = "auto"
+
 
 @dataclasses.dataclass
 class Options:
@@ -27,7 +29,7 @@ class Options:
         weight_decay: of new collections.
         shared_parameters: asked for; cannot be had.
         requested_gpus: how many GPUs were asked for.
-        devices: names of devices that were asked for.
+        devices: names of devices that were asked for; `AUTO` alone is for none.
         viz: draw graphs, and compute nothing.
     """
 
@@ -151,10 +153,14 @@ def decay(name: str, value: Any) -> float:
 
 def _devices(name: str, value: str) -> tuple[str, ...]:
     """Names of devices with commas between."""
+    if value == AUTO:
+        return (AUTO,)
     names = tuple(value.split(","))
     for one in names:
         if not re.fullmatch(r"CPU|GPU:\d+", one):
-            raise wrong(name, repr(one), "CPU, or GPU:0 and the like", f"{name} CPU")
+            raise wrong(
+                name, repr(one), "auto, CPU, or GPU:0 and the like", f"{name} CPU"
+            )
     if len(set(names)) < len(names):
         raise wrong(name, repr(value), "each device once", f"{name} CPU")
     return names

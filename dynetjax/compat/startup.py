@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from dynetjax.compat.options import (
+    AUTO,
     Options,
     decay,
     memory,
@@ -64,7 +65,12 @@ def _tell(tell: bool, message: str) -> None:
 
 
 def _choose_device(options: Options) -> None:
-    """Compute where it was asked for, or on the CPU with a warning."""
+    """Compute where it was asked for, or on the CPU with a warning.
+
+    Where nothing was, what pays goes to the device that JAX finds.
+    """
+    if options.devices == (AUTO,):
+        return
     named = [name for name in options.devices if name != "CPU"]
     if not (named or options.requested_gpus or options.devices):
         return
@@ -79,6 +85,7 @@ def _choose_device(options: Options) -> None:
                 fix="ask for one of these",
             )
         )
+    RUNTIME.device_named = bool(named or (options.requested_gpus and gpus))
     if named:
         jax.config.update("jax_default_device", gpus[named[0]])
     elif options.devices:

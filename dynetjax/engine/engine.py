@@ -14,8 +14,10 @@ from dynetjax.engine.memory import memory_of
 from dynetjax.engine.parts import (
     compute_natively,
     go_back,
+    loss_among,
     new_run,
     older_rows,
+    run_beside,
     settle,
 )
 from dynetjax.engine.state import State, has_no_rows
@@ -89,17 +91,18 @@ class Engine:
     ) -> None:
         """Run what is new, for some of `nodes` are."""
         settle(graph, state, nodes)
-        if compute_natively(graph, state):
-            return
-        live.look()
         asked = [node for node in nodes if node.args[0] >= state.done]
+        run = run_beside(graph, state, asked, self._is_training())
+        if run is None:
+            if compute_natively(graph, state):
+                return
+            run = new_run(graph, state, state.done, asked)
+        live.look()
         count(graphs=1)
-        run = new_run(graph, state, state.done, asked)
-        loss = asked[0] if len(asked) == 1 and _is_number(asked[0]) else None
-        keeping = loss is not None and not state.parts and run.differentiable
-        if loss is not None and keeping and self._is_training():
+        loss = None if state.parts else loss_among(run, asked)
+        if loss is not None and self._is_training():
             run.prepare_backward_from(loss)
-        run.forward(bool(keeping), older_rows(graph, state))
+        run.forward(loss is not None, older_rows(graph, state))
         state.parts.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
@@ -165,7 +168,3 @@ class Engine:
         again = go_back(graph, state, last.node, last.full)
         again.weight_gradients = last.weight_gradients
         return again
-
-
-def _is_number(node: Expression) -> bool:
-    return node.full_dim.size * node.lanes == 1

@@ -8,6 +8,7 @@ from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import BackwardPass, Part, Rows
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.native.weights import HostWeights
+from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_no_byte_code, phase
@@ -50,6 +51,33 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     return True
 
 
+def run_beside(
+    graph: ComputationGraph, state: State, asked: list[Expression], training: bool
+) -> Run | None:
+    """A run by the device beside the host; None if tier 0 is to compute what is new.
+
+    It always computes what is added after a value was read. With `training`, a backward
+    is expected.
+    """
+    if state.parts or not policy.shares():
+        return None
+    work = work_of(graph.stored_nodes)
+    if work < policy.LEAST:
+        return None
+    run = new_run(graph, state, 0, asked)
+    loss = loss_among(run, asked)
+    root = loss if training else None
+    return run if is_for_device(run, work, loss is not None, root) else None
+
+
+def loss_among(run: Run, asked: list[Expression]) -> Expression | None:
+    """What a backward may follow from: the only node asked for, if it is one number."""
+    if len(asked) != 1 or not run.differentiable:
+        return None
+    (node,) = asked
+    return node if node.full_dim.size * node.lanes == 1 else None
+
+
 def older_rows(graph: ComputationGraph, state: State) -> Rows:
     """What gives a part the rows of nodes that earlier ones have computed."""
     stored_nodes = graph.stored_nodes
@@ -82,7 +110,7 @@ def go_back(
         node: where it begins, which is one number.
         full: whether gradients are to flow to constants, too.
     """
-    if not (state.parts and isinstance(state.parts[0], Run)):
+    if not _is_by_device(graph, state, node, full):
         here = backward_natively(graph, state, node, full)
         if here is not None:
             return here
@@ -91,6 +119,25 @@ def go_back(
     count(graphs=1)
     with phase("run"):
         return Backward(run, node, full)
+
+
+def _is_by_device(
+    graph: ComputationGraph, state: State, node: Expression, full: bool
+) -> bool:
+    """Whether tier 1 goes back from a node: where it computed the graph, or is to."""
+    if not state.parts and not full and policy.shares():
+        settle(graph, state, [node])
+        run = run_beside(graph, state, [node], True)
+        if run is not None:
+            run.forward(keeping=True)
+            state.parts.append(run)
+    first = state.parts[0] if state.parts else None
+    if not isinstance(first, Run):
+        return False
+    if not policy.shares() or (first.keeping and node.args[0] < first.stop):
+        return not (full and policy.shares())
+    stay_on_host(first)
+    return False
 
 
 def _run_from_the_first(

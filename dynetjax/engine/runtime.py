@@ -16,6 +16,8 @@ class Runtime:
 
     Attributes:
         tier: that computes: auto, native or xla.
+        device_named: the user has named the device that is to compute.
+        deterministic: nothing may depend on how long something takes.
         keeps_byte_code: in files, for the next process.
         families: lists of program families, by the roots of their graphs and whether
             these are later parts of graphs (`plan.layout`).
@@ -31,6 +33,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self.tier = "auto"
+        self.device_named = self.deterministic = False
         self.keeps_byte_code = True
         self.lock = threading.RLock()
         self.families: dict[Hashable, list[Any]] = {}

@@ -50,6 +50,7 @@ class Stats:
         work: by component, or by fused operation where these are timed; by `OTHERS`, of
             those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
+        placed: what was compiled for a device beside the host and went to it, in order.
         exact: uses of ragged axes by what has no rule for them, so that every length
             is compiled; see `dynetjax.ops.ragged`.
         fallbacks: what failed and was done another, slower way, by where that was: a
@@ -67,6 +68,7 @@ class Stats:
     seconds: dict[str, float] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0
+    placed: list[str] = field(default_factory=list)
     exact: dict[str, int] = field(default_factory=dict)
     fallbacks: dict[str, int] = field(default_factory=dict)
 
@@ -89,6 +91,8 @@ class Stats:
         if self.no_byte_code:
             names = [f"{name} ({n})" for name, n in self.no_byte_code.items()]
             lines.append(f"left to XLA for lack of byte code: {', '.join(names)}")
+        lines += ["beside the host:"] if self.placed else []
+        lines += [f"  {what}" for what in self.placed]
         if self.exact:
             uses = [f"{name} ({count})" for name, count in self.exact.items()]
             lines.append(f"ragged axes by exact dims: {', '.join(uses)}")
@@ -128,6 +132,7 @@ def stats() -> Stats:
             seconds=dict(_stats.seconds),
             no_byte_code=dict(_stats.no_byte_code),
             work={label: replace(work) for label, work in _stats.work.items()},
+            placed=list(_stats.placed),
             exact=dict(exact_uses),
             fallbacks=dict(_stats.fallbacks),
         )
@@ -203,6 +208,13 @@ def note_program(cause: str) -> None:
         _stats.programs += 1
         _stats.causes.append(cause)
         del _stats.causes[:-MOST_CAUSES]
+
+
+def note_placed(what: str) -> None:
+    """A program is compiled for the device beside the host, or goes to it."""
+    with _lock:
+        _stats.placed.append(f"graph {_stats.graphs}: {what}")
+        del _stats.placed[:-MOST_CAUSES]
 
 
 # Label, trips, rows, lanes, and seconds where they were measured.

@@ -121,7 +121,7 @@ class DenseStorage:
         "shape",
         "updated",
     )
-    is_table = in_table = False
+    is_table = in_table = decays = False
     _host: Any
     _device: Any
     has_gradient: bool

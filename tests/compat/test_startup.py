@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -85,6 +86,22 @@ def test_no_such_device():
 def test_cpu_by_name(as_before):
     startup.apply(Options(devices=("CPU",)))
     assert dy.zeros(2).value() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (Options(), False),
+        (Options(devices=("auto",)), False),
+        (Options(requested_gpus=1), True),
+    ],
+)
+def test_a_gpu_that_is_asked_for_computes_all(runtime, monkeypatch, options, named):
+    """What is not asked for gets what pays."""
+    gpu = SimpleNamespace(platform="gpu", id=0)
+    monkeypatch.setattr(jax, "devices", lambda: [gpu])
+    startup.apply(options)
+    assert runtime.device_named is named
 
 
 def test_shared_parameters():

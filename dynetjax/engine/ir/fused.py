@@ -5,6 +5,7 @@ What is stored, and what is part of what, was settled while the graph was built 
 what is read from rows.
 """
 
+import math
 import threading
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from dynetjax.core.registry import (
     GATHER,
     IMPORT,
     JOIN,
+    KINDS,
     MAP,
     REDUCE,
     Kind,
@@ -63,6 +65,7 @@ class FusedOp:
         fields: where they have runtime data, by (step, field).
         weighted: it reads a parameter, or rows of a table.
         imported: the fused op that stands for its rows in a later part of a graph.
+        work: multiply-adds that a row takes, roughly.
     """
 
     __slots__ = (
@@ -76,6 +79,7 @@ class FusedOp:
         "shape",
         "steps",
         "weighted",
+        "work",
     )
 
     def __init__(self, signature: Signature, rule: Rule | None = None):
@@ -95,6 +99,7 @@ class FusedOp:
                 self.leaves.append(Leaf(signature.static[0], True))
         self.weighted = bool(self.kinds)
         self.imported: FusedOp | None = None
+        self.work = math.prod(self.shape) + sum(map(self._work_of, self.steps))
         self.life = Life(self)
         self.id = FUSED_OPS.add(self)
 
@@ -123,6 +128,21 @@ class FusedOp:
             at += 1
         self.steps.append(FusedStep(rule.signature, tuple(operands), rule))
         return at
+
+    def _work_of(self, step: FusedStep) -> int:
+        """Of a contraction, the numbers of its operands times the columns it makes."""
+        if not step.signature.op.contraction:
+            return 0
+        numbers = sum([math.prod(self._shape_of(*o)) for o in step.operands])
+        return numbers * math.prod(step.signature.shape[1:])
+
+    def _shape_of(self, role: str, number: int) -> Shape:
+        """Of an operand."""
+        if role == "weight":
+            return KINDS[number].shape
+        if role == "step":
+            return self.steps[number].signature.shape
+        return self.leaves[number].shape
 
     @property
     def kinds(self) -> list[Kind]:

@@ -24,6 +24,7 @@ from dynetjax.engine.stats import Done
 from dynetjax.graph import ComputationGraph
 
 CHEAPER = 8  # residuals than rows of pools
+HOST = "host"  # see `engine.placement`
 
 
 @dataclass(slots=True)
@@ -33,6 +34,8 @@ class Binding:
     Attributes:
         data: columns of runtime data, with their addresses in an index buffer.
         sizes: that it was made for.
+        state: who computes its graphs, where a device may: see `engine.placement`.
+        work: multiply-adds of its graphs so far, where that matters.
     """
 
     program: Program
@@ -40,6 +43,8 @@ class Binding:
     addresses: Addresses
     data: list[tuple[Column, int]]
     sizes: Sizes
+    state: str = HOST
+    work: int = 0
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
@@ -19,6 +21,7 @@ from dynetjax.engine.xla.heap import give_back
 from dynetjax.engine.xla.live import live
 
 PATIENCE = 2.0  # seconds until somebody who watches is told
+WORKERS = 2  # threads that compile beside other work
 LONG = 0.1  # seconds that compiling takes, at least, and loading does not
 SHAPES = 4  # sets of shapes, for each of which a function has a program
 Key: TypeAlias = tuple[Any, ...]
@@ -59,7 +62,8 @@ def _knows(options: dict[str, Any]) -> bool:
 class Compiled:
     """A compiled function of arrays; what is compiled is for one set of shapes.
 
-    It has programs for the latest few sets of shapes that it was called with.
+    It has programs for the latest few sets of shapes that it was called with. It is
+    new; then perhaps a thread prepares it; then it is ready, or that failed.
 
     Args:
         run: pure.
@@ -88,7 +92,7 @@ class Compiled:
         self._programs: dict[Key, Any] = {}
         self._program: Any = None  # the one that ran last
         self._lowered: tuple[Key, jax.stages.Lowered] | None = None
-        self._preparing: threading.Thread | None = None
+        self._preparing: Future[None] | None = None
         self._lock = threading.Lock()
         self.used = 0
 
@@ -109,19 +113,24 @@ class Compiled:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is nothing compiled to run."""
-        return self._program is None
+        """Whether nothing is compiled."""
+        return not self._programs
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is nothing to wait for: it is prepared, or that failed."""
+        preparing = self._preparing
+        return not self.is_new or (preparing is not None and preparing.done())
 
     def drop(self) -> None:
         """Let go of what was compiled; it is made again where it is needed."""
-        self._program = None
+        self._program = self._preparing = None
         self._programs = {}
 
     def wait(self) -> None:
         """Until it is prepared, if it is being prepared."""
         if self._preparing is not None:
-            self._preparing.join()
-            self._preparing = None
+            wait_for([self._preparing])
 
     def compile(self, *shapes: Any) -> None:
         """Compile it for arguments of these shapes, before they are there."""
@@ -184,12 +193,17 @@ class Compiled:
         RUNS.require()
         if not self.is_new or self._preparing is not None:
             return
+        self._preparing = Future()
+        self._preparing.set_result(None)  # unless it gets further
         with falling_back("prepare"):  # it is raised when it is run
             self._lowered = key_of(shapes), self.lowered(shapes)
-            self._preparing = threading.Thread(
-                target=_prepare, args=(self, shapes), name="dynetjax-preparing"
-            )
-            self._preparing.start()
+            self._preparing = _workers().submit(_prepare, self, shapes)
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    """The threads; a process that ends waits until they are through."""
+    return ThreadPoolExecutor(WORKERS, "dynetjax-compiling")
 
 
 def _prepare(function: Compiled, shapes: Any) -> None:

@@ -91,8 +91,20 @@ def run_forward(
     return Pools(pools, residuals, source)
 
 
-def prepare_backward(program: Program, pool: int, weights: list[Array]) -> None:
-    """Have the way back from a row of a pool compiled, if that is new."""
+def prepare_forward(program: Program, keeping: bool, weights: list[Any]) -> None:
+    """Have it compiled beside other work, for weights of these shapes, if it is new."""
+    use = program, keeping and keeps(program)
+    run = forward(*use)
+    if not run.is_new:
+        return
+    pairs = zip(program.lanes, program.code.components, strict=True)
+    given = [(lanes, *body[0].shape) for lanes, body in pairs if is_given(body)]
+    buffers = [*map(_of_floats, _buffers(*use))]
+    run.prepare(weights, [*map(_of_floats, given)], _indices_of(program), buffers)
+
+
+def prepare_backward(program: Program, pool: int, weights: list[Any]) -> None:
+    """Have the way back from a row of a pool compiled likewise."""
     run = backward(program, pool)
     if not run.is_new:
         return
@@ -100,10 +112,10 @@ def prepare_backward(program: Program, pool: int, weights: list[Array]) -> None:
     count = len(program.rows)
     run.prepare(
         jax.ShapeDtypeStruct((), jnp.int32),
-        jax.tree.map(shape_of, weights),
+        weights,
         shapes[:count],
         _dealt(shapes[count:], program, keeps(program)),
-        jax.ShapeDtypeStruct((program.size,), jnp.int32),
+        _indices_of(program),
     )
 
 
@@ -127,6 +139,10 @@ def _residuals(program: Program, keeping: bool) -> list[list[Shape]]:
     """Of each component, the shapes of residuals."""
     components = range(len(program.code.components))
     return [residual_shapes_of(program, k) if keeping else [] for k in components]
+
+
+def _indices_of(program: Program) -> "jax.ShapeDtypeStruct":
+    return jax.ShapeDtypeStruct((program.size,), jnp.int32)
 
 
 def _of_floats(shape: Shape) -> "jax.ShapeDtypeStruct":

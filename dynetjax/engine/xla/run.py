@@ -17,10 +17,15 @@ from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.plan.layout import Layout
 from dynetjax.engine.plan.wiring import Column
 from dynetjax.engine.stats import note_pools, note_work, phase
+from dynetjax.engine.xla.compiling import Compiled
 from dynetjax.engine.xla.executable import (
     Pools,
+    backward,
+    forward,
     is_given,
+    keeps,
     prepare_backward,
+    prepare_forward,
     run_forward,
 )
 from dynetjax.engine.xla.slices import cut
@@ -187,9 +192,24 @@ class Run:
         flat.clear(unused, self.layout.binding.addresses, indices)
         return indices
 
+    def functions(self, keeping: bool, root: Expression | None) -> list[Compiled]:
+        """What runs it: forward, and back from a node if there is one."""
+        program = self.layout.program
+        run = forward(program, keeping and keeps(program))
+        return (
+            [run] if root is None else [run, backward(program, self.layout.pool(root))]
+        )
+
+    def prepare(self, keeping: bool, root: Expression | None) -> None:
+        """Compile these beside other work, if they are new."""
+        weights = self.weights.shapes(self.layout.binding.wiring.weights)
+        prepare_forward(self.layout.program, keeping, weights)
+        if root is not None:
+            self.prepare_backward_from(root)
+
     def prepare_backward_from(self, node: Expression) -> None:
         """Compile a backward from a node beside other work, if it is new."""
-        weights = self.weights.several(self.layout.binding.wiring.weights)
+        weights = self.weights.shapes(self.layout.binding.wiring.weights)
         prepare_backward(self.layout.program, self.layout.pool(node), weights)
 
     def pool_and_row(self, node: Expression) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import at_first_call, jax
-from dynetjax.core.registry import KINDS, OWNERS, Kind, Op, Signature
+from dynetjax.core.registry import KINDS, OWNERS, Kind, Op, Scaled, Signature
 
 Array = Any
 KEPT = 1 << 10  # functions
@@ -66,6 +66,10 @@ class Weights:
         for n in tables:  # which may have changed
             arrays[n] = self.value(KINDS[kinds[n]])
         return arrays
+
+    def shapes(self, kinds: tuple[int, ...]) -> list[Any]:
+        """What `several` gives, as shapes: nothing is computed, nor sent anywhere."""
+        return [_shape_of(KINDS[number]) for number in kinds]
 
     def value(self, kind: Kind) -> Array:
         """The array of a weight.
@@ -143,6 +147,14 @@ class Weights:
                     if not operand.constant:
                         by_kind.setdefault(operand.id, []).append(array)
         return by_kind
+
+
+def _shape_of(kind: Kind) -> Any:
+    array = jax.ShapeDtypeStruct(kind.shape, np.float32)
+    storage = OWNERS.get(kind.source) if kind.is_parameter else None
+    if storage is None or not storage.decays:
+        return array
+    return Scaled(array, jax.ShapeDtypeStruct((), np.float32))
 
 
 def signature_of(kind: Kind) -> Signature:
