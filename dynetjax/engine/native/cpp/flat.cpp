@@ -70,7 +70,7 @@ std::vector<int32_t> FlatGraph::edges(const Facts& f, uint8_t* known) const {
         const int32_t first = f.first[n.op], last = f.first[n.op + 1] - 1;
         for (int32_t k = 0; k < n.count; k++) {
             const int32_t r = refs[n.reads + k];
-            if (r == ZEROS) continue;
+            if (r == NOTHING) continue;
             const int32_t group = f.groups[std::min(first + k, last)];
             uint8_t& met = known[(size_t)group * f.ops + nodes[r].op];
             if (met) continue;
@@ -90,7 +90,7 @@ std::vector<std::vector<int32_t>> FlatGraph::levels(const Facts& f) const {
         if (f.cyclic[here])
             for (int32_t k = 0; k < node.count; k++) {
                 const int32_t r = refs[node.reads + k];
-                if (r == ZEROS || f.component[nodes[r].op] != here) continue;
+                if (r == NOTHING || f.component[nodes[r].op] != here) continue;
                 at = std::max(at, level[r] + (nodes[r].op >= node.op));
             }
         level[n] = at;
@@ -114,7 +114,7 @@ std::vector<int32_t> FlatGraph::place(const Facts& f, const std::vector<int32_t>
             int32_t ready = 0;
             for (int32_t k = 0; k < node.count; k++) {
                 const int32_t r = refs[node.reads + k];
-                if (r == ZEROS || f.component[nodes[r].op] != here) continue;
+                if (r == NOTHING || f.component[nodes[r].op] != here) continue;
                 ready = std::max(ready, last[r] + (nodes[r].op >= node.op));
             }
             node.position = (int32_t)taken[node.op].take(ready, node.lanes, width, last[n]);
@@ -136,7 +136,7 @@ std::vector<int32_t> FlatGraph::unaligned(const Facts& f) const {
         for (int32_t k = 0; k < leaves; k++) {
             if (!f.aligned[first + k] || met[first + k]) continue;
             const int32_t r = refs[n.reads + k];
-            if (r != ZEROS && nodes[r].position == n.position && nodes[r].lanes == n.lanes) continue;
+            if (r != NOTHING && nodes[r].position == n.position && nodes[r].lanes == n.lanes) continue;
             met[first + k] = 1, found.push_back(n.op), found.push_back(k);
         }
     }
@@ -174,7 +174,7 @@ bool FlatGraph::write(const Addresses& a, const int32_t* bases, int32_t* buffer,
             int32_t* to = column(a.leaves[first + k], n);
             if (!to) return false;
             const int32_t r = refs[n.reads + k];
-            if (r == ZEROS) {
+            if (r == NOTHING) {
                 std::fill(to, to + n.lanes, 0);
                 continue;
             }
@@ -194,7 +194,7 @@ std::vector<int32_t> FlatGraph::unused(int32_t root) const {
         if (!under[n]) continue;
         for (int32_t k = 0; k < nodes[n].count; k++) {
             const int32_t r = refs[nodes[n].reads + k];
-            if (r != ZEROS) under[r] = 1;
+            if (r != NOTHING) under[r] = 1;
         }
     }
     std::vector<int32_t> found;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "reads.h"
+
 // What a program family knows of its ops.
 struct Facts {
     const int32_t* component;  // of each op
@@ -24,7 +26,6 @@ struct Addresses {
 
 class FlatGraph {
 public:
-    static constexpr int32_t ZEROS = -1;  // among what a node reads
     struct Node {
         int32_t op, lanes;
         int32_t reads, count;  // where `refs` has what it reads, and how many

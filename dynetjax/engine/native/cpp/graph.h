@@ -8,6 +8,7 @@
 
 #include "components.h"
 #include "program.h"
+#include "reads.h"
 
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
@@ -35,7 +36,6 @@ private:
     Top here_;
 };
 
-constexpr int32_t NOTHING = -1;  // among what a node reads: zeros
 constexpr int32_t DEAD = -1;     // a node that was cut
 
 // A fused op as this graph meets it.

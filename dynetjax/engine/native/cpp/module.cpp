@@ -1,11 +1,9 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
-#include "python.h"
-
-#include <array>
 #include <unordered_map>
 
 #include "graph.h"
 #include "kernels.h"
+#include "nodes.h"
 
 namespace {
 
@@ -92,19 +90,14 @@ struct GraphState {
     bool busy = false;                      // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
-    struct Known {
-        Ref rule;
-        int32_t use;
-    };
     Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data}, args_of{names.inner};
-    std::array<Known, 64> known;  // rules of nodes that came last, and their uses
+    Rules known;  // their uses
 
     int32_t use_of(PyObject* rule, long& fused);
     int32_t use_of(long fused);
     int32_t use_of_rows(int32_t size);
     long encode(PyObject* list, Py_ssize_t start);
-    void map(Node& c, const Program& p, PyObject* args);
-    void picked(Node& c, PyObject* args, PyObject* data);
+    void append_data(Node& c, const Program& p, PyObject* args);
     void fetch(int32_t number);
     void look_up();
     std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
@@ -167,13 +160,9 @@ void GraphState::fetch(int32_t n) {
     graph.external(n, v.as<float>());
 }
 
-void GraphState::map(Node& c, const Program& p, PyObject* args) {
+// Runtime data of a node, which its args have.
+void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
     const Py_ssize_t given = PyTuple_GET_SIZE(args);
-    for (int32_t place : p.places) {
-        if (place >= given) fail(PyExc_ValueError, "an operand is missing");
-        graph.refs.push_back(word(PyTuple_GET_ITEM(args, place)));
-    }
-    c.count = (int32_t)p.places.size();
     if (p.data.empty()) return;
     c.data = (int32_t)graph.words.size();
     for (const Datum& d : p.data) {
@@ -200,28 +189,16 @@ void GraphState::map(Node& c, const Program& p, PyObject* args) {
     }
 }
 
-// Rows of any number of nodes, or certain elements of them.
-void GraphState::picked(Node& c, PyObject* args, PyObject* data) {
-    c.count = (int32_t)PyTuple_GET_SIZE(args);
-    for (int32_t k = 0; k < c.count; k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args, k)));
-    if (data == Py_None) return;
-    c.data = (int32_t)graph.words.size();
-    const Ref several = owned(PySequence_Tuple(data));
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++)
-        graph.words.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
-}
-
 constexpr long DONE = -1;
 
 // That of nodes that follow a rule; -1: there is no program for their fused op, `fused`.
 int32_t GraphState::use_of(PyObject* rule, long& fused) {
-    Known& at = known[(uintptr_t)rule / 64 % known.size()];
-    if (at.rule.get() == rule) return at.use;
+    if (const int32_t* use = known.find(rule)) return *use;
     fused = integer(attribute(rule, names.fused).get());
     if (fused < 0) fused = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule)).get());
-    const int32_t found = use_of(fused);
-    if (found >= 0) at = {Ref(Py_NewRef(rule)), found};
-    return found;
+    const int32_t use = use_of(fused);
+    if (use >= 0) known.know(rule, use);
+    return use;
 }
 
 // Take in the nodes from `start` on: DONE, or the number of a fused op that has no program.
@@ -233,6 +210,7 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.nodes.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
+        prefetch(list, n + 8);
         const Ref node = item(list, n);
         long fused = 0;
         const int32_t u = use_of(rule_of.of(node.get()).get(), fused);
@@ -249,10 +227,11 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
             if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
             for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
-            Ref args = args_of.of(node.get());
-            if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
-            if (p.form == Form::MAP) map(c, p, args.get());
-            else picked(c, args.get(), p.form == Form::JOIN ? Py_None : data_of.of(node.get()).get());
+            const Ref args = args_of.of(node.get());
+            append_reads(graph.refs, args.get(), p.form == Form::MAP ? &p.places : nullptr);
+            c.count = (int32_t)graph.refs.size() - c.reads;
+            if (p.form == Form::MAP) append_data(c, p, args.get());
+            else if (p.form != Form::JOIN) c.data = append_elements(graph.words, data_of.of(node.get()).get());
         }
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = graph.refs[c.reads + k];
@@ -262,27 +241,11 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
             const Node& x = graph.nodes[r];
             const int32_t wanted = p.form == Form::MAP ? p.sizes[k] : p.form == Form::JOIN ? p.size / p.pieces : p.size;
             if (graph.uses[x.use].program->size != wanted) fail(PyExc_ValueError, "a node reads a row of another size");
-            const bool fits = c.data >= 0 && p.form != Form::MAP ? true : p.form == Form::GATHER || x.lanes == 1 || x.lanes == c.lanes;
-            if (!fits) fail(PyExc_ValueError, "a node reads another batch");
         }
-        if (p.form == Form::REDUCE || p.form == Form::GATHER) {
-            if (c.data >= 0) {  // elements
-                const int32_t count = p.form == Form::REDUCE ? c.count : c.lanes;
-                if ((int32_t)graph.words.size() - c.data != count || (p.form == Form::GATHER && c.count < 1)) fail(PyExc_ValueError, "elements for another batch");
-                for (int32_t k = 0; k < count; k++) {
-                    const int32_t r = graph.refs[c.reads + (p.form == Form::REDUCE ? k : 0)];
-                    const int32_t e = graph.words[c.data + k];
-                    if (r == NOTHING || e < 0 || e >= graph.nodes[r].lanes) fail(PyExc_ValueError, "no such batch element");
-                }
-            } else if (p.form == Form::GATHER) {
-                long lanes = 0;
-                for (int32_t k = 0; k < c.count; k++) {
-                    if (graph.refs[c.reads + k] == NOTHING) fail(PyExc_ValueError, "a batch of nothing");
-                    lanes += graph.nodes[graph.refs[c.reads + k]].lanes;
-                }
-                if (lanes != c.lanes) fail(PyExc_ValueError, "elements for another batch");
-            }
-        }
+        const Reading reading = p.form == Form::REDUCE ? Reading::SUM : p.form == Form::GATHER ? Reading::COPIES : Reading::BY_LANE;
+        const int32_t* elements = reading != Reading::BY_LANE && c.data >= 0 ? graph.words.data() + c.data : nullptr;
+        const int32_t picked = elements ? (int32_t)graph.words.size() - c.data : 0;
+        check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, picked, [&](int32_t r) { return graph.nodes[r].lanes; });
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
         graph.nodes.push_back(c);
     }
@@ -346,14 +309,14 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
     if (s) Py_VISIT(s->tables.get());
     if (s) Py_VISIT(s->programs.get());
     if (s)
-        for (const auto& x : s->known) Py_VISIT(x.rule.get());
+        if (const int outcome = s->known.visit(visit, arg)) return outcome;
     return 0;
 }
 int clear_graph(PyObject* self) {
     GraphState* s = ((GraphObject*)self)->state;
     if (!s) return 0;
     s->tables = Ref(Py_NewRef(Py_None));
-    for (auto& x : s->known) x.rule = Ref();
+    s->known = Rules();
     return 0;
 }
 void free_graph(PyObject* self) {

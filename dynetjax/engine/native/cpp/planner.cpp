@@ -1,10 +1,10 @@
 // The planner for Python: `FlatGraph`.
 #include "python.h"
 
-#include <array>
 #include <unordered_map>
 
 #include "flat.h"
+#include "nodes.h"
 
 namespace {
 
@@ -89,10 +89,9 @@ Ref bytes_of(const std::vector<int32_t>& numbers) { return owned(PyBytes_FromStr
 
 // Building -----------------------------------------------------------------------------
 
-enum Form { ONE_BY_ONE, SUMS, COPIES };
 struct Kind {  // of fused op
     bool all;
-    int form;
+    Reading reading;
     std::vector<int32_t> places;  // among a node's args, of what it reads, if that is not all
 };
 
@@ -122,13 +121,10 @@ public:
 private:
     PyObject *number_, *read_by_, *imported_;
     Attribute rule_of_{names.rule}, lanes_of_{names.lanes}, data_of_{names.data}, args_of_{names.inner};
-    struct Known {
-        Ref rule;
-        int32_t kind;
-    };
-    std::array<Known, 64> known_;
+    Rules known_;
     std::unordered_map<long, int32_t> numbers_;
     std::vector<Kind> kinds_;
+    std::vector<int32_t> picked_;  // by each node, how many elements
 
     int32_t kind_of_number(PyObject* number) {
         const long n = integer(number);
@@ -138,41 +134,27 @@ private:
         PyObject* places;
         int form;
         if (!PyArg_ParseTuple(told.get(), "Oi", &places, &form)) throw Failed();
-        kinds_.push_back({places == Py_None, form, places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
+        if (form < 0 || form > (int)Reading::COPIES) fail(PyExc_ValueError, "no such way to read");
+        kinds_.push_back({places == Py_None, (Reading)form, places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
         if (PyList_Append(fused.get(), number)) throw Failed();
         return numbers_[n] = (int32_t)kinds_.size() - 1;
     }
     int32_t kind_of(PyObject* rule) {
-        Known& at = known_[(uintptr_t)rule / 64 % known_.size()];
-        if (at.rule.get() == rule) return at.kind;
+        if (const int32_t* known = known_.find(rule)) return *known;
         Ref number = attribute(rule, names.fused);
         if (integer(number.get()) < 0) number = owned(PyObject_CallOneArg(number_, rule));
-        at.kind = kind_of_number(number.get());
-        at.rule = Ref(Py_NewRef(rule));
-        return at.kind;
+        const int32_t kind = kind_of_number(number.get());
+        known_.know(rule, kind);
+        return kind;
     }
     void add(PyObject* node) {
         FlatGraph::Node n{kind_of(rule_of_.of(node).get()), word(lanes_of_.of(node).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0};
         const Kind& kind = kinds_[n.op];
-        n.copies = kind.form == COPIES;
-        Ref args = args_of_.of(node);
-        if (!PyTuple_Check(args.get())) fail(PyExc_TypeError, "a node's args are no tuple");
-        if (kind.all)
-            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(args.get()); k++) graph.refs.push_back(word(PyTuple_GET_ITEM(args.get(), k)));
-        for (int32_t place : kind.places) {
-            if (place < 0 || place >= PyTuple_GET_SIZE(args.get())) fail(PyExc_ValueError, "an operand is missing");
-            graph.refs.push_back(word(PyTuple_GET_ITEM(args.get(), place)));
-        }
+        n.copies = kind.reading == Reading::COPIES;
+        append_reads(graph.refs, args_of_.of(node).get(), kind.all ? nullptr : &kind.places);
         n.count = (int32_t)graph.refs.size() - n.reads;
-        if (kind.form != ONE_BY_ONE) {
-            Ref data = data_of_.of(node);
-            if (data.get() != Py_None) {
-                n.chosen = (int32_t)graph.elements.size();
-                for (int32_t e : numbers_in(data.get())) graph.elements.push_back(e);
-                const int32_t picked = (int32_t)graph.elements.size() - n.chosen;
-                if (picked != (n.copies ? n.lanes : n.count)) fail(PyExc_ValueError, "elements for another batch");
-            }
-        }
+        if (kind.reading != Reading::BY_LANE) n.chosen = append_elements(graph.elements, data_of_.of(node).get());
+        picked_.push_back((int32_t)graph.elements.size() - std::max(n.chosen, 0));
         graph.nodes.push_back(n);
     }
     // Number what is read from `start` on, and what was computed before after that.
@@ -197,37 +179,12 @@ private:
     void check() const {
         for (int32_t k = 0; k < (int32_t)graph.nodes.size(); k++) {
             const FlatGraph::Node& n = graph.nodes[k];
-            if (n.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-            for (int32_t j = 0; j < n.count; j++) {
-                const int32_t r = graph.refs[n.reads + j];
-                if (r < FlatGraph::ZEROS || (r >= k && r < graph.count) || r >= (int32_t)graph.nodes.size()) fail(PyExc_ValueError, "a node reads a later one");
-            }
-            if (n.chosen >= 0) check_elements(n);
-            else if (n.copies) check_copies(n);
-            else check_batch(n);
-        }
-    }
-    void check_elements(const FlatGraph::Node& n) const {
-        if (n.copies && n.count != 1) fail(PyExc_ValueError, "elements of several nodes");
-        const int32_t picked = n.copies ? n.lanes : n.count;
-        for (int32_t e = 0; e < picked; e++) {
-            const int32_t r = graph.refs[n.reads + (n.copies ? 0 : e)], element = graph.elements[n.chosen + e];
-            if (r == FlatGraph::ZEROS || element < 0 || element >= graph.nodes[r].lanes) fail(PyExc_ValueError, "no such batch element");
-        }
-    }
-    void check_copies(const FlatGraph::Node& n) const {
-        int64_t lanes = 0;
-        for (int32_t k = 0; k < n.count; k++) {
-            const int32_t r = graph.refs[n.reads + k];
-            if (r == FlatGraph::ZEROS) fail(PyExc_ValueError, "a batch of nothing");
-            lanes += graph.nodes[r].lanes;
-        }
-        if (lanes != n.lanes) fail(PyExc_ValueError, "rows for another batch");
-    }
-    void check_batch(const FlatGraph::Node& n) const {
-        for (int32_t k = 0; k < n.count; k++) {
-            const int32_t r = graph.refs[n.reads + k];
-            if (r != FlatGraph::ZEROS && graph.nodes[r].lanes != 1 && graph.nodes[r].lanes != n.lanes) fail(PyExc_ValueError, "a node reads another batch");
+            const int32_t* refs = graph.refs.data() + n.reads;
+            for (int32_t j = 0; j < n.count; j++)
+                if (refs[j] < NOTHING || (refs[j] >= k && refs[j] < graph.count) || refs[j] >= (int32_t)graph.nodes.size()) fail(PyExc_ValueError, "a node reads a later one");
+            const Reading reading = k < graph.count ? kinds_[n.op].reading : Reading::BY_LANE;
+            const int32_t* elements = n.chosen < 0 ? nullptr : graph.elements.data() + n.chosen;
+            check_reads(reading, n.lanes, refs, n.count, elements, elements ? picked_[k] : 0, [&](int32_t r) { return graph.nodes[r].lanes; });
         }
     }
 };
