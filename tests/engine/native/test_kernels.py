@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from bench import Run
 
+from dynetjax.engine.native import core
+
 RNG = np.random.default_rng(21)
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 24, 25, 31, 33, 40]
 
@@ -125,19 +127,23 @@ def test_sums_of_rows():
         assert (off <= 1e-6 * abs(x).sum(1)).all()
 
 
-def test_the_plain_kernels():
+LEVELS = ["plain", "x86-64-v3", "x86-64-v4"]
+
+
+@pytest.mark.parametrize("level", LEVELS[: LEVELS.index(core.LEVEL)])
+def test_the_kernels_of_lower_levels(level):
     """They pass the tests of those that are for the processor."""
     code = (
         "from dynetjax.engine.native import core\n"
         "import pytest, sys\n"
-        "assert core.LEVEL == 'plain'\n"
+        f"assert core.LEVEL == {level!r}\n"
         "sys.exit(pytest.main(sys.argv[1:]))"
     )
     folder = os.path.dirname(__file__)
     files = [os.path.join(folder, f"test_{n}.py") for n in ("kernels", "accuracy")]
-    env = {**os.environ, "DYNETJAX_LEVEL": "plain"}
+    env = {**os.environ, "DYNETJAX_LEVEL": level}
     told = subprocess.run(
-        [sys.executable, "-c", code, "-q", "-k", "not plain", *files],
+        [sys.executable, "-c", code, "-q", "-k", "not levels", *files],
         env=env,
         capture_output=True,
         text=True,

@@ -50,21 +50,25 @@ float digamma(float a) {
 #define PER_LEVEL "kernels.inc"
 #include "levels.inc"
 
-bool find_v3() {
+Level find_level() {
 #if defined(__x86_64__) && defined(__GNUC__)
-    const char* asked = std::getenv("DYNETJAX_LEVEL");  // tests ask for the plain ones
-    if (asked && !std::strcmp(asked, "plain")) return false;
+    const char* asked = std::getenv("DYNETJAX_LEVEL");  // tests ask for each
+    if (asked && !std::strcmp(asked, "plain")) return Level::PLAIN;
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Level::PLAIN;
+    if (asked && !std::strcmp(asked, "x86-64-v3")) return Level::V3;
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return wide ? Level::V4 : Level::V3;
 #else
-    return false;
+    return Level::PLAIN;
 #endif
 }
 
 }  // namespace
 
-bool has_v3() {
-    static const bool found = find_v3();
+Level level() {
+    static const Level found = find_level();
     return found;
 }
 

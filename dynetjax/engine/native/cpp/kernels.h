@@ -28,5 +28,7 @@ struct Kernels {
 // The best for this processor.
 const Kernels& kernels();
 
-// Whether it runs what is compiled for x86-64-v3, and nobody asked for the plain level.
-bool has_v3();
+// The levels of x86-64 that code is compiled for; elsewhere there is only the plain one.
+enum class Level { PLAIN, V3, V4 };
+// The best that this processor has, but for DYNETJAX_LEVEL, which names a lower one.
+Level level();
