@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dynetjax.ops.arguments import check_device
+from dynetjax.core.devices import check_device, device_names
 
 
 class DeviceInfo(NamedTuple):
@@ -21,22 +21,19 @@ class DeviceInfo(NamedTuple):
     type: int = -1
 
 
-DEFAULT = DeviceInfo(b"CPU", 0)  # wherever JAX computes
-
-
 def available_devices() -> list[bytes]:
-    """Names of the devices: one, which stands for the device that JAX uses.
+    """Names of the devices that JAX has: GPUs, and then the CPU.
 
     Examples:
         >>> for name in dy.available_devices():
         ...     print(name, dy.get_device_info(name.decode()).id)
         b'CPU' 0
     """
-    return [DEFAULT.name]
+    return [name.encode() for name in device_names()]
 
 
 def get_device_info(name: str) -> DeviceInfo:
-    """The device of this name, or the default one for "".
+    """The device of this name, or the first one for "".
 
     Raises:
         RuntimeError: there is no such device.
@@ -50,4 +47,6 @@ def get_device_info(name: str) -> DeviceInfo:
         get_device_info: Invalid device name
     """
     check_device("get_device_info", name)
-    return DEFAULT
+    names = device_names()
+    number = names.index(name) if name else 0
+    return DeviceInfo(names[number].encode(), number)

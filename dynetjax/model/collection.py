@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.core.devices import check_device
 from dynetjax.core.dims import to_shape
 from dynetjax.core.errors import error_text
-from dynetjax.core.lazy import jax
 from dynetjax.graph import free_last_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, random, saving
@@ -95,14 +95,15 @@ class ParameterCollection(Whole):
                 ``'identity'``; a PyInitializer; or an array, whose shape then
                 counts instead of `dim`.
             name: without ``/`` and ``_``; a number is added to make it unique.
-            device: ``""``, or the name of the default device.
+            device: ``""``, or the name of a device; see `to_device`.
         Raises:
             AssertionError: `dim` is none of the above.
             RuntimeError: the name or the device will not do.
             ValueError: `dim` or `init` is out of range.
         """
         _require_dim("add_parameters", dim)
-        _require_device(device)
+        if device:
+            check_device("add_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
             return self._add_parameters(self._name + own, np.array(init, np.float32))
@@ -129,7 +130,8 @@ class ParameterCollection(Whole):
                 as a dim, so the numbers in a long table are small, as in DyNet.
         """
         _require_dim("add_lookup_parameters", dim)
-        _require_device(device)
+        if device:
+            check_device("add_lookup_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
             return self._add_table(self._name + own, np.array(init, np.float32))
@@ -376,22 +378,6 @@ def _require_dim(name: str, dim: Any) -> None:
                 got=f"{dim!r} ({type(dim).__name__})",
                 expected="an int, or a tuple or list of ints",
                 fix="int(dim)",
-            )
-        )
-
-
-def _require_device(device: str) -> None:
-    if not device:
-        return
-    default = jax.devices()[0]
-    platform = "CPU" if default.platform == "cpu" else f"GPU:{default.id}"
-    if device != platform:
-        raise RuntimeError(
-            error_text(
-                "device: parameters live on the default device",
-                got=device,
-                expected=f'"" or "{platform}"',
-                fix="leave it out",
             )
         )
 

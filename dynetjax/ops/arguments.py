@@ -219,20 +219,3 @@ def one_batch(name: str, dims: list[Dim]) -> int:
             )
         )
     return max(sizes, default=1)
-
-
-def check_device(name: str, device: str) -> None:
-    """Accept DyNet's names for the device that JAX already uses.
-
-    Raises:
-        RuntimeError: another device is asked for.
-    """
-    if device not in ("", "CPU"):
-        raise RuntimeError(
-            error_text(
-                f"{name}: Invalid device name",
-                got=repr(device),
-                expected='"" or "CPU"',
-                fix="choose the device for the whole process with JAX_PLATFORMS",
-            )
-        )

@@ -5,6 +5,7 @@ They have no operands, and are computed inside whatever reads them.
 
 from typing import Any
 
+from dynetjax.core.devices import check_device
 from dynetjax.core.dims import DimError, Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -15,7 +16,6 @@ from dynetjax.ops.arguments import (
     Int,
     Ints,
     Number,
-    check_device,
     index_below,
     indices_below,
     number,
@@ -91,7 +91,7 @@ def zeros(
     Args:
         dim: an int, or a tuple of sizes.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -116,7 +116,7 @@ def zeroes(
     Args:
         dim: an int, or a tuple of sizes.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -137,7 +137,7 @@ def ones(
     Args:
         dim: an int, or a tuple of sizes.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -161,7 +161,7 @@ def constant(
         dim: an int, or a tuple of sizes.
         val: the number. Run-time: a new val never recompiles.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -184,7 +184,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
         d: how many numbers.
         idx: where the one is, from 0 on; or a list or array, with one such for every
             batch element. Run-time: a new idx never recompiles.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         ``{d}``, or ``{d X b}`` for b of `idx`.
     Raises:

@@ -4,12 +4,13 @@ They follow from `reset_random_seed`, and stay what they are until the graph is 
 again with ``recalculate=True``.
 """
 
+from dynetjax.core.devices import check_device
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
-from dynetjax.ops.arguments import Int, Number, check_device, number, number_from
+from dynetjax.ops.arguments import Int, Number, number, number_from
 from dynetjax.ops.constants import given_shape, shape_and_batch
 
 __all__ = [
@@ -76,7 +77,7 @@ def random_normal(
         mean: their mean. Run-time.
         stddev: their standard deviation. Run-time.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -108,7 +109,7 @@ def random_uniform(
         left: the least number. Run-time.
         right: what the numbers are below. Run-time.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -141,7 +142,7 @@ def random_bernoulli(
         p: probability of `scale`. Run-time.
         scale: any number. Run-time.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -184,7 +185,7 @@ def random_gumbel(
         mu: 0, and nothing else.
         beta: 1, and nothing else.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:

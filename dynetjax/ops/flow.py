@@ -1,8 +1,9 @@
 """Gradient flow: values pass unchanged, gradients do not."""
 
+from dynetjax.core.devices import check_device
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, lax
-from dynetjax.ops.arguments import Number, check_device, one_number
+from dynetjax.ops.arguments import Number, one_number
 from dynetjax.ops.declare import graph_of, op
 from dynetjax.ops.elementwise import same
 
@@ -81,11 +82,14 @@ def scale_gradient(x, lambd: Number = 1.0):
 
 
 def to_device(e: Expression, device_str: str) -> Expression:
-    """`e` itself: everything is on the device that JAX uses.
+    """`e` itself: a graph is computed on one device, whichever its parts name.
+
+    So programs for several devices run as they are, to the same values and gradients;
+    but a model must fit one of them.
 
     Args:
         e: any dims.
-        device_str: "" or "CPU".
+        device_str: "", or one of `available_devices`.
     Returns:
         `e`.
     Raises:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dynetjax.core.devices import check_device
 from dynetjax.core.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -19,7 +20,6 @@ from dynetjax.ops.arguments import (
     Ints,
     Number,
     Numbers,
-    check_device,
     number,
     unsigned,
 )
@@ -74,7 +74,7 @@ def scalarInput(s: Number, device: str = "") -> Expression:
 
     Args:
         s: a number.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         ``{1}``.
     Raises:
@@ -97,7 +97,7 @@ def vecInput(dim: Int, device: str = "") -> Expression:
 
     Args:
         dim: its length.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         ``{dim}``.
     Raises:
@@ -121,7 +121,7 @@ def inputVector(v: Numbers, device: str = "") -> Expression:
 
     Args:
         v: a sequence of numbers, or a 1-d array.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         ``{len(v)}``.
     Raises:
@@ -152,7 +152,7 @@ def inputTensor(
         arr: an array or a nested list of numbers. A list whose elements are all
             arrays is a batch of them, whatever `batched` says.
         batched: the last axis is the batch.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
         reusable_expr: let `.set(values)` change the numbers: a flat list, first index
             fastest, batch elements one after the other.
     Returns:
@@ -255,7 +255,7 @@ def inputTensorTranspose(
             elements one after the other.
         dim: a tuple of sizes; a vector if it is not given.
         batch_size: how many batch elements.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         `dim`, with a batch of `batch_size`.
     Raises:
@@ -306,7 +306,7 @@ def sparse_inputTensor(
         shape: a tuple of sizes.
         batched: the last axis of `shape` is the batch.
         defval: the number in all other places.
-        device: "" or "CPU", accepted as DyNet's.
+        device: "", or the name of a device; see `to_device`.
     Returns:
         The dims of `shape`.
     Raises:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
+from dynetjax.core import devices
 from dynetjax.engine import device
 
 from ..backends import on_cpu
@@ -33,13 +34,13 @@ class TestWithoutJax:
     @pytest.fixture(autouse=True)
     def bare(self, monkeypatch):
         """No JAX, and no wish of the user; what is installed here is a CPU's."""
-        for name in "JAX_PLATFORMS", *device._CHOICES:
+        for name in "JAX_PLATFORMS", *devices._CHOICES:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setattr(device, "is_jax_imported", lambda: False)
         monkeypatch.setattr(jax, "default_backend", lambda: "asked")
-        device.is_host_alone.cache_clear()
+        devices.is_host_alone.cache_clear()
         yield
-        device.is_host_alone.cache_clear()
+        devices.is_host_alone.cache_clear()
 
     @on_cpu
     def test_the_host_is_alone(self):
@@ -68,7 +69,7 @@ class TestWithoutJax:
         monkeypatch.setenv("JAX_PLATFORMS", platforms)
         assert device.platform() == expected
 
-    @pytest.mark.parametrize("name", device._CHOICES)
+    @pytest.mark.parametrize("name", devices._CHOICES)
     def test_other_wishes(self, monkeypatch, name):
         monkeypatch.setenv("JAX_PLATFORMS", "cpu")
         monkeypatch.setenv(name, "abacus")

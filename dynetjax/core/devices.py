@@ -1,0 +1,70 @@
+"""Which devices there are, by DyNet's names."""
+
+import os
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+
+from dynetjax.core.errors import error_text
+from dynetjax.core.lazy import is_jax_imported, jax
+
+HOST = "CPU"
+_PLUGINS = "jax_plugins"
+_CHOICES = (
+    "JAX_DEFAULT_DEVICE",
+    "JAX_PLATFORM_NAME",
+    "PJRT_NAMES_AND_LIBRARY_PATHS",
+    "TPU_LIBRARY_PATH",
+)
+_NUMBERS = "JAX_NUM_CPU_DEVICES", "XLA_FLAGS"  # say perhaps that the host is several
+
+
+@cache
+def is_host_alone() -> bool:
+    """Whether it is plain, without JAX, that JAX will find no device but the host.
+
+    It finds others by plug-ins, which are modules of the namespace package
+    `jax_plugins` or entry points of this name, and by libtpu. The user chooses by
+    environment variables. Where there is any of these, only JAX can tell.
+    """
+    if any(map(os.environ.get, _CHOICES)):
+        return False
+    platforms = os.environ.get("JAX_PLATFORMS")
+    if platforms:
+        return platforms == "cpu"
+    return not (
+        find_spec(_PLUGINS) or find_spec("libtpu") or entry_points(group=_PLUGINS)
+    )
+
+
+def device_names() -> list[str]:
+    """``GPU:0`` and so on, then ``CPU``; ``CPU:1`` where XLA was told to have more."""
+    is_plain = is_host_alone() and not any(map(os.environ.get, _NUMBERS))
+    if is_plain and not is_jax_imported():
+        return [HOST]
+    others = [d for d in jax.local_devices() if d.platform != "cpu"]
+    hosts = jax.local_devices(backend="cpu")
+    names = [f"{d.platform.upper()}:{d.local_hardware_id or 0}" for d in others]
+    return [*names, *[f"{HOST}:{k}" if k else HOST for k in range(len(hosts))]]
+
+
+def check_device(name: str, device: str) -> None:
+    """Accept the name of a device, or "" for the default one.
+
+    Which device computes what is not up to the graph: a name says only where DyNet
+    would compute it.
+
+    Raises:
+        RuntimeError: there is no such device.
+    """
+    if device in ("", HOST) or device in device_names():
+        return
+    names = ", ".join(f'"{known}"' for known in device_names())
+    raise RuntimeError(
+        error_text(
+            f"{name}: Invalid device name",
+            got=repr(device),
+            expected=f'"", or one of {names}',
+            fix="leave it out: --dynet-devices, or JAX_PLATFORMS, chooses the device",
+        )
+    )
