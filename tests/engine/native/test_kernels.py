@@ -68,6 +68,17 @@ def test_one_matrix_for_the_vectors_of_all_lanes(turned, lanes):
         close(at_x, seed, w, seed @ w)
 
 
+@pytest.mark.parametrize("rows", [16, 23, 24, 47, 64, 103])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_large_matrices(layout, rows):
+    """Those that are gone through block by block; 256 numbers of a sum are one."""
+    ours, left, right = LAYOUTS[layout]
+    for count, columns in [(48, 32), (49, 47), (50, 66), (257, 33), (301, 450)]:
+        a, b = matrices((rows, count), (count, columns))
+        run = Run(ours, (rows, columns), [left(a)[None], right(b)[None]])
+        close(run.value[0], a, b, a @ b)
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 8])
 def test_one_matrix_for_the_matrices_of_all_lanes(lanes):
     for columns in SIZES:
