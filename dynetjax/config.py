@@ -7,8 +7,11 @@ from typing import Any
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
+from dynetjax.core.precision import PRECISION, PRECISIONS
 from dynetjax.core.registry import OWNERS
+from dynetjax.core.tables import forget_all
 from dynetjax.engine import policy
+from dynetjax.engine.device import platform
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import stats, time_operations
 from dynetjax.graph import note_lines
@@ -25,6 +28,7 @@ def init(
     debug: bool | None = None,
     profiling: int | None = None,
     tier: str | None = None,
+    precision: str | None = None,
 ) -> None:
     """Change settings; what is not given stays as it is.
 
@@ -47,9 +51,13 @@ def init(
             device but the host; beside another one, what is small, and what is large
             until its programs are compiled (`stats` tells which were). XLA then makes
             the updates of what it has differentiated; with "native" tier 0 does.
+        precision: of products of matrices on a device beside the host. "highest", the
+            default, is float32; with "tensorfloat32" or "bfloat16" operands are
+            rounded to these, for tensor cores, and sums, values and gradients stay
+            float32. The host computes in float32 in any case.
     Raises:
         RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
-        ValueError: there is no such tier.
+        ValueError: there is no such tier or precision.
     Examples:
         >>> dy.init(debug=True)
         >>> graph = dy.renew_cg()
@@ -73,6 +81,23 @@ def init(
         _profile(profiling)
     if tier is not None:
         _choose_tier(tier)
+    if precision is not None:
+        _choose_precision(precision)
+
+
+def _choose_precision(precision: str) -> None:
+    if precision not in PRECISIONS:
+        raise ValueError(
+            error_text(
+                "init: there is no such precision",
+                got=precision,
+                expected=", ".join(PRECISIONS),
+                fix='leave it out: "highest" is float32, everywhere',
+            )
+        )
+    if precision != PRECISION.name:
+        PRECISION.choose(precision, platform())
+        forget_all()  # what was traced with another one
 
 
 def _choose_tier(tier: str) -> None:

@@ -11,7 +11,7 @@ LAYERS = [
     ("core.group",),
     ("io.atomic", "io.numbers", "io.meta", "core.lazy"),
     ("io.text",),
-    ("core.devices", "core.dims"),
+    ("core.devices", "core.precision", "core.dims"),
     ("core.registry",),
     ("core.rules",),
     ("core.expression",),

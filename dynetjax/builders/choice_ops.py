@@ -7,8 +7,8 @@ of outcome 0, whose probability is the sigmoid of it.
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.lazy import jax, jnp, lax
+from dynetjax.core.precision import PRECISION
 from dynetjax.core.registry import Op
-from dynetjax.ops.linear import HIGHEST
 
 
 def outcomes(rows: int) -> int:
@@ -18,7 +18,7 @@ def outcomes(rows: int) -> int:
 
 def _scores(rows, x):
     size = len(x)
-    scores = jnp.dot(rows[:, :size], x, precision=HIGHEST)
+    scores = jnp.dot(rows[:, :size], x, precision=PRECISION.of_products)
     return scores if rows.shape[1] == size else scores + rows[:, size]
 
 

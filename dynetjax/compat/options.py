@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dynetjax.core.errors import error_text
+from dynetjax.core.precision import EXACT, PRECISIONS
 
 AUTO = "auto"
 
@@ -31,6 +32,7 @@ class Options:
         requested_gpus: how many GPUs were asked for.
         devices: names of devices that were asked for; `AUTO` alone is for none.
         viz: draw graphs, and compute nothing.
+        precision: see `dynetjax.init`.
     """
 
     mem: str = "512"
@@ -42,6 +44,7 @@ class Options:
     requested_gpus: int = 0
     devices: tuple[str, ...] = ()
     viz: bool = False
+    precision: str = EXACT
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -151,6 +154,13 @@ def decay(name: str, value: Any) -> float:
     return number
 
 
+def _precision(name: str, value: str) -> str:
+    if value not in PRECISIONS:
+        expected = ", ".join(PRECISIONS)
+        raise wrong(name, repr(value), expected, f"{name} {EXACT}")
+    return value
+
+
 def _devices(name: str, value: str) -> tuple[str, ...]:
     """Names of devices with commas between."""
     if value == AUTO:
@@ -180,6 +190,7 @@ _FLAGS: dict[str, tuple[str, Read | None]] = {
     "--dynet-weight-decay": ("weight_decay", decay),
     "--dynet-gpus": ("requested_gpus", whole(0)),
     "--dynet-devices": ("devices", _devices),
+    "--dynet-precision": ("precision", _precision),
     "--dynet-gpu": ("requested_gpus", None),
     "--dynet-viz": ("viz", None),
     "--dynet-shared-parameters": ("shared_parameters", None),

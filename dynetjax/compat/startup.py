@@ -22,6 +22,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import use_engine
 from dynetjax.core.group import PROCESS
 from dynetjax.core.lazy import RUNS, jax
+from dynetjax.core.precision import EXACT
 from dynetjax.engine import policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model.collection import decay_by_default
@@ -43,6 +44,8 @@ def apply(options: Options, *, tell: bool = False) -> None:
     if options.shared_parameters:
         raise _no_sharing()
     _choose_device(options)
+    if options.precision != EXACT:
+        init(precision=options.precision)
     if options.seed or tell:
         seed = options.seed or PROCESS.seed or new_seed()
         reset_random_seed(seed)

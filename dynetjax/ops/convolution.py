@@ -12,6 +12,7 @@ from typing import Any
 from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.precision import PRECISION
 from dynetjax.ops.arguments import MAX_UNSIGNED, indices_below, misfit
 from dynetjax.ops.declare import op
 
@@ -92,9 +93,8 @@ def _correlate(x, f, stride: Sequence[int], is_valid: bool):
     patches = _windows(rows, 1, f.shape[1], stride[1])
     down, across = patches.shape[:2]
     weights = f.transpose(1, 0, 2, 3).reshape(-1, f.shape[3])
-    return jnp.dot(
-        patches.reshape(down, across, -1), weights, precision=lax.Precision.HIGHEST
-    )
+    patches = patches.reshape(down, across, -1)
+    return jnp.dot(patches, weights, precision=PRECISION.of_products)
 
 
 def _stride_and_padding(name, dims, stride, is_valid):

@@ -6,6 +6,7 @@ from dynetjax.core.building import Recipe, append_product, append_products
 from dynetjax.core.dims import Dim, Shape, pad, trim
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
+from dynetjax.core.precision import PRECISION
 from dynetjax.core.registry import Op
 from dynetjax.core.rules import CHANGED, OperandSpec, Rule
 from dynetjax.core.tables import forgets
@@ -22,7 +23,6 @@ __all__ = [
     "trace_of_product",
 ]
 
-HIGHEST = "highest"  # of the precisions of `lax.Precision`
 MANY = 1024  # classes, or gates
 
 
@@ -68,10 +68,7 @@ def matmul(x, y):
         DimError: the inner sizes differ, or an operand has more than two dimensions.
     Source: clab/dynet, ``dynet/nodes-matrixmultiply.cc``.
     """
-    x = x.reshape(pad(x.shape, 2))
-    if y.ndim == 1:
-        return jnp.dot(x, y, precision=HIGHEST)
-    return jnp.dot(x, y, precision=HIGHEST)
+    return jnp.dot(x.reshape(pad(x.shape, 2)), y, precision=PRECISION.of_products)
 
 
 def _sum_shape(name: str, bias: Dim, *products: Dim) -> Shape:

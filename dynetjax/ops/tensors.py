@@ -2,9 +2,9 @@
 
 from dynetjax.core.dims import Dim, Shape, is_vector_like
 from dynetjax.core.lazy import jnp
+from dynetjax.core.precision import PRECISION
 from dynetjax.ops.arguments import misfit
 from dynetjax.ops.declare import op
-from dynetjax.ops.linear import HIGHEST
 
 __all__ = [
     "circ_conv",
@@ -48,11 +48,11 @@ def _with_bias(name: str, shape: Shape, bias: tuple[Dim, ...]) -> Shape:
 
 
 def _over_last(x, y):
-    return jnp.tensordot(x, y.reshape(-1), axes=1, precision=HIGHEST)
+    return jnp.tensordot(x, y.reshape(-1), axes=1, precision=PRECISION.of_products)
 
 
 def _over_two(x, y, z):
-    return jnp.dot(_over_last(x, y), z.reshape(-1), precision=HIGHEST)
+    return jnp.dot(_over_last(x, y), z.reshape(-1), precision=PRECISION.of_products)
 
 
 @op(inputs="x y", dim=_without_last, contraction=True)

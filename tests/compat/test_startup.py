@@ -13,6 +13,7 @@ from dynetjax.compat import startup
 from dynetjax.compat.options import Options
 from dynetjax.core.expression import engine, use_engine
 from dynetjax.core.lazy import RUNS
+from dynetjax.core.precision import PRECISION
 from dynetjax.engine import policy
 
 
@@ -102,6 +103,14 @@ def test_a_gpu_that_is_asked_for_computes_all(runtime, monkeypatch, options, nam
     monkeypatch.setattr(jax, "devices", lambda: [gpu])
     startup.apply(options)
     assert runtime.device_named is named
+
+
+def test_precision():
+    try:
+        startup.apply(Options(precision="bfloat16"))
+        assert PRECISION.name == "bfloat16"
+    finally:
+        dy.init(precision="highest")
 
 
 def test_shared_parameters():

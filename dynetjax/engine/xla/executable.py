@@ -13,7 +13,7 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT
-from dynetjax.core.tables import remembers
+from dynetjax.core.tables import forgets, remembers
 from dynetjax.engine.plan.causes import note_made
 from dynetjax.engine.plan.code import BodyOp
 from dynetjax.engine.plan.program import Program, written
@@ -203,6 +203,10 @@ def backward(program: Program, root: int) -> Compiled:
         return above, weight_gradients, tables
 
     return Compiled(run)
+
+
+forgets(forward.cache_clear)
+forgets(backward.cache_clear)
 
 
 def sown(zeros: Array, row: Array) -> Array:

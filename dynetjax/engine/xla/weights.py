@@ -9,6 +9,7 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import at_first_call, jax
 from dynetjax.core.registry import KINDS, OWNERS, Kind, Op, Scaled, Signature
+from dynetjax.core.tables import forgets
 
 Array = Any
 KEPT = 1 << 10  # functions
@@ -39,6 +40,10 @@ def _pullbacks(made: tuple[tuple[Op, tuple], ...]) -> Callable[..., list[tuple]]
         ]
 
     return pull
+
+
+forgets(_functions.cache_clear)
+forgets(_pullbacks.cache_clear)
 
 
 @lru_cache(maxsize=KEPT)
