@@ -35,6 +35,7 @@ from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.compat.devices import DeviceInfo, available_devices, get_device_info
 from dynetjax.compat.startup import DynetParams
 from dynetjax.config import init
+from dynetjax.config import use_timeline as _use_timeline
 from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import CompilationWarning
 from dynetjax.core.expression import Expression
@@ -51,6 +52,7 @@ from dynetjax.inspect.listing import dump_cg, print_text_graphviz
 from dynetjax.inspect.nonfinite import NonFinite, find_nonfinite
 from dynetjax.inspect.nonfinite import last_nonfinite as _last_nonfinite
 from dynetjax.inspect.tensor import Tensor
+from dynetjax.inspect.timeline import timeline
 from dynetjax.io.checkpoint import load_checkpoint, save_checkpoint
 from dynetjax.io.pair import load, load_generator, save
 from dynetjax.io.safetensors import load_safetensors, save_safetensors
@@ -106,6 +108,7 @@ __version__ = "0.1.0"
 
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer))
 _trace_by(_last_nonfinite)
+_use_timeline(timeline)
 _process.change(computed=lambda: stats().graphs)
 
 

@@ -71,6 +71,7 @@ from dynetjax.inspect.listing import print_text_graphviz as print_text_graphviz
 from dynetjax.inspect.nonfinite import NonFinite as NonFinite
 from dynetjax.inspect.nonfinite import find_nonfinite as find_nonfinite
 from dynetjax.inspect.tensor import Tensor as Tensor
+from dynetjax.inspect.timeline import timeline as timeline
 from dynetjax.io.checkpoint import load_checkpoint as load_checkpoint
 from dynetjax.io.checkpoint import save_checkpoint as save_checkpoint
 from dynetjax.io.pair import load as load

@@ -9,6 +9,7 @@ from dynetjax import graph
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.revert import cg_checkpoint, cg_revert
+from dynetjax.engine.stats import note_renewal, timing
 from dynetjax.inspect import drawing, listing
 from dynetjax.ops.arguments import Ints, Numbers
 from dynetjax.ops.inputs import inputTensor, sparse_inputTensor
@@ -158,4 +159,6 @@ def renew_cg(
         the expression is stale
     """
     graph.renew_cg(immediate_compute, check_validity, autobatching)
+    if timing():
+        note_renewal()
     return _cg

@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from dynetjax.core.errors import error_text
@@ -13,7 +14,7 @@ from dynetjax.core.tables import forget_all
 from dynetjax.engine import policy
 from dynetjax.engine.device import platform
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.engine.stats import stats, time_operations
+from dynetjax.engine.stats import stats, time_operations, timing
 from dynetjax.graph import note_lines
 from dynetjax.trainers.base import set_async_checks
 
@@ -44,7 +45,8 @@ def init(
         debug: note the user's line that makes each node, for `explain`. Building is
             slower.
         profiling: from 1 on, print `stats` at exit; with 2, tier 0 measures
-            how long each fused operation takes.
+            how long each fused operation takes, what is done when is recorded for
+            `timeline`, and that is printed at exit, too.
         tier: what computes. Tier 0 interprets a graph on the host at once, where it has
             byte code for all of it; with "xla", XLA compiles programs for every graph.
             With "auto", the default, tier 0 computes everything where there is no
@@ -148,3 +150,14 @@ def _profile(level: int) -> None:
 
 def _print_stats() -> None:
     print(stats(), file=sys.stderr)
+    if timing():
+        print(_timeline(), file=sys.stderr)
+
+
+def use_timeline(timeline: Callable[[], Any]) -> None:
+    """Let `timeline` say what the last graph did, where that was recorded."""
+    global _timeline
+    _timeline = timeline
+
+
+_timeline: Callable[[], Any] = str  # which is ""

@@ -2,72 +2,27 @@
 
 The trees come with every Python: functions of the standard library, parsed by `ast`.
 Each is another graph, built operation by operation. With ``--sst DIR`` the network
-learns the sentiment at every node of the Stanford trees (train.txt, dev.txt).
+learns the sentiment at every node of the Stanford trees (train.txt, dev.txt); with
+``--dynet PYTHON``, a Python that has DyNet, that trains on some of the trees, too.
 """
 
 import argparse
-import ast
+import os
 import pathlib
 import random
-import re
-import sysconfig
 import time
 from collections import Counter
 
+import syntax_trees
+from beside_dynet import speed_of_dynet
 from progress import tqdm
+from syntax_trees import words
 
 import dynetjax as dy
 
-PACKAGES = (
-    "asyncio email http importlib json logging multiprocessing unittest urllib xml"
-)
-
-
-def words(tree):
-    """Those of its leaves, from left to right. A tree is (label, word or two trees)."""
-    _, inside = tree
-    return (
-        [inside] if isinstance(inside, str) else [w for t in inside for w in words(t)]
-    )
-
-
-def from_ast(node):
-    """The binary tree of a syntax tree: its type, names and children, left to right."""
-    tree: tuple = None, type(node).__name__
-    for value in vars(node).values():
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, ast.AST) and not isinstance(item, ast.expr_context):
-                tree = None, (tree, from_ast(item))
-            elif isinstance(item, str) and item:
-                tree = None, (tree, (None, item[:20]))
-    return tree
-
-
-def standard_library():
-    """(train, dev) lists of trees of functions, split by file, labelled by package."""
-    root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    parts: tuple[list, list] = [], []
-    for label, package in enumerate(PACKAGES.split()):
-        for k, file in enumerate(sorted((root / package).rglob("*.py"))):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    parts[k % 5 == 2].append((label, from_ast(node)[1]))
-    return [[t for t in trees if 8 <= len(words(t)) <= 80] for trees in parts]
-
-
-def from_sexpr(tokens):
-    """A tree of the Stanford Sentiment Treebank, ``3 (2 It) (4 works))``."""
-    label, parts = int(next(tokens)), []
-    while (token := next(tokens)) != ")":
-        parts.append(from_sexpr(tokens) if token == "(" else token)
-    return label, parts[0] if len(parts) == 1 else parts
-
-
-def stanford(folder):
-    """(train, dev) lists of sentiment trees."""
-    texts = [(folder / f"{part}.txt").read_text("utf-8") for part in ("train", "dev")]
-    found = [[re.findall(r"[()]|[^ ()]+", s) for s in t.splitlines()] for t in texts]
-    return [[from_sexpr(iter(tokens[1:])) for tokens in part] for part in found]
+NEXT = """Next: python -m dynetjax program.py runs a program that was written for DyNet;
+docs/quickstart.md shows how to write one, docs/porting.md tells what differs,
+and python -m dynetjax doctor what is installed here."""
 
 
 class TreeLSTM:
@@ -106,46 +61,89 @@ class TreeLSTM:
         return h, c, [pair for *_, seen in states for pair in seen] + own
 
 
+def train_on(tree, network, trainer):
+    """One step of training; the loss."""
+    dy.renew_cg()
+    *_, seen = network.encode(tree)
+    loss = dy.esum([dy.pickneglogsoftmax(scores, y) for scores, y in seen])
+    value = loss.value()
+    loss.backward()
+    trainer.update()
+    return value
+
+
+def guess(tree, network):
+    """The likeliest class of a tree, and its probability."""
+    dy.renew_cg()
+    *_, (*_, (scores, _)) = network.encode(tree)
+    shares = dy.softmax(scores).npvalue()
+    return int(shares.argmax()), float(shares.max())
+
+
+def train_epoch(title, trees, network, trainer):
+    """Train on every tree once, with a line that follows; trees a second."""
+    total, start = 0.0, time.perf_counter()
+    bar = tqdm(random.sample(trees, len(trees)), title, leave=False, unit="tree")
+    for k, tree in enumerate(bar, 1):
+        total += train_on(tree, network, trainer)
+        bar.set_postfix(loss=f"{total / k:.3f}", refresh=False)
+    speed = len(trees) / (time.perf_counter() - start)
+    print(f"{title}: loss {total / len(trees):.3f}, {speed:.0f} trees/s", flush=True)
+    return speed
+
+
+def show(trees, network, names):
+    """Draw trees side by side, each below what the network takes it for."""
+    pictures = []
+    for tree in trees:
+        best, share = guess(tree, network)
+        right = names[tree[0]]
+        verdict = "right" if names[best] == right else f"wrong: {right}"
+        title = [f"{names[best]}, {share:.0%}", f"({verdict})"]
+        pictures.append(title + syntax_trees.draw(tree))
+    print(f"\n{syntax_trees.side_by_side(pictures)}\n")
+
+
 def main():
     """Train, and print loss, accuracy, speed and the number of compilations."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sst", type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument(
+        "--dynet", metavar="PYTHON", default=os.environ.get("DYNETJAX_BENCH_DYNET")
+    )
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a few seconds only")
     args = parser.parse_args()
     dy.reset_random_seed(1)
     random.seed(1)
-    train, dev = stanford(args.sst) if args.sst else standard_library()
+    if args.sst:
+        names, (train, dev) = syntax_trees.SENTIMENTS, syntax_trees.stanford(args.sst)
+    else:
+        names, (train, dev) = syntax_trees.PACKAGES, syntax_trees.standard_library()
     random.shuffle(train)
     train, dev = (train[:60], dev[::40]) if args.quick else (train[:4000], dev)
     counts = Counter(w for tree in train for w in words(tree))
     known = sorted(w for w in counts if counts[w] > 2 or args.sst)
     print(f"{len(train)} trees to train, {len(dev)} to test, {len(known)} words")
+    sizes = {"classes": len(names), "size": 16 if args.quick else 128}
     model = dy.ParameterCollection()
-    classes, size = 5 if args.sst else 10, 16 if args.quick else 128
-    network = TreeLSTM(model, known, classes, size)
+    network = TreeLSTM(model, known, **sizes)
     trainer = dy.AdamTrainer(model)
     for epoch in range(1, 2 if args.quick else args.epochs + 1):
-        total, start = 0.0, time.perf_counter()
-        for tree in tqdm(
-            random.sample(train, len(train)), f"epoch {epoch}", leave=False
-        ):
-            dy.renew_cg()
-            *_, seen = network.encode(tree)
-            loss = dy.esum([dy.pickneglogsoftmax(scores, y) for scores, y in seen])
-            total += loss.value()
-            loss.backward()
-            trainer.update()
-        speed = len(train) / (time.perf_counter() - start)
-        print(f"epoch {epoch}: loss {total / len(train):.3f}, {speed:.0f} trees/s")
-    right = 0
-    for tree in tqdm(dev, "dev", leave=False):
-        dy.renew_cg()
-        *_, seen = network.encode(tree)
-        right += seen[-1][0].npvalue().argmax() == tree[0]
+        speed = train_epoch(f"epoch {epoch}", train, network, trainer)
+    if args.dynet:
+        try:
+            theirs = speed_of_dynet(args.dynet, train[:600], known=known, **sizes)
+            print(f"DyNet, on one thread: {theirs:.0f} trees/s; here: {speed:.0f}")
+        except (OSError, RuntimeError) as error:
+            print(f"DyNet was not run: {error}")
+    right = sum(guess(t, network)[0] == t[0] for t in tqdm(dev, "dev", leave=False))
     most = max(Counter(label for label, _ in dev).values())
-    print(f"XLA compilations: {dy.stats().compilations}")
     print(f"right: {right / len(dev):.1%} (most frequent class: {most / len(dev):.1%})")
+    small = sorted(dev, key=lambda tree: len(words(tree)))[: 3 + len(dev) // 5]
+    show(random.sample(small, min(3, len(small))), network, names)
+    print(f"XLA compilations: {dy.stats().compilations}")
+    print(NEXT)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import dynetjax as dy
 from dynetjax.engine.native import core
 
 ROOT = pathlib.Path(__file__).parent.parent
-NAMES = ["quickstart", "tutorial", "performance", "testing", "parallel", "pictures"]
+NAMES = ["index", "quickstart", "tutorial", "performance", "testing", "parallel"]
+NAMES += ["pictures"]
 PAGES = ["README.md", *[f"docs/{name}.md" for name in NAMES]]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHER_NAMES = {"CoupledLSTMBuilder": "LSTMBuilder", "Model": "ParameterCollection"}

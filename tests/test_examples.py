@@ -9,7 +9,8 @@ import sys
 import pytest
 
 FOLDER = pathlib.Path(__file__).parent.parent / "examples"
-EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "progress.py"})
+PARTS = {"progress", "syntax_trees", "beside_dynet"}  # which examples import
+EXAMPLES = sorted(f for f in FOLDER.glob("*.py") if f.stem not in PARTS)
 SHARE = r"\d+\.\d%"
 RESULTS = {  # what each of them prints
     "ast_treelstm": rf"{SHARE} \(m",
@@ -34,7 +35,7 @@ WIKINER = ["Ada|I-PER lives|O in|O Rome|I-LOC", "It|O rains|O"]
 
 
 # Or none finds progress.py.
-HERE = os.environ | {"PYTHONSAFEPATH": ""}
+HERE = os.environ | {"PYTHONSAFEPATH": "", "PYTHONIOENCODING": "utf-8"}
 
 
 def run(*command):
@@ -82,6 +83,15 @@ def test_real_data(example, flag, lines, tmp_path):
         (tmp_path / name).write_text("\n".join(lines * 6) + "\n", encoding="utf-8")
     file = FOLDER / f"{example}.py"
     assert "XLA compilations" in run(file, "--quick", flag, tmp_path)
+
+
+def test_beside_dynet():
+    """A Python without DyNet is told of in a line, and the trees are drawn."""
+    file = FOLDER / "ast_treelstm.py"
+    out = run(file, "--quick", "--dynet", sys.executable)
+    assert "DyNet was not run: ModuleNotFoundError: No module named 'dynet'" in out
+    assert "┬─ FunctionDef" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 EPOCH = re.compile(r"epoch (\d+): .*\n")

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted((pathlib.Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
-PICTURES = {"autobatching": 1, "porting": 0, "quickstart": 1}
+PICTURES = {"autobatching": 1, "gpu": 1, "porting": 0, "quickstart": 1}
 
 
 def pictures(notebook):

@@ -21,7 +21,7 @@ from dynetjax.engine.parts import (
     settle,
 )
 from dynetjax.engine.state import State, has_no_rows
-from dynetjax.engine.stats import count, phase
+from dynetjax.engine.stats import count, note_build, phase, timing
 from dynetjax.engine.xla.live import live
 from dynetjax.engine.xla.weights import add_up
 from dynetjax.graph import ComputationGraph
@@ -90,6 +90,8 @@ class Engine:
         self, graph: ComputationGraph, state: State, nodes: list[Expression]
     ) -> None:
         """Run what is new, for some of `nodes` are."""
+        if timing():
+            note_build(graph)
         settle(graph, state, nodes)
         asked = [node for node in nodes if node.args[0] >= state.done]
         run = run_beside(graph, state, asked, self._is_training())
@@ -112,6 +114,8 @@ class Engine:
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
         """Add the gradients of `node`, which is one number, to the parameters."""
+        if timing():
+            note_build(graph)
         state = self._state(graph)
         state.last = None
         if not node.lanes:

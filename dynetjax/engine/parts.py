@@ -117,7 +117,7 @@ def go_back(
     run = _run_from_the_first(graph, state, node, full)
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
     count(graphs=1)
-    with phase("run"):
+    with phase("run", 1, " back"):
         return Backward(run, node, full)
 
 
@@ -167,7 +167,7 @@ def new_run(
     full: bool = False,
 ) -> Run:
     """A run of the stored nodes from `start` on, for a program that asks for some."""
-    with phase("plan"):
+    with phase("plan", 1):
         while (layout := make_layout(graph, start, asked, full)) is None:
             settle(graph, state, asked)
     stored_nodes = graph.stored_nodes

@@ -2,14 +2,18 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from dynetjax.core.nodes import line_of_user
+from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.ops.ragged import exact_uses
 
 MOST_CAUSES, MOST_LABELS = 1000, 1000  # that are told; others go by OTHERS
+MOST_EVENTS = 4096  # that are remembered, the latest ones
 OTHERS = "(others)"
 
 _lock = threading.RLock()  # an interrupt may leave it held
@@ -30,6 +34,30 @@ class Work:
     rows: int = 0
     room: int = 0
     seconds: float = 0.0
+
+
+class Event(NamedTuple):
+    """What was done in one stretch of time, where that is recorded.
+
+    Attributes:
+        phase: build, plan, write, run forward, run back, wait, update, or compile.
+        tier: that did it; None where it is neither's.
+        start, seconds: when, by `time.perf_counter`, and for how long.
+        line: of the user that had it done, or that made the first node of a build;
+            empty if that was not noted.
+        nodes: of a build, how many were made.
+        graph: version of the graph.
+        thread: that did it.
+    """
+
+    phase: str
+    tier: int | None
+    start: float
+    seconds: float
+    line: str = ""
+    nodes: int = 0
+    graph: int = 0
+    thread: int = 0
 
 
 @dataclass(slots=True)
@@ -55,6 +83,7 @@ class Stats:
             is compiled; see `dynetjax.ops.ragged`.
         fallbacks: what failed and was done another, slower way, by where that was: a
             fault of this package, or a damaged file.
+        events: the latest ones, after ``init(profiling=2)``; see `dynetjax.timeline`.
     """
 
     graphs: int = 0
@@ -71,6 +100,9 @@ class Stats:
     placed: list[str] = field(default_factory=list)
     exact: dict[str, int] = field(default_factory=dict)
     fallbacks: dict[str, int] = field(default_factory=dict)
+    events: deque[Event] = field(
+        default_factory=lambda: deque(maxlen=MOST_EVENTS), repr=False
+    )
 
     @property
     def waste(self) -> float:
@@ -135,6 +167,7 @@ def stats() -> Stats:
             placed=list(_stats.placed),
             exact=dict(exact_uses),
             fallbacks=dict(_stats.fallbacks),
+            events=_stats.events.copy(),
         )
 
 
@@ -246,14 +279,45 @@ _timing = False
 
 
 def time_operations(on: bool) -> None:
-    """Have tier 0 measure how long each fused operation takes."""
+    """Have tier 0 measure how long each fused operation takes, and events recorded."""
     global _timing
-    _timing = on
+    _timing, _thread.mark = on, None
 
 
 def timing() -> bool:
-    """Whether it does."""
+    """Whether that is so."""
     return _timing
+
+
+def note_renewal() -> None:
+    """This thread begins to build a graph."""
+    _thread.mark, _thread.built = time.perf_counter(), 0
+
+
+def note_build(graph: ComputationGraph) -> None:
+    """A graph is about to be computed: its new nodes were made since the last event."""
+    start, built = getattr(_thread, "mark", None), getattr(_thread, "built", 0)
+    _thread.built = count = len(graph.nodes)
+    if start is not None and count > built:
+        line = (graph.lines or {}).get(built, "")
+        note_event("build", None, start, line=line, nodes=count - built)
+
+
+def note_event(
+    phase: str,
+    tier: int | None,
+    start: float,
+    *,
+    line: str | None = None,
+    nodes: int = 0,
+) -> None:
+    """Something was done from `start` until now, for the user's line unless given."""
+    end = _thread.mark = time.perf_counter()
+    where = line_of_user() if line is None else line
+    version, thread = current_graph().version, threading.get_ident()
+    event = Event(phase, tier, start, end - start, where, nodes, version, thread)
+    with _lock:
+        _stats.events.append(event)
 
 
 def note_pools(size: int) -> None:
@@ -262,12 +326,18 @@ def note_pools(size: int) -> None:
 
 
 class phase:  # a context manager
-    """Add the time spent inside to a phase."""
+    """Add the time spent inside to a phase.
 
-    __slots__ = ("name", "start")
+    Args:
+        name: the phase.
+        tier: that is at work.
+        way: forward or back, which events tell apart.
+    """
 
-    def __init__(self, name: str):
-        self.name = name
+    __slots__ = ("name", "start", "tier", "way")
+
+    def __init__(self, name: str, tier: int | None = None, way: str = ""):
+        self.name, self.tier, self.way = name, tier, way
 
     def __enter__(self) -> None:
         self.start = time.perf_counter()
@@ -276,6 +346,8 @@ class phase:  # a context manager
         seconds = _stats.seconds
         spent = time.perf_counter() - self.start
         seconds[self.name] = seconds.get(self.name, 0.0) + spent
+        if _timing:
+            note_event(self.name + self.way, self.tier, self.start)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ which one was not.
 
 import itertools
 import math
+import time
 import weakref
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -23,6 +24,7 @@ from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.engine import policy
 from dynetjax.engine.device import copy_soon
 from dynetjax.engine.runtime import RUNTIME
+from dynetjax.engine.stats import note_event, timing
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.blocks import in_blocks
@@ -154,6 +156,7 @@ class Trainer(OnFile):
         self._update(self._census.subset(updated_params, updated_lookups))
 
     def _update(self, members: Members) -> None:
+        start = time.perf_counter() if timing() else 0.0
         self.check()
         self.swap_params_to_weights()
         self._replicas.exchange(self._census.parameters, self._census.tables)
@@ -161,7 +164,8 @@ class Trainer(OnFile):
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])
         if self._deferred is not None:
             self._deferred.before_update(members.tables, dense)
-        if self._is_native(members):
+        native = self._is_native(members)
+        if native:
             self._update_at_once(members, dense, decay)
         else:
             with Uninterrupted():
@@ -172,6 +176,8 @@ class Trainer(OnFile):
             self._averages.update(self._storages(), self._updates - 1)
         elif not _asynchronous:
             self.check()
+        if start:
+            note_event("update", 0 if native else 1, start)
 
     def _is_native(self, members: Members) -> bool:
         """Whether the executor in C++ makes this update.

@@ -90,7 +90,7 @@ class Native:
         """
         self._tables.older = older
         try:
-            with phase("run"):
+            with phase("run", 0, " forward"):
                 self.lacks = self.graph.extend(stored_nodes, start)
         finally:
             self._tables.older = None
@@ -165,7 +165,7 @@ class NativeBackward:
             return array
 
         arguments = node.args[0], node.index, full, zeros
-        with phase("run"):
+        with phase("run", 0, " back"):
             fused_ops, self._tables = self._graph.backward(*arguments)
         note_interpreted()
         _note_times(self._graph)

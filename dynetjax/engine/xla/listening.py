@@ -5,7 +5,7 @@ import time
 from collections import deque
 
 from dynetjax.core.lazy import jax
-from dynetjax.engine.stats import count, is_counting
+from dynetjax.engine.stats import count, is_counting, note_event, timing
 from dynetjax.engine.xla.internals import COMPILED, COMPILING, HIT
 from dynetjax.engine.xla.live import live
 
@@ -45,6 +45,8 @@ def _on_duration(event: str, duration_secs: float, **_: object) -> None:
             end = time.perf_counter()
             seconds = _compiling.add(end - duration_secs, end)
         count(compile_seconds=seconds, compilations=event == COMPILED)
+        if event == COMPILED and timing():
+            note_event("compile", 1, end - duration_secs, line="")
 
 
 def _on_event(event: str, **_: object) -> None:

@@ -82,10 +82,10 @@ class Run:
         """
         self.keeping = keeping
         made = self.layout.program
-        with phase("write"):
+        with phase("write", 1):
             self._write_runtime_data()
             given = self._given(older)
-        with phase("run"):
+        with phase("run", 1, " forward"):
             weights = self.weights.several(self.layout.binding.wiring.weights)
             if not host_sees_device():  # once for both directions
                 free_last_graph()  # while a program on the host writes the buffer
