@@ -111,7 +111,7 @@ def main():
     parser.add_argument(
         "--dynet", metavar="PYTHON", default=os.environ.get("DYNETJAX_BENCH_DYNET")
     )
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a few seconds only")
     args = parser.parse_args()
     dy.reset_random_seed(1)
