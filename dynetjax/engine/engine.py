@@ -104,7 +104,7 @@ class Engine:
         loss = None if state.parts else loss_among(run, asked)
         if loss is not None and self._is_training():
             run.prepare_backward_from(loss)
-        run.forward(loss is not None, older_rows(graph, state))
+        run.forward(loss, older_rows(graph, state))
         state.parts.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:

@@ -129,7 +129,7 @@ def _is_by_device(
         settle(graph, state, [node])
         run = run_beside(graph, state, [node], True)
         if run is not None:
-            run.forward(keeping=True)
+            run.forward(node)
             state.parts.append(run)
     first = state.parts[0] if state.parts else None
     if not isinstance(first, Run):
@@ -152,10 +152,10 @@ def _run_from_the_first(
             settle(graph, state, [node])
         run = new_run(graph, state, 0, [node], full)
         run.prepare_backward_from(node)
-        run.forward(keeping=True)
+        run.forward(node)
     elif not run.keeping:
         run = run.again()
-        run.forward(keeping=True)
+        run.forward(node)
     return run
 
 

@@ -79,6 +79,8 @@ class Stats:
             those that came when there were very many.
         pool_bytes: of the rows that one graph's values take, at most so far.
         placed: what was compiled for a device beside the host and went to it, in order.
+        launches: of compiled programs, by this package.
+        sent: arrays that it sent from the host to a device beside it.
         exact: uses of ragged axes by what has no rule for them, so that every length
             is compiled; see `dynetjax.ops.ragged`.
         fallbacks: what failed and was done another, slower way, by where that was: a
@@ -98,6 +100,8 @@ class Stats:
     work: dict[str, Work] = field(default_factory=dict)
     pool_bytes: int = 0
     placed: list[str] = field(default_factory=list)
+    launches: int = 0
+    sent: int = 0
     exact: dict[str, int] = field(default_factory=dict)
     fallbacks: dict[str, int] = field(default_factory=dict)
     events: deque[Event] = field(
@@ -123,6 +127,9 @@ class Stats:
         if self.no_byte_code:
             names = [f"{name} ({n})" for name, n in self.no_byte_code.items()]
             lines.append(f"left to XLA for lack of byte code: {', '.join(names)}")
+        if self.sent:
+            launches = f"{self.launches} launches of programs"
+            lines.append(f"{launches}, {self.sent} arrays sent to the device")
         lines += ["beside the host:"] if self.placed else []
         lines += [f"  {what}" for what in self.placed]
         if self.exact:
@@ -241,6 +248,16 @@ def note_program(cause: str) -> None:
         _stats.programs += 1
         _stats.causes.append(cause)
         del _stats.causes[:-MOST_CAUSES]
+
+
+def note_launch() -> None:
+    """A compiled program was started."""
+    _stats.launches += 1
+
+
+def note_sent(arrays: int) -> None:
+    """So many arrays were sent to a device beside the host."""
+    _stats.sent += arrays
 
 
 def note_placed(what: str) -> None:

@@ -7,12 +7,13 @@ are not, for a graph may still hold them.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.engine.xla.compiling import Compiled
 from dynetjax.trainers.apply import (
     UpdateTerms,
@@ -24,6 +25,8 @@ from dynetjax.trainers.apply import (
 )
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
+
+NUMBERS = 4  # of `scalars`
 
 
 class Gradients(NamedTuple):
@@ -66,7 +69,8 @@ def scalars(
 class Update:
     """A compiled update, for gradients of tables in a few sizes.
 
-    Each of them has a program of its own, which the next process loads.
+    Each of them has a program of its own, which the next process loads. The numbers and
+    the ids of rows come to the device as one array.
 
     Args:
         run: ``(scalars, values, targets, gradients, dense, frozen_sizes)``.
@@ -88,18 +92,56 @@ class Update:
         dense: tuple[bool, ...],
         frozen_sizes: tuple[int, ...],
     ) -> tuple[Targets, list[list[Any]], Any]:
-        key = (dense, frozen_sizes, *[len(g.rows) for g in gradients.tables])
+        packed, bare, sizes = pack(numbers, gradients)
+        key = dense, frozen_sizes, sizes
         program = self.programs.get(key)
         if program is None:
-            program = self.programs[key] = self.program(dense, frozen_sizes)
-        return program(numbers, values, targets, gradients)
+            program = self.programs[key] = self.program(*key)
+        return program(packed, values, targets, bare)
 
     def program(
-        self, dense: tuple[bool, ...], frozen_sizes: tuple[int, ...]
+        self,
+        dense: tuple[bool, ...],
+        frozen_sizes: tuple[int, ...],
+        sizes: tuple[int, ...],
     ) -> Compiled:
-        """The update as a function of the other arguments, of which shapes matter."""
-        run = functools.partial(self._run, dense=dense, frozen_sizes=frozen_sizes)
+        """The update as a function of the other arguments, of which shapes matter.
+
+        Args of the result:
+            packed, gradients: see `pack`, which tells `sizes`.
+            values, targets: see `compiled_update`.
+        """
+
+        def run(packed, values, targets, gradients):
+            ends = [NUMBERS + end for end in accumulate(sizes, initial=0)]
+            rows = [packed[start:end] for start, end in pairwise(ends)]
+            numbers = lax.bitcast_convert_type(packed[:NUMBERS], jnp.float32)
+            gradients = _with_rows(gradients, iter(rows))
+            return self._run(numbers, values, targets, gradients, dense, frozen_sizes)
+
         return Compiled(run, "targets")
+
+
+def pack(
+    numbers: np.ndarray, gradients: Gradients
+) -> tuple[np.ndarray, Gradients, tuple[int, ...]]:
+    """What an update gets from the host in one array, and what is left.
+
+    Returns:
+        int32; the bits of `scalars`, then the ids of the rows of each table. Gradients
+        without ids. How many ids each table has.
+    """
+    of_tables = gradients.tables, gradients.frozen_tables
+    rows = [np.asarray(g.rows) for tables in of_tables for g in tables]
+    packed = np.concatenate([numbers.view(np.int32), *rows])
+    return packed, _with_rows(gradients, repeat(None)), tuple(map(len, rows))
+
+
+def _with_rows(gradients: Gradients, rows: Iterator[Any]) -> Gradients:
+    """Gradients of tables by other ids."""
+    tables = [g._replace(rows=next(rows)) for g in gradients.tables]
+    frozen = [g._replace(rows=next(rows)) for g in gradients.frozen_tables]
+    return gradients._replace(tables=tables, frozen_tables=frozen)
 
 
 @functools.lru_cache(maxsize=32)

@@ -5,7 +5,7 @@ import pytest
 from dynetjax.engine import device, policy
 from dynetjax.engine.plan import widths
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.engine.xla import buffers, run
+from dynetjax.engine.xla import buffers, compiling, run
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -20,5 +20,5 @@ def _tier_1(request):
 @pytest.fixture
 def far(monkeypatch):
     """Programs run as on a device whose memory the host does not see."""
-    for module in device, policy, run, buffers, widths:
+    for module in device, policy, run, buffers, widths, compiling:
         monkeypatch.setattr(module, "host_sees_device", lambda: False)

@@ -9,7 +9,13 @@ import pytest
 
 from dynetjax.trainers.adam import adam
 from dynetjax.trainers.sparse import Gradient
-from dynetjax.trainers.update import Gradients, Targets, compiled_update, scalars
+from dynetjax.trainers.update import (
+    Gradients,
+    Targets,
+    compiled_update,
+    pack,
+    scalars,
+)
 
 from ..backends import on_cpu
 from .rules import Adam, clip_factor
@@ -174,9 +180,9 @@ class TestMemory:
         self.check(0.2, [[values]], Targets([state], tables, table_states), g, (False,))
 
     def check(self, arrays, values, now, gradients, dense):
-        numbers = scalars(0.1, 5.0, 1)
-        program = compiled_update(RULE).program(dense, ())
-        compiled = program.lowered((numbers, values, now, gradients)).compile()
+        packed, bare, sizes = pack(scalars(0.1, 5.0, 1), gradients)
+        program = compiled_update(RULE).program(dense, (), sizes)
+        compiled = program.lowered((packed, values, now, bare)).compile()
         assert not re.findall(
             r"f32\[(?:4096,128|524288)\]\S* copy\(", compiled.as_text()
         )

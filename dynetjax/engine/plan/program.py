@@ -14,7 +14,8 @@ class Program:
     """What compiled functions depend on. Equal programs are one object.
 
     Its index buffer has a part for each component: the number of trips and the first
-    row of each op, then the columns, each with one number per lane of all trips.
+    row of each op, then the columns, each with one number per lane of all trips. Its
+    last number is the row that a backward begins with.
 
     Attributes:
         widths: lanes in a trip of each component.
@@ -39,7 +40,7 @@ class Program:
     @cached_property
     def size(self) -> int:
         """Numbers in an index buffer."""
-        return buffer_capacity(self.starts[-1])
+        return buffer_capacity(self.starts[-1] + 1)
 
     def address(self, component: int, column: int) -> int:
         """Where a column of a component begins in an index buffer."""

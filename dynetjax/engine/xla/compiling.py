@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from dynetjax.core.lazy import RUNS, jax
-from dynetjax.engine.device import platform
-from dynetjax.engine.stats import falling_back, uncounted
+from dynetjax.engine.device import host_sees_device, platform
+from dynetjax.engine.stats import falling_back, note_launch, note_sent, uncounted
 from dynetjax.engine.xla import internals
 from dynetjax.engine.xla.heap import give_back
 from dynetjax.engine.xla.live import live
@@ -99,6 +99,9 @@ class Compiled:
     def __call__(self, *args: Any) -> Any:
         RUNS.require()
         self.used = live.use()
+        note_launch()
+        if not host_sees_device():
+            note_sent(sum(map(_is_on_host, jax.tree.leaves(args))))
         program = self._program
         if program is None:
             with _compiling():
@@ -248,6 +251,11 @@ def _tell() -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def _is_on_host(x: Any) -> bool:
+    """Whether an argument is sent to the device when a program is called with it."""
+    return not isinstance(x, jax.Array)
 
 
 def key_of(shapes: Any) -> Key:

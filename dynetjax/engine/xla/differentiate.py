@@ -33,10 +33,10 @@ class Backward:
         assert run.values is not None
         self._gradients: Gradients = run_backward(
             run.layout.program,
-            *run.pool_and_row(node),
+            run.layout.pool(node),
             run.weights.several(wiring.weights),
             run.values,
-            run.indices_back(node.args[0]),
+            run.indices_back(node),
         )
         self.weight_gradients: dict[int, list[Array]] = {
             wiring.weights[n]: [array]

@@ -8,8 +8,6 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT
@@ -111,7 +109,6 @@ def prepare_backward(program: Program, pool: int, weights: list[Any]) -> None:
     shapes = [*map(_of_floats, _buffers(program, keeps(program)))]
     count = len(program.rows)
     run.prepare(
-        jax.ShapeDtypeStruct((), jnp.int32),
         weights,
         shapes[:count],
         _dealt(shapes[count:], program, keeps(program)),
@@ -120,12 +117,11 @@ def prepare_backward(program: Program, pool: int, weights: list[Any]) -> None:
 
 
 def run_backward(
-    program: Program, pool: int, row: int, weights: list, values: Pools, indices: Array
+    program: Program, pool: int, weights: list, values: Pools, indices: Array
 ) -> Gradients:
-    """Go back from the number in a row of a pool."""
+    """Go back from the number in a row of a pool, which the index buffer tells."""
     run = backward(program, pool)
-    gradients = run(np.int32(row), weights, values.pools, values.residuals, indices)
-    return Gradients(*gradients)
+    return Gradients(*run(weights, values.pools, values.residuals, indices))
 
 
 def _buffers(program: Program, keeping: bool) -> list[Shape]:
@@ -177,14 +173,14 @@ def forward(program: Program, keeping: bool) -> Compiled:
 
 @lru_cache(maxsize=KEPT)
 def backward(program: Program, root: int) -> Compiled:
-    """``(row, weights, pools, residuals, indices) -> Gradients``, compiled.
+    """``(weights, pools, residuals, indices) -> Gradients``, compiled.
 
     They are those of the number in a row of pool `root`.
     """
     note_made("backward", program)
 
-    def run(row, weights, pools, residuals, indices):
-        above = {root: sown(jnp.zeros_like(pools[root]), row)}
+    def run(weights, pools, residuals, indices):
+        above = {root: sown(jnp.zeros_like(pools[root]), indices[-1])}
         weight_gradients: dict[int, Array] = {}
         tables: dict[int, Array] = {}
         for k in reversed(range(len(program.code.components))):

@@ -16,7 +16,7 @@ from dynetjax.engine.ir.fused import FusedOp
 from dynetjax.engine.ir.part import Rows, Summary
 from dynetjax.engine.plan.layout import Layout
 from dynetjax.engine.plan.wiring import Column
-from dynetjax.engine.stats import note_pools, note_work, phase
+from dynetjax.engine.stats import note_launch, note_pools, note_sent, note_work, phase
 from dynetjax.engine.xla.compiling import Compiled
 from dynetjax.engine.xla.executable import (
     Pools,
@@ -33,6 +33,7 @@ from dynetjax.engine.xla.weights import Weights
 from dynetjax.graph import free_last_graph
 
 Array = Any
+SMALL = 1 << 14  # numbers of a pool, which are fetched as soon as a few of them
 
 
 class Run:
@@ -44,7 +45,8 @@ class Run:
         stop: one more than the number of the last node.
         keeping: whether residuals were kept.
         values: what was computed; None before it ran.
-        indices: the index buffer, with runtime data.
+        indices: the index buffer, with runtime data; where it was sent to a device,
+            what is there.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Run:
         self.keeping = False
         self.values: Pools | None = None
         self.indices: Array = None
+        self._written = layout.indices  # the same on the host
         self._of_op: dict[int, Nodes] = {}  # once found
         self._seen: dict[int, np.ndarray] = {}  # pools that were read, by the host
 
@@ -75,21 +78,26 @@ class Run:
         run.stop = self.stop  # there may have been a revert
         return run
 
-    def forward(self, keeping: bool, older: Rows | None = None) -> None:
+    def forward(self, root: Expression | None, older: Rows | None = None) -> None:
         """Compute every node of the layout, and keep what backward needs if asked.
 
-        `older` gives the rows of nodes that were computed before, if it reads any.
+        Args:
+            root: where a backward may begin; None if none is expected.
+            older: gives the rows of nodes that were computed before, if it reads any.
         """
-        self.keeping = keeping
+        self.keeping = keeping = root is not None
         made = self.layout.program
         with phase("write", 1):
             self._write_runtime_data()
+            if root is not None:
+                self._written[-1] = self.pool_and_row(root)[1]
             given = self._given(older)
         with phase("run", 1, " forward"):
             weights = self.weights.several(self.layout.binding.wiring.weights)
             if not host_sees_device():  # once for both directions
                 free_last_graph()  # while a program on the host writes the buffer
-                self.indices = jax.device_put(self.indices)
+                self.indices = jax.device_put(self._written)
+                note_sent(1)
             args = weights, given, self.indices
             self.values = run_forward(made, keeping, *args)
         free_last_graph()  # while the device is at work
@@ -97,11 +105,11 @@ class Run:
         note_pools(made.pool_bytes)
 
     def _write_runtime_data(self) -> None:
-        self.indices = self.layout.indices
+        self.indices = self._written = self.layout.indices
         for column, at in self.layout.binding.data:
             nodes = self.nodes(column.op)
             if len(nodes.numbers):
-                self.indices[at + nodes.lanes] = self._runtime(column, nodes)
+                self._written[at + nodes.lanes] = self._runtime(column, nodes)
 
     @property
     def differentiable(self) -> set[int]:
@@ -178,17 +186,18 @@ class Run:
             given.append(rows)
         return given
 
-    def indices_back(self, root: int) -> Array:
-        """The index buffer for a backward from a node, by its number.
+    def indices_back(self, root: Expression) -> Array:
+        """The index buffer for a backward from a node.
 
         Nodes that it is not made of have a gradient of 0, which an infinite slope would
         turn into NaN: their lanes are empty.
         """
-        flat = self.layout.flat
-        unused = flat.unused(root - self.start)
-        if not unused:
+        flat, (_, row) = self.layout.flat, self.pool_and_row(root)
+        unused = flat.unused(root.args[0] - self.start)
+        if not unused and self._written[-1] == row:
             return self.indices
-        indices = np.array(self.indices)
+        indices = self._written.copy()
+        indices[-1] = row
         flat.clear(unused, self.layout.binding.addresses, indices)
         return indices
 
@@ -225,8 +234,9 @@ class Run:
             return seen[row : row + batch]
         assert self.values is not None
         array = self.values.pools[pool]
-        if host_sees_device():
+        if host_sees_device() or array.size <= SMALL:
             array = self._seen[pool] = np.asarray(array)
+            return array[row : row + batch]
         return read_rows(array, row, batch)
 
     def executor(self) -> None:
@@ -294,6 +304,7 @@ def read_rows(pool: Array, row: int, count: int) -> np.ndarray:
         return np.asarray(pool)[row : row + count]
     room = min(1 << (count - 1).bit_length(), pool.shape[0])  # few sizes are compiled
     start = min(row, pool.shape[0] - room)
+    note_launch()
     return np.asarray(_slice(pool, start, room))[row - start : row - start + count]
 
 

@@ -10,6 +10,7 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import at_first_call, jax
 from dynetjax.core.registry import KINDS, OWNERS, Kind, Op, Scaled, Signature
 from dynetjax.core.tables import forgets
+from dynetjax.engine.stats import note_launch
 
 Array = Any
 KEPT = 1 << 10  # functions
@@ -133,6 +134,7 @@ class Weights:
         for level in sorted(by_level):
             here = list(by_level[level])
             operands = [self._operands(signature_of(kind)) for kind in here]
+            note_launch()
             values = _functions(_made(here))(operands)
             self._values.update(zip(here, values, strict=True))
 
@@ -144,6 +146,7 @@ class Weights:
             here = [KINDS[k] for k in by_kind if KINDS[k].level == at]
             operands = [self._operands(signature_of(kind)) for kind in here]
             cotangents = [by_kind[kind.id] for kind in here]
+            note_launch()
             pulled = _pullbacks(_made(here))(operands, cotangents)
             for kind, arrays in zip(here, pulled, strict=True):
                 for operand, array in zip(
