@@ -33,7 +33,7 @@ from dynetjax.engine.xla.weights import Weights
 from dynetjax.graph import free_last_graph
 
 Array = Any
-SMALL = 1 << 14  # numbers of a pool, which are fetched as soon as a few of them
+SMALL = 1 << 16  # numbers of a pool, which are fetched as soon as a few of them
 
 
 class Run:
