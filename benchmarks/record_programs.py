@@ -2,13 +2,14 @@
 
     DYNETJAX_BENCH_DYNET=~/dynet/bin/python python benchmarks/record_programs.py [NAME]
 
-It writes tests/data/programs.json: of each program the losses of 50 updates, seed 1, and
-the seconds that the process takes, start included, the least of three runs.
+It writes tests/data/programs.json: of each program the losses of 50 updates, seed 1,
+and the seconds that the process takes, start included, the least of three runs.
 """
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -20,15 +21,14 @@ RUNS = 3
 
 
 def record(words):
-    """The losses that a program prints, a line ``number loss`` each, and its seconds."""
+    """The seconds of a program, and the losses that it prints as ``number loss``."""
     seconds = []
     for _ in range(RUNS):
         start = time.perf_counter()
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         seconds.append(time.perf_counter() - start)
-    lines = [line.split() for line in done.stdout.splitlines()]
-    losses = [float(line[1]) for line in lines if line and line[0].isdigit()]
-    return {"seconds": round(min(seconds), 2), "losses": losses}
+    losses = re.findall(r"^\d+ (-?\d+\.\d+)$", done.stdout, re.MULTILINE)
+    return {"seconds": round(min(seconds), 2), "losses": [*map(float, losses)]}
 
 
 def main(names):

@@ -23,15 +23,20 @@ MOST = {
     "arc_hybrid_parser": 25,
     "bilstm_crf": 35,
     "char_cnn": 6,
+    "char_tagger": 6,
     "cky_parser": 8,
     "copy_network": 12,
+    "glove": 3,
     "graph_parser": 25,
     "greedy_parser": 25,
+    "hierarchical_attention": 5,
+    "hypernymy": 9,
     "pointer_network": 8,
     "recursive_tree": 10,
     "reinforce": 22,
     "rnng": 8,
     "semi_markov": 8,
+    "sentence_vae": 8,
     "seq2seq_attention": 8,
     "skipgram": 4,
     "stack_lstm_parser": 15,
@@ -49,7 +54,7 @@ print(dynetjax.stats().programs, file=sys.stderr)
 
 
 def run(name, tier, environment):
-    """The losses of a program, how many programs XLA compiled for it, and its seconds."""
+    """The losses of a program, how many programs XLA compiled, and the seconds."""
     words = [HERE / f"{name}.py", "--dynet-seed", "1", "--updates", str(UPDATES[tier])]
     start = time.perf_counter()
     done = subprocess.run(
