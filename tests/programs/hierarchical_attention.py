@@ -27,7 +27,7 @@ def documents(count, rng):
         yield sentences, label
 
 
-class Attention(object):  # noqa: UP004
+class Attention:
     """A BiGRU, and a vector for all its states."""
 
     def __init__(self, model, inputs, hidden):
