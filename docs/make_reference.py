@@ -89,7 +89,7 @@ USED_FOR: dict[str, Callable[..., Any]] = {
     "x ** y": dy.pow,
     "x ** k": dy.pow,
     "x[i]": dy.pick,
-    "x[i:j]": dy.strided_select,
+    "x[i:j]": dy.pick_range,
     "x[i:j, i:j]": dy.strided_select,
 }
 PARAMETERS = """\

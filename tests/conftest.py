@@ -4,7 +4,7 @@ Processes that tests start import the package that the tests do, and not what li
 they start.
 
 Programs are compiled as quickly as can be: they run only a few times. What runs in a
-process of its own (examples, notebooks, programs) is compiled as for everybody.
+process of its own (examples, notebooks) is compiled as for everybody.
 
 What fails on the way to a program, and would be done another way, is raised here.
 Memory is not given back after each compilation: to look through a heap of gigabytes
@@ -42,7 +42,7 @@ QUICKLY = [  # those that may go first come first
 
 
 def _compile_quickly():
-    """Have XLA do so with whatever is compiled in this process.
+    """Have XLA do so with whatever is compiled in this process; the flags for others.
 
     It reads the flags once, and ends a process that has one that it does not know; so
     another process tries first.
@@ -55,11 +55,11 @@ def _compile_quickly():
             os.environ.update(flags)
             jax.devices()
             del os.environ["XLA_FLAGS"]
-            return
+            return flags
+    return {}
 
 
-if "XLA_FLAGS" not in os.environ:
-    _compile_quickly()
+_flags = {} if "XLA_FLAGS" in os.environ else _compile_quickly()
 compiling.LONG = float("inf")
 RUNTIME.keeps_byte_code = False  # tests change what is traced
 falling_back.raises = True
@@ -104,6 +104,12 @@ def natively(monkeypatch):
     monkeypatch.setattr(RUNTIME, "tier", "native")
     if not policy.native():
         pytest.skip("there is no executor in C++ here")
+
+
+@pytest.fixture
+def quick_environment():
+    """The environment of a process whose programs are compiled quickly, too."""
+    return os.environ | _flags
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -20,7 +20,7 @@ from dynetjax.ops.arithmetic import (
 from dynetjax.ops.inputs import scalarInput
 from dynetjax.ops.linear import matmul
 from dynetjax.ops.selection import strided_select
-from dynetjax.ops.shaping import pick
+from dynetjax.ops.shaping import pick, pick_range
 
 NUMBER: Final = (int, float)
 # Where these are compiled, what is left of them once both operands are expressions.
@@ -102,6 +102,12 @@ def _getitem(self, key):
     """``x[i]``, ``x[start:stop:step]``, or a tuple of slices, the batch last."""
     if isinstance(key, int):
         return pick(self, _row(self, key))
+    if isinstance(key, slice) and key.step is None:
+        rows = self.dim()[0][0]
+        start = 0 if key.start is None else key.start
+        stop = rows if key.stop is None else key.stop
+        if type(start) is int and type(stop) is int and 0 <= start < stop <= rows:
+            return pick_range(self, start, stop)  # a fraction of what the rest takes
     slices = key if isinstance(key, tuple) else (key,)
     if not all(isinstance(part, slice) for part in slices):
         raise _bad_key(key, AttributeError if slices is key else AssertionError)

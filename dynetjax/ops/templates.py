@@ -89,7 +89,7 @@ def with_arguments(
         "inputs": x,
         "rest": rest,
         "x": x,
-        "key": "".join(f", {p.name}, type({p.name})" for p in static),
+        "key": "".join(map(_key, static)),
     }
     own = {0: "()", 1: "(data,)"}.get(len(fed), "data")
     sources.append(_UNARY_WITH.format(own=own, **fields))
@@ -99,6 +99,14 @@ def with_arguments(
         check = usual or "True"
         sources.append(_UNARY_AGAIN.format(own=own, data=data, check=check, **fields))
     return sources
+
+
+def _key(parameter: inspect.Parameter) -> str:
+    """What tells an argument from others that are equal to it, as 1 is to True."""
+    name = parameter.name
+    if isinstance(parameter.default, list):
+        return f", *{name}, *map(type, {name}), type({name})"
+    return f", {name}, type({name})"
 
 
 def _general(

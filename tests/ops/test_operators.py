@@ -92,6 +92,13 @@ def test_slices(x, key):
     close(x[key].npvalue(), A[key])
 
 
+def test_a_slice_of_rows_is_a_range():
+    dy.renew_cg()
+    x = dy.tanh(dy.inputVector([1, 2, 3, 4]))
+    assert x[1:3].rule.signature.op.name == "pick_range"
+    assert x[1:3:1].rule.signature.op.name == "strided_select"
+
+
 def test_slice_of_the_batch():
     dy.renew_cg()
     batch = np.arange(12.0).reshape(2, 6)

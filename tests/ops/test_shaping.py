@@ -177,3 +177,14 @@ def test_pick_batch_of_another_batch():
         ValueError,
         "3 of them for a batch of 2",
     )
+
+
+def test_the_order_of_a_transposition_is_checked_every_time():
+    dy.renew_cg()
+    x = dy.tanh(tensor(2, 3))
+    for _ in range(3):
+        assert dy.transpose(x, [1, 0]).dim() == ((3, 2), 1)
+        assert dy.transpose(x, [0, 1]).dim() == ((2, 3), 1)
+        for wrong in ((1, 0), 5, None, ["1", "0"]):
+            with pytest.raises(TypeError, match="dims"):
+                dy.transpose(x, wrong)
