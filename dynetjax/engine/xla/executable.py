@@ -73,7 +73,11 @@ def is_given(body: tuple[BodyOp, ...]) -> bool:
 
 
 def run_forward(
-    program: Program, keeping: bool, weights: list, given: list, indices: Array
+    program: Program,
+    keeping: bool,
+    weights: list[Array],
+    given: list[Array],
+    indices: Array,
 ) -> Pools:
     """Run a program.
 
@@ -120,7 +124,12 @@ def prepare_backward(program: Program, pool: int, weights: list[Any]) -> None:
 
 
 def run_backward(
-    program: Program, pool: int, row: int, weights: list, values: Pools, indices: Array
+    program: Program,
+    pool: int,
+    row: int,
+    weights: list[Array],
+    values: Pools,
+    indices: Array,
 ) -> Gradients:
     """Go back from the number in a row of a pool."""
     run = backward(program, pool)
