@@ -22,7 +22,7 @@ class Precision:
     """
 
     def __init__(self) -> None:
-        self.name = EXACT
+        self.name: str = EXACT
         self._platform = "cpu"
 
     def choose(self, name: str, platform: str) -> None:

@@ -16,7 +16,7 @@ TIERS = "auto", "native", "xla"
 LEAST = 1 << 28
 REPAID = 1 << 34
 
-is_built = core is not None
+is_built: bool = core is not None
 
 
 def native() -> bool:

@@ -35,7 +35,7 @@ class Runtime:
         self.tier = "auto"
         self.device_named = self.deterministic = False
         self.keeps_byte_code = True
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         self.families: dict[Hashable, list[Any]] = {}
         self.width_choices: dict[Hashable, Any] = {}
         self.made: dict[Any, list[tuple[Any, ...]]] = {}

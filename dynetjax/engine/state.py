@@ -21,7 +21,7 @@ class State:
     """
 
     def __init__(self, draws: Draws):
-        self.weights = Weights()
+        self.weights: Weights = Weights()
         self.draws = draws
         self.parts: list[Part] = []
         self.native: Interpreter | None = None

@@ -354,10 +354,12 @@ class phase:  # a context manager
     __slots__ = ("name", "start", "tier", "way")
 
     def __init__(self, name: str, tier: int | None = None, way: str = ""):
-        self.name, self.tier, self.way = name, tier, way
+        self.name: str = name
+        self.tier: int | None = tier
+        self.way: str = way
 
     def __enter__(self) -> None:
-        self.start = time.perf_counter()
+        self.start: float = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
         seconds = _stats.seconds

@@ -107,7 +107,7 @@ class Timeline:
     """Events in the order of their starts, and what shows them."""
 
     def __init__(self, events: Sequence[Event]):
-        self.events = list(events)
+        self.events: list[Event] = list(events)
 
     @property
     def start(self) -> float:

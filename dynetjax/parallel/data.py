@@ -27,7 +27,7 @@ class Shard(Generic[T]):
     ):
         self._data, self._seed, self._shuffle = data, seed, shuffle
         self._keys = None if key is None else [key(datum) for datum in data]
-        self.epoch = 0
+        self.epoch: int = 0
 
     def __len__(self) -> int:
         return -(-len(self._data) // PROCESS.size)

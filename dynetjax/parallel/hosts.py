@@ -58,7 +58,8 @@ class HostGroup:
                     fix="give --coordinator ADDRESS:PORT, --hosts and --host to each",
                 )
             ) from error
-        self.rank, self.size = jax.process_index(), jax.process_count()
+        self.rank: int = jax.process_index()
+        self.size: int = jax.process_count()
 
     @cached_property
     def _rows(self) -> Any:

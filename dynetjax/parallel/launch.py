@@ -21,7 +21,7 @@ KNOWN: dict[str, Any] = {
     "--host": 0,
     "--coordinator": "",
 }
-LEAST = {"--hosts": 0, "--host": 0, "--patience": 1e-3}
+LEAST: dict[str, float] = {"--hosts": 0, "--host": 0, "--patience": 1e-3}
 
 
 def launch(words: list[str]) -> int:

@@ -51,7 +51,7 @@ class Board:
         count = WIDTH * size + 2 * FILES
         bytes_of_all = 8 * count
         self._memory = Segment.made(bytes_of_all) if name is None else Segment(name)
-        self.name = self._memory.name
+        self.name: str = self._memory.name
         numbers = self._memory.view((count,), np.int64)
         if name is None:
             numbers[:] = 0
@@ -99,7 +99,8 @@ class MemoryGroup:
     """
 
     def __init__(self, seat: Seat):
-        self.rank, self.size = seat.rank, seat.size
+        self.rank: int = seat.rank
+        self.size: int = seat.size
         self._board = Board(seat.name, seat.size)
         self._own = self._board.rows[seat.rank]
         self._arrivals = seat.arrivals
@@ -223,7 +224,7 @@ class Segments:
     def __init__(self, seat: Seat, rank: int):
         self._board, self._rank, self._is_own = seat.name, rank, seat.rank == rank
         self._memory: list[Segment | None] = [None, None]
-        self.generations = [0, 0]
+        self.generations: list[int] = [0, 0]
 
     def of_size(self, parity: int, size: int) -> Any:
         """Own memory, with room for so many bytes."""

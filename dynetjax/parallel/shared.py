@@ -80,7 +80,8 @@ class SharedModel:
 
     def __init__(self, caller: str, **things: Any):
         pickled, pickler = _pickled(caller, things)
-        self._storages, self.contents = pickler.storages, pickler.contents
+        self._storages = pickler.storages
+        self.contents: dict[str, list[Any]] = pickler.contents
         places, size = [], 0
         for s in self._storages:
             places.append(Place(s.is_table, s.name, s.shape, size, s.updated))
@@ -89,7 +90,9 @@ class SharedModel:
         has_dynet = DROPIN in sys.modules
         main = getattr(sys.modules["__main__"], "__file__", None)
         program = main if has_dynet and main else ""
-        self.letter = Letter(pickled, self._memory.name, places, has_dynet, program)
+        self.letter: Letter = Letter(
+            pickled, self._memory.name, places, has_dynet, program
+        )
         self._views = [_view(self._memory, place) for place in places]
         self._is_open = True
         self.publish()

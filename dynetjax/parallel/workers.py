@@ -41,7 +41,7 @@ class WorkerError(RuntimeError):
         super().__init__(message)
         self.rank = rank
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.rank, *self.args)
 
 
@@ -74,7 +74,7 @@ class Workers:
     def __init__(
         self,
         work: Callable[..., object],
-        arguments: list[tuple],
+        arguments: list[tuple[Any, ...]],
         *,
         seed: int,
         meets: bool = True,

@@ -11,7 +11,10 @@ A *program* is a function ``program(dy, P, L, A)`` that returns expressions by n
 lookup table, ``A[name]`` the array itself.
 """
 
+import os
 import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +22,15 @@ FORMAT = "dynet-recording-1"
 MOST = 8  # differences that are told
 
 
-def compute(dy, program, inputs, weights=None):
+# Types are in quotes where an old Python, as DyNet may need, cannot evaluate them.
+
+
+def compute(
+    dy: Any,
+    program: "Callable[..., dict[str, Any]]",
+    inputs: "Mapping[str, Any]",
+    weights: "Mapping[str, Any] | None" = None,
+) -> "dict[str, Any]":
     """What a program computes, by ``section/name``.
 
     The sections are ``out`` (values), ``R`` (random weights of each), ``loss`` (the sum
@@ -65,14 +76,25 @@ def compute(dy, program, inputs, weights=None):
     return found
 
 
-def record(dy, program, inputs, file):
+def record(
+    dy: Any,
+    program: "Callable[..., dict[str, Any]]",
+    inputs: "Mapping[str, Any]",
+    file: "str | os.PathLike[str]",
+) -> None:
     """Write what a program computes to a file, with what it was given."""
     found = compute(dy, program, inputs)
     found.update({"in/" + name: np.asarray(array) for name, array in inputs.items()})
     np.savez_compressed(pathlib.Path(file), format=np.array(FORMAT), **found)
 
 
-def differences(dy, program, file, rtol, atol):
+def differences(
+    dy: Any,
+    program: "Callable[..., dict[str, Any]]",
+    file: "str | os.PathLike[str]",
+    rtol: float,
+    atol: float,
+) -> "list[str]":
     """In which arrays a program differs from a recording, in words."""
     with np.load(pathlib.Path(file)) as stored:
         if str(stored.get("format")) != FORMAT:

@@ -87,7 +87,8 @@ class FusedOp:
         self.leaves: list[Leaf] = []
         self.places: list[int] = []
         self.fields: dict[tuple[int, int], int] = {}
-        self.form, self.shape = signature.op.form, signature.shape
+        self.form: str = signature.op.form
+        self.shape: Shape = signature.shape
         if self.form == MAP:
             assert rule is not None
             self._walk(rule, 0)
@@ -97,11 +98,11 @@ class FusedOp:
                 self.leaves.append(Leaf(self.shape, True))
             elif self.form == JOIN:
                 self.leaves.append(Leaf(signature.static[0], True))
-        self.weighted = bool(self.kinds)
+        self.weighted: bool = bool(self.kinds)
         self.imported: FusedOp | None = None
-        self.work = math.prod(self.shape) + sum(map(self._work_of, self.steps))
-        self.life = Life(self)
-        self.id = FUSED_OPS.add(self)
+        self.work: int = math.prod(self.shape) + sum(map(self._work_of, self.steps))
+        self.life: Life = Life(self)
+        self.id: int = FUSED_OPS.add(self)
 
     @property
     def label(self) -> str:

@@ -9,6 +9,8 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import Kind
 
 Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
+# What gradients of weights come to for parameters alone, both by kind id.
+PullBack = Callable[[dict[int, list[Any]]], dict[int, list[Any]]]
 # What a part is; what each of its components is, and its nodes.
 Summary = tuple[str, list[tuple[str, list[Expression]]]]
 
@@ -82,7 +84,7 @@ class BackwardPass(Protocol):
     reached: frozenset[Kind]
     weight_gradients: dict[int, list[Any]]
 
-    def pulled_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    def pulled_back(self, gradients: dict[int, list[Any]], /) -> dict[int, list[Any]]:
         """What gradients of weights come to for parameters alone."""
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:

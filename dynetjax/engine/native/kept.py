@@ -28,7 +28,7 @@ from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
 
 PREFIX = "bytecode-"
-SETTINGS = {  # of JAX, by which other byte code would come of it
+SETTINGS: dict[str, bool | str] = {  # of JAX, by which other byte code would come of it
     "jax_disable_jit": False,
     "jax_enable_x64": False,
     "jax_default_prng_impl": "threefry2x32",

@@ -8,12 +8,12 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.expression import Expression
-from dynetjax.core.registry import KINDS, OWNERS
+from dynetjax.core.registry import KINDS, OWNERS, Kind
 from dynetjax.core.rules import Rule
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
-from dynetjax.engine.ir.part import HostValues, Interpreter, Rows, Summary
+from dynetjax.engine.ir.part import HostValues, Interpreter, PullBack, Rows, Summary
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.runtime import RUNTIME
@@ -78,8 +78,9 @@ class Native:
     def __init__(self, weights: HostValues, draws: Draws):
         self.weights = weights
         self._tables = _Tables(weights, draws)
-        self.graph = core.Graph(self._tables, RUNTIME.byte_code, timing())
-        self.lacks, self.count = -1, 0
+        self.graph: Any = core.Graph(self._tables, RUNTIME.byte_code, timing())
+        self.lacks: int = -1
+        self.count: int = 0
 
     def compute(
         self, stored_nodes: list[Expression], start: int, older: Rows | None
@@ -111,8 +112,10 @@ class NativePart:
     """
 
     def __init__(self, start: int, stored_nodes: list[Expression], graph: Any):
-        self.start, self.stop = start, len(stored_nodes)
-        self._stored_nodes, self.graph = stored_nodes, graph
+        self.start = start
+        self.stop: int = len(stored_nodes)
+        self._stored_nodes = stored_nodes
+        self.graph = graph
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
@@ -154,8 +157,10 @@ class NativeBackward:
     """
 
     def __init__(self, native: Interpreter, node: Expression, full: bool):
-        self.node, self.full, self._graph = node, full, native.graph
-        self.pulled_back = native.weights.pull_back
+        self.node = node
+        self.full = full
+        self._graph = native.graph
+        self.pulled_back: PullBack = native.weights.pull_back
         self._count = native.count
         self._latest: list[int] = []  # index of the latest node, up to each stored one
         gradients: dict[int, np.ndarray] = {}
@@ -172,7 +177,7 @@ class NativeBackward:
         self.weight_gradients: dict[int, list[Any]] = {
             k: [a] for k, a in gradients.items()
         }
-        self.reached = reached_by(node, fused_ops)
+        self.reached: frozenset[Kind] = reached_by(node, fused_ops)
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""

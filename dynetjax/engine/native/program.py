@@ -62,7 +62,7 @@ class Structure:
     """
 
     shape: Shape
-    steps: tuple[tuple[Op, tuple, tuple[tuple[str, int], ...]], ...]
+    steps: tuple[tuple[Op, tuple[Any, ...], tuple[tuple[str, int], ...]], ...]
     weights: tuple[tuple[Shape, bool], ...]
     leaves: tuple[Shape, ...]
     data: str

@@ -43,17 +43,18 @@ class Family:
     """
 
     def __init__(self) -> None:
-        self.version = self.hoisted = 0
+        self.version: int = 0
+        self.hoisted: int = 0
         self.ops: list[FusedOp] = []
         self.components: list[tuple[int, ...]] = []
         self.component: list[int] = []
         self.cyclic: list[bool] = []
         none, known = ints([]), _none_known(0, 0)
-        self.facts = Facts(none, none, ints([0]), none, none, known)
+        self.facts: Facts = Facts(none, none, ints([0]), none, none, known)
         self.aligned: dict[tuple[int, int], int] = {}
         self._apart: set[tuple[int, int]] = set()  # leaves that were not aligned
         self.differentiable: set[int] = set()
-        self.capacities = Capacities()
+        self.capacities: Capacities = Capacities()
         self.rows: dict[int | Shape, Row] = {}
         self.width_choices: list[Any] = []
         self.bindings: dict[Any, Any] = {}

@@ -68,7 +68,7 @@ class FlatGraph:
         read_by: Callable[[int], ReadBy],
         imported: Callable[[int], int],
     ):
-        self.count = len(stored_nodes) - start
+        self.count: int = len(stored_nodes) - start
         self.older: list[int] = []
         self.fused: list[int] = []
         self._kinds: dict[int, int] = {}  # by number of a fused op, its place there

@@ -41,8 +41,9 @@ class WidthChoice:
     __slots__ = ("patience", "settled", "trip_cost", "widths")
 
     def __init__(self, cyclic: bool, largest: int):
-        self.settled = 0
-        self.trip_cost, self.patience = TRIP_COST, PATIENCE
+        self.settled: int = 0
+        self.trip_cost: int = TRIP_COST
+        self.patience: int = PATIENCE
         self.widths: tuple[int, ...] = LOOP_WIDTHS if cyclic else WIDTHS
         if not host_sees_device():
             self.widths = FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS

@@ -93,8 +93,11 @@ class OpTrip:
         weights: Sequence[Array],
         given: Array = None,
     ):
-        self.op, self.width, self.columns = op, width, columns
-        self.weights, self.given = weights, given
+        self.op = op
+        self.width = width
+        self.columns = columns
+        self.weights = weights
+        self.given = given
 
     def leaves(
         self, pools: Mapping[int, Array], aligned: Callable[[int], Array]

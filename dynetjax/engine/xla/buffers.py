@@ -34,11 +34,11 @@ class BufferPool:
     __slots__ = ("_free", "_most", "_numbers", "shapes", "used")
 
     def __init__(self, shapes: list[Shape]):
-        self.shapes = shapes
+        self.shapes: list[Shape] = shapes
         self._numbers = sum(map(math.prod, shapes))
         self._free: list[list[Array]] = []
         self._most = 0  # sets that were ever held
-        self.used = 0  # when one was last acquired
+        self.used: int = 0  # when one was last acquired
 
     def acquire(self) -> list[Array]:
         """A set with anything in it but in row 0, which is zeros; to be donated."""

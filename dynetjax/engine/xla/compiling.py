@@ -94,7 +94,7 @@ class Compiled:
         self._lowered: tuple[Key, jax.stages.Lowered] | None = None
         self._preparing: Future[None] | None = None
         self._lock = threading.Lock()
-        self.used = 0
+        self.used: int = 0
 
     def __call__(self, *args: Any) -> Any:
         RUNS.require()

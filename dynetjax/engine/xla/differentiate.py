@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.expression import Expression
-from dynetjax.core.registry import KINDS
+from dynetjax.core.registry import KINDS, Kind
 from dynetjax.engine.gradients import reached_by
+from dynetjax.engine.ir.part import PullBack
 from dynetjax.engine.xla.executable import Gradients, run_backward
 from dynetjax.engine.xla.run import Run, read_rows
 
@@ -26,9 +27,11 @@ class Backward:
     """
 
     def __init__(self, run: Run, node: Expression, full: bool):
-        self.run, self.node, self.full = run, node, full
-        self.pulled_back = run.weights.pull_back
-        self.reached = reached_by(node, run.fused_up_to(node))
+        self.run = run
+        self.node = node
+        self.full = full
+        self.pulled_back: PullBack = run.weights.pull_back
+        self.reached: frozenset[Kind] = reached_by(node, run.fused_up_to(node))
         wiring = run.layout.binding.wiring
         assert run.values is not None
         self._gradients: Gradients = run_backward(

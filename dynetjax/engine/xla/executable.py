@@ -71,7 +71,11 @@ def is_given(body: tuple[BodyOp, ...]) -> bool:
 
 
 def run_forward(
-    program: Program, keeping: bool, weights: list, given: list, indices: Array
+    program: Program,
+    keeping: bool,
+    weights: list[Array],
+    given: list[Array],
+    indices: Array,
 ) -> Pools:
     """Run a program.
 
@@ -117,7 +121,11 @@ def prepare_backward(program: Program, pool: int, weights: list[Any]) -> None:
 
 
 def run_backward(
-    program: Program, pool: int, weights: list, values: Pools, indices: Array
+    program: Program,
+    pool: int,
+    weights: list[Array],
+    values: Pools,
+    indices: Array,
 ) -> Gradients:
     """Go back from the number in a row of a pool, which the index buffer tells."""
     run = backward(program, pool)

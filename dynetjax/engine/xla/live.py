@@ -9,7 +9,7 @@ import threading
 import weakref
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from dynetjax.core.lazy import jax
 from dynetjax.engine.xla.heap import give_back
@@ -89,7 +89,7 @@ class LivePrograms:
             self._members.discard(program)
 
 
-live = LivePrograms()
+live: Final = LivePrograms()
 
 
 def maps() -> int:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
+from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import INPUT, LOOKUP
 from dynetjax.engine.plan.code import BodyOp, Component
@@ -39,18 +40,22 @@ class Loop:
         indices: the index buffer.
     """
 
-    def __init__(self, program: Program, number: int, weights: list, indices: Array):
-        self.component = program.code.components[number]
-        self.width, self.lanes = program.widths[number], program.lanes[number]
-        self.rows = program.rows
-        self.pools = program.code.pools
+    def __init__(
+        self, program: Program, number: int, weights: list[Array], indices: Array
+    ):
+        self.component: Component = program.code.components[number]
+        self.width: int = program.widths[number]
+        self.lanes: int = program.lanes[number]
+        self.rows: tuple[int, ...] = program.rows
+        self.pools: tuple[Shape, ...] = program.code.pools
         self._weights = weights
         count = program.code.columns[number]
         self._columns = [program.address(number, k) for k in range(count)]
         self._indices = indices
         start = program.starts[number]
         heads = [entry(indices, start + k) for k in range(1 + len(self.component))]
-        self.trips, *self.bases = heads
+        self.trips: Array = heads[0]
+        self.bases: list[Array] = heads[1:]
 
     def _op_trips(self, lane: Array, given: Array) -> list[OpTrip]:
         """Each op in the trip that begins at a lane."""

@@ -57,10 +57,13 @@ class Run:
         weights: Weights,
         draws: Draws,
     ):
-        self.layout, self.weights, self._draws = layout, weights, draws
-        self.start, self.stop = start, start + layout.flat.count
+        self.layout = layout
+        self.weights = weights
+        self._draws = draws
+        self.start = start
+        self.stop: int = start + layout.flat.count
         self._nodes = nodes
-        self.keeping = False
+        self.keeping: bool = False
         self.values: Pools | None = None
         self.indices: Array = None
         self._written = layout.indices  # the same on the host
@@ -271,9 +274,10 @@ class Nodes:
 
     def __init__(self, numbers: Any, first: Any, counts: Any):
         arrays = numbers, first, counts
-        self.numbers, first, counts = [np.frombuffer(a, np.int32) for a in arrays]
-        self.counts = counts
-        self.lanes = first
+        numbers, first, counts = [np.frombuffer(a, np.int32) for a in arrays]
+        self.numbers: np.ndarray = numbers
+        self.counts: np.ndarray = counts
+        self.lanes: np.ndarray = first
         if (counts > 1).any():
             ends = counts.cumsum()
             element = np.arange(ends[-1]) - (ends - counts).repeat(counts)

@@ -105,7 +105,9 @@ class Array:
             self, shape=shape, strides=tuple([self.strides[k] for k in axes])
         )
 
-    def part(self, starts: Sequence[int], shape: Shape, steps=None) -> "Array":
+    def part(
+        self, starts: Sequence[int], shape: Shape, steps: Sequence[int] | None = None
+    ) -> "Array":
         """The block that begins at `starts`; with `steps`, some of its numbers."""
         steps = steps or [1] * len(starts)
         offset = self.offset
