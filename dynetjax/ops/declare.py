@@ -184,8 +184,7 @@ def _list_builder(operation: Op, others, accept) -> Any:
             static, data, batch = accept(operation.name, dims, *rest)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
-        lengthens = operation.lengthens and operation.lengthens(xs, *static)
-        usual = data is None and not kwargs and not lengthens
+        usual = data is None and not kwargs
         if usual and follows_from_specs(rule, operation, xs):
             seen = zip(xs, rule.operands, strict=True)
             known[args, *[x.spec or spec for x, spec in seen]] = rule

@@ -14,6 +14,7 @@ dims, as if the axis were an ordinary one; `dynetjax.stats()` names it.
 from collections import Counter
 from functools import cache
 from math import inf
+from operator import is_not
 from typing import Any, NamedTuple
 
 from dynetjax.core.dims import Dim, DimError, Shape, pad
@@ -124,7 +125,8 @@ def _in_one_room(
     for x in operands:
         for axis, length in _axes(x):
             rooms[length] = max(rooms.get(length, 0), x.rule.kind.shape[axis])
-    return tuple([_widened(graph, x, rooms) for x in operands])
+    wide = tuple([_widened(graph, x, rooms) for x in operands])
+    return wide if any(map(is_not, wide, operands)) else operands
 
 
 def _widened(
@@ -352,6 +354,7 @@ class RoomChoice:
 
     def _void(self) -> None:
         """Let nobody go on with results of the old room, or of exact lengths."""
+        self.op.quick.clear()  # lists of known lengths are made without being seen here
         old = {self.room, *self.seen}
         for op in self.op, _joined(self.op):
             for rule in list(op.rules.values()):

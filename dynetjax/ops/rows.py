@@ -4,6 +4,8 @@ A sum of any number of operands is a tree of sums of at most eight, which all sh
 program. Nothing here depends on how many operands or elements there are.
 """
 
+from typing import Any
+
 from dynetjax.core.dims import Dim, DimError, Shape, trim
 from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
@@ -110,19 +112,26 @@ def esum(xs: list[Expression]) -> Expression:
         >>> dy.esum(xs).value()
         [111.0, 222.0]
     """
-    try:
-        if type(xs) is list and xs:
-            total = xs[0].graph.add_sum_of_like(SUM_OP, xs)
-            if total is not None:
-                return total
-    except (AttributeError, TypeError):  # not all are expressions of a graph
-        pass
+    total = _sum_of_like(xs)
+    if total is not None:
+        return total
     graph = operands("esum", xs)
     dims = [x.full_dim for x in xs]
     if len({trim(dim.shape) for dim in dims}) > 1:
         raise _misfit("esum", dims)
     one_batch("esum", dims)
     return _sum(graph, xs)
+
+
+def _sum_of_like(xs: Any) -> Expression | None:
+    """The sum of a list of stored terms of one kind; None if it is none."""
+    try:
+        if type(xs) is list and xs:
+            total: Expression | None = xs[0].graph.add_sum_of_like(SUM_OP, xs)
+            return total
+    except (AttributeError, TypeError):  # not all are expressions of a graph
+        pass
+    return None
 
 
 def average(xs: list[Expression]) -> Expression:
@@ -144,12 +153,15 @@ def average(xs: list[Expression]) -> Expression:
         >>> dy.average(xs).value()
         [2.0, 4.0]
     """
-    graph = operands("average", xs)
-    dims = [x.full_dim for x in xs]
-    if len({dim.shape for dim in dims}) > 1:
-        raise _misfit("average", dims)
-    one_batch("average", dims)
-    return scale(_sum(graph, xs), 1 / len(xs))
+    total = _sum_of_like(xs)
+    if total is None:
+        graph = operands("average", xs)
+        dims = [x.full_dim for x in xs]
+        if len({dim.shape for dim in dims}) > 1:
+            raise _misfit("average", dims)
+        one_batch("average", dims)
+        total = _sum(graph, xs)
+    return scale(total, 1 / len(xs))
 
 
 def sum_batches(x: Expression) -> Expression:

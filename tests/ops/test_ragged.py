@@ -182,10 +182,17 @@ BATCHED = [name for name in PROGRAMS if name not in UNBATCHED]
 GROUPS = [sorted(UNBATCHED), *[BATCHED[k::9] for k in range(9)]]
 
 
+@pytest.fixture(autouse=True)
+def _no_list_is_known():
+    """A list whose length was exact is made as then, without being looked at."""
+    dy.concatenate.op.quick.clear()
+
+
 def run(monkeypatch, ragged_too, names, batch):
     """Dims and values of programs, and the gradients of what comes of all of them."""
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0 if ragged_too else 10**9)
     monkeypatch.setattr(ragged, "_choices", {})
+    dy.concatenate.op.quick.clear()
     world = World(5, batch)
     assert bool(world.X.rule.kind.ragged) == ragged_too
     results = [PROGRAMS[name](world) for name in names]
@@ -259,6 +266,21 @@ def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
     assert [columns(n).ragged for n in (4, 9, 4, 9)] == [()] * 4
     assert columns(6).ragged == (1,)
     assert columns(4).shape == (SIZE, 16)  # room for nine
+
+
+def test_lists_of_known_lengths_are_ragged_once_others_come(monkeypatch):
+    """They were made quickly before."""
+    monkeypatch.setattr(ragged, "_choices", {})
+    found = []
+    for lengths in [3, 3, 3, 4, 4, 3], [5], [3, 4]:
+        for length in lengths:
+            dy.renew_cg()
+            X = dy.concatenate_cols(
+                [dy.tanh(dy.inputVector([k])) for k in range(length)]
+            )
+            found.append(bool(X.rule.kind.ragged))
+            np.testing.assert_allclose(X.npvalue(), [np.tanh(range(length))], rtol=1e-6)
+    assert found == [False] * 6 + [True] * 3
 
 
 def test_for_long_lists_two_lengths_are_enough(monkeypatch):
