@@ -57,6 +57,12 @@ def test_pictures_are_up_to_date():
     subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)
 
 
+def test_the_picture_of_speeds_is_up_to_date():
+    script = ROOT / "docs" / "make_speed.py"
+    beside_it = {**os.environ, "PYTHONSAFEPATH": ""}
+    subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)
+
+
 @pytest.mark.skipif(core is None, reason="the instructions are told by the interpreter")
 def test_byte_code_is_up_to_date():
     script = ROOT / "docs" / "make_bytecode.py"
