@@ -1,7 +1,8 @@
 """What importing the package changes in the process, all of it.
 
-- The garbage collector waits for 200,000 objects while the package is imported and
-  while graphs have nodes; it gets its threshold back with `renew_cg` of an empty graph.
+- The garbage collector waits for 200,000 objects while the package is imported, from
+  when JAX is, and while graphs have nodes; it gets its threshold back when two graphs
+  in a row had none.
 - glibc keeps memory that was freed, instead of handing it back to the system.
 - JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
 - JAX tells the package of each compilation; `dynetjax.stats` counts them. This and the

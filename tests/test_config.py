@@ -105,6 +105,9 @@ def test_it_goes_down_again_with_the_graphs(threshold):
     for nodes, after in (
         (threshold, collector.EACH * threshold),
         (5, threshold),
+        (0, threshold),
+        (5, threshold),
+        (0, threshold),
         (0, 700),
     ):
         for _ in range(nodes):

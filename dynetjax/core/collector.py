@@ -14,6 +14,7 @@ EACH = 8  # for each node of the largest graph; two graphs live at a time
 _is_plain = bool(os.environ.get(PLAIN))
 _before = gc.get_threshold()[0]
 _ours = 0  # the threshold that was set here; 0 if none is
+_empty = 0  # graphs in a row that had no nodes
 
 
 def collect_less_often(objects: int = OBJECTS) -> None:
@@ -40,14 +41,23 @@ def collect_as_before() -> None:
     _ours = 0
 
 
+def wait_for_imports() -> None:
+    """Let it wait while a large package is imported, and first used in this graph."""
+    if not _is_plain:
+        collect_less_often()
+
+
 def wait_for(nodes: int) -> None:
     """Let it wait for what graphs of so many nodes are; give it back if there are none.
 
-    It would come by in every graph, and take as long as building it.
+    It would come by in every graph, and take as long as building it. One empty graph
+    says nothing yet: many programs renew theirs in two places.
     """
-    if not nodes or _is_plain:
+    global _empty
+    _empty = 0 if nodes else _empty + 1
+    if _is_plain or _empty > 1:
         collect_as_before()
-    else:
+    elif nodes:
         collect_less_often(max(OBJECTS, nodes * EACH))
 
 

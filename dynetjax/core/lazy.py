@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
+from dynetjax.core.collector import wait_for_imports
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 
@@ -46,6 +47,7 @@ def _set_up() -> None:
 @functools.cache
 def _imported(name: str) -> Any:
     random = np.random.get_state()  # which JAX draws from while it is imported
+    wait_for_imports()
     with Uninterrupted():  # half of JAX cannot be imported once more
         try:
             module = importlib.import_module(name)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.engine import policy
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.ir.part import BackwardPass
@@ -93,11 +94,13 @@ class Engine:
         if timing():
             note_build(graph)
         settle(graph, state, nodes)
+        run = None
+        if policy.shares() and not state.parts:
+            run = run_beside(graph, state, nodes, self._is_training())
+        if run is None and compute_natively(graph, state):
+            return
         asked = [node for node in nodes if node.args[0] >= state.done]
-        run = run_beside(graph, state, asked, self._is_training())
         if run is None:
-            if compute_natively(graph, state):
-                return
             run = new_run(graph, state, state.done, asked)
         live.look()
         count(graphs=1)

@@ -54,13 +54,10 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
 def run_beside(
     graph: ComputationGraph, state: State, asked: list[Expression], training: bool
 ) -> Run | None:
-    """A run by the device beside the host; None if tier 0 is to compute what is new.
+    """A run of a new graph by the device beside the host; None if tier 0 is to have it.
 
-    It always computes what is added after a value was read. With `training`, a backward
-    is expected.
+    With `training`, a backward is expected.
     """
-    if state.parts or not policy.shares():
-        return None
     work = work_of(graph.stored_nodes)
     if work < policy.LEAST:
         return None

@@ -28,4 +28,4 @@ def native() -> bool:
 
 def shares() -> bool:
     """Whether tier 0 and a device beside the host share the graphs among them."""
-    return RUNTIME.tier == "auto" and native() and not host_sees_device()
+    return not host_sees_device() and RUNTIME.tier == "auto" and native()

@@ -208,7 +208,7 @@ import gc
 gc.set_threshold({before}, 10, 10)
 import dynetjax as dy
 print(gc.get_threshold()[0])
-for nodes in 3, 0:
+for nodes in 3, 0, 0:
     for _ in range(nodes):
         dy.scalarInput(1)
     dy.renew_cg()
@@ -216,4 +216,4 @@ for nodes in 3, 0:
 """
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, capture_output=True, check=True)
-        assert [*map(int, done.stdout.split())] == [before, after, before]
+        assert [*map(int, done.stdout.split())] == [before, after, after, before]
