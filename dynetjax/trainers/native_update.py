@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dynetjax.engine.native import core
-from dynetjax.model.storage import TableStorage, on_host
+from dynetjax.model.storage import TableStorage, aligned, on_host
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_rule import native_rule
@@ -58,7 +58,7 @@ class NativeUpdate:
             dense: per table, whether the rule goes to all rows.
             numbers: nothing changes if the norm `is_refused`.
         """
-        fresh = [[np.empty(s.shape, np.float32) for s in b] for b in members.blocks]
+        fresh = [aligned([s.shape for s in block]) for block in members.blocks]
         blocks = zip(members.blocks, fresh, strict=True)
         pairs = zip(members.tables, dense, strict=True)
         tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]

@@ -10,7 +10,9 @@ import dynetjax as dy
 from dynetjax.model.storage import (
     DenseStorage,
     TableStorage,
+    aligned,
     capacity_for,
+    copy_of,
     on_host,
 )
 
@@ -245,3 +247,37 @@ class TestWhereValuesAre:
         array, factor = E.stored
         assert (np.asarray(array) * np.asarray(factor)).tolist() == expected.tolist()
         assert E.values.tolist() == E.host_values().tolist() == expected.tolist()
+
+
+class TestWhereArraysBegin:
+    """At a line of the cache, before and after updates."""
+
+    @staticmethod
+    def starts(arrays):
+        return {a.__array_interface__["data"][0] % 64 for a in arrays}
+
+    def test_new_ones(self):
+        arrays = aligned([(3, 5), (), (16,), (2, 2, 2)])
+        assert [a.shape for a in arrays] == [(3, 5), (), (16,), (2, 2, 2)]
+        assert self.starts(arrays) == {0}
+        for k, a in enumerate(arrays):
+            a[...] = k
+        assert [a.min() == a.max() == k for k, a in enumerate(arrays)] == [True] * 4
+
+    def test_copies(self):
+        given = np.arange(9.0)[1:].reshape(2, 4)
+        copy = copy_of(given.T)
+        given[:] = 0
+        np.testing.assert_array_equal(copy, np.arange(1.0, 9).reshape(2, 4).T)
+        assert self.starts([copy]) == {0}
+        assert copy.dtype == np.float32
+
+    def test_parameters(self, natively):
+        m = dy.ParameterCollection()
+        ps = [m.add_parameters(shape) for shape in [(3, 5), 7, (2, 3)]]
+        trainer = dy.AdamTrainer(m)
+        for _ in range(2):
+            assert self.starts([p.storage.host_values() for p in ps]) == {0}
+            dy.renew_cg()
+            dy.esum([dy.squared_norm(p) for p in ps]).backward()
+            trainer.update()
