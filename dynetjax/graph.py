@@ -6,6 +6,7 @@ ends at the user's own line; values come from an `Engine` that the facade hands 
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
@@ -19,6 +20,7 @@ from dynetjax.core.nodes import (
     batch_mismatch,
     checked_rule,
     circumstances,
+    follows_from_batches,
     follows_from_specs,
     given_data,
     line_of_user,
@@ -204,19 +206,29 @@ class ComputationGraph(Nodes):
         table: dict[Any, Rule],
         op: Op,
         operands: tuple[Expression, ...],
-        static: tuple[Any, ...] | None = None,
+        static: tuple[Any, ...] = (),
         data: Any = None,
         batch: int = 1,
+        key: tuple[Any, ...] | None = None,
     ) -> Expression:
-        """`add`; `table` is to know the rule next time, by static arguments if any."""
-        node = self.add(op, operands, static or (), data, batch)
+        """`add`; `table` is to know the rule next time.
+
+        It does so by the specs of the operands; where there is a `key`, or the rule
+        follows only with them, by batch sizes and the key, too.
+        """
+        node = self.add(op, operands, static, data, batch)
         rule = node.rule
-        lanes = any(not spec.kind.is_weight for spec in rule.operands)
-        if lanes and follows_from_specs(rule, op, operands):
+        rows = any(not spec.kind.is_weight for spec in rule.operands)
+        if rows and batch == 1 and follows_from_batches(rule, op, operands):
+            if len(table) >= MOST_DECIDED:
+                table.clear()
             seen = zip(operands, rule.operands, strict=True)
             specs: Any = tuple([x.spec or spec for x, spec in seen])
-            specs = specs[0] if len(specs) == 1 else specs
-            table[specs if static is None else (static, specs)] = rule
+            if key is not None or not follows_from_specs(rule, op, operands):
+                with suppress(TypeError):  # there may be a list in the key
+                    table[(*specs, *[x.lanes for x in operands], *(key or ()))] = rule
+            else:
+                table[specs[0] if len(specs) == 1 else specs] = rule
         return node
 
     def _rule(

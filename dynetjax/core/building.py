@@ -61,14 +61,15 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             return slowly(x, y)
         rule = rules.get((x.spec, y.spec))
         if rule is None:
-            known = append_decided(op, (x, y), (), ())
+            known = _append_batches(op, x, y)
             return slowly(x, y) if known is None else known
         try:
             lanes, other = x.lanes, y.lanes
             owner = x.graph
             if owner is not y.graph or lanes != other or x is y:
-                if (lanes and other and lanes != other) or x is y:
-                    return slowly(x, y)
+                if (lanes and other and lanes != other) or (x is y and rule.fuses):
+                    known = _append_batches(op, x, y)
+                    return slowly(x, y) if known is None else known
                 if owner is None:
                     owner = y.graph
                 elif y.graph is not None and y.graph is not owner:
@@ -129,6 +130,14 @@ def _enter(
     return node
 
 
+def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
+    """Add a node whose rule holds for these batch sizes alone; None if it is unknown."""
+    rule: Rule | None = op.quick.get((x.spec, y.spec, x.lanes, y.lanes))
+    if rule is None:
+        return append_decided(op, (x, y), (), ())
+    return append_all(rule, (x, y), None, ())
+
+
 def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expression:
     """Add a node over `x`, which has rows; `own` is the data that its rule mentions.
 
@@ -139,6 +148,17 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     node.data = data
     if rule.fuses:
         x.spec = None
+    return node
+
+
+def append_all(
+    rule: Rule, operands: tuple[Expression, ...], data: Any, own: tuple[Any, ...]
+) -> Expression | None:
+    """`append` over operands whose batch sizes go together; None if it cannot."""
+    batch = max([x.lanes for x in operands])
+    node = _append_over(rule, operands, own, batch)
+    if node is not None:
+        node.data = data
     return node
 
 
@@ -165,22 +185,27 @@ def _append_several(
 
 
 def _append_over(
-    rule: Rule, operands: tuple[Expression, ...], own: tuple[Any, ...]
+    rule: Rule, operands: tuple[Expression, ...], own: tuple[Any, ...], batch: int = 0
 ) -> Expression | None:
     """Add a node over operands that its rule is for; None if they are not as usual.
 
-    `own` is the data that its rule mentions.
+    `own` is the data that its rule mentions. Without a `batch`, all have the same.
     """
     try:
         graph: Any = None
-        lanes = 0
+        lanes = batch
         args: tuple[Any, ...] = ()
         for x in operands:
+            owner = x.graph
+            if owner is not graph and owner is not None:
+                if graph is not None:
+                    return None
+                graph = owner
             if x.lanes:
-                if x.lanes != lanes or x.graph is not graph:
+                if not batch and x.lanes != lanes:
                     if lanes:
                         return None
-                    graph, lanes = x.graph, x.lanes
+                    lanes = x.lanes
                 args += x.args
         fuses = rule.fuses
         if len(fuses) > 1 and repeated(rule, operands):

@@ -17,12 +17,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from dynetjax.core.building import append, append_decided, append_list, binary, unary
+from dynetjax.core.building import append, append_all, append_list, binary, unary
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, stale
 from dynetjax.core.nodes import follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
 from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.ops.arguments import REAL
 from dynetjax.ops.templates import with_arguments, without_arguments
 
 
@@ -53,8 +54,8 @@ def op(
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
         reset, batch_matters, tells, lengthens, compose: see `Op`.
-        usual: the condition, as a Python expression, under which `accept` takes a
-            runtime argument as it is.
+        usual: the condition, as a Python expression, under which `accept` takes the
+            runtime arguments as they are, but for ints that become floats.
         idle: where its runtime argument is 0, the operand itself is the result.
     """
     names = inputs.lstrip("*").split()
@@ -97,6 +98,7 @@ def _builder(
     """The function users call, as `dynetjax.ops.templates` has it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
+    assert usual or not operation.given, f"{operation.name}: runtime data without usual"
     if not others and not accept and not operation.runtime and len(names) <= 2:
         return _plain(operation, names)
     scope: dict[str, Any] = {
@@ -105,16 +107,15 @@ def _builder(
         "accept": accept,
         "rules": operation.quick,
         "append": append,
-        "append_decided": append_decided,
+        "append_all": append_all,
+        "REAL": REAL,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
     sources = with_arguments(operation, parameters, names, bool(accept), usual, idle)
     for source in sources:
-        if operation.name in scope:
-            scope["with_checks"] = scope[operation.name]
-            scope.setdefault("slowly", scope[operation.name])
         _define(source, operation.name, scope)
+        scope.setdefault("with_checks", scope[operation.name])
     return scope[operation.name]
 
 

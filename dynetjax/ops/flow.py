@@ -59,7 +59,13 @@ def flip_gradient(x):
     return _with_slope(x, -1.0)
 
 
-@op(inputs="x", runtime="lambd:f", dim=same, accept=one_number)
+@op(
+    inputs="x",
+    runtime="lambd:f",
+    dim=same,
+    accept=one_number,
+    usual="isinstance(lambd, REAL)",
+)
 def scale_gradient(x, lambd: Number = 1.0):
     """`x`, whose gradient is multiplied by `lambd`.
 

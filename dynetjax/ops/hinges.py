@@ -50,6 +50,8 @@ def _new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class_and_margin,
     reset=_new_class,
+    usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]"
+    " and type(m) is float and m >= 0",
 )
 def hinge(x, v: Int, m: Number = 1.0):
     """Margin by which scores come too close to that of class `v`, or exceed it.

@@ -214,7 +214,13 @@ def _threshold(name, dims, c):
     return (), number(name, "c", c), 1
 
 
-@op(inputs="x y", runtime="c:f", dim=_alike, accept=_threshold)
+@op(
+    inputs="x y",
+    runtime="c:f",
+    dim=_alike,
+    accept=_threshold,
+    usual="isinstance(c, REAL)",
+)
 def huber_distance(x, y, c: Number = 1.345):
     """Squared distance that grows linearly from `c` on.
 
@@ -315,6 +321,7 @@ def _margin(name, dims, m):
     dim=_identical_rows,
     accept=_margin,
     batch_matters=True,
+    usual="isinstance(m, REAL)",
 )
 def pairwise_rank_loss(x, y, m: Number = 1.0):
     """Margin by which a better score fails to exceed a worse one, element-wise.
@@ -367,6 +374,7 @@ def _new_count(dim: Dim, data: Any, value: Any, log_lambda: Dim) -> int:
     dim=_one_rate,
     accept=_event_count,
     reset=_new_count,
+    usual="type(x) is int and log_lambda.lanes == 1 and 0 <= x < 2**32",
 )
 def poisson_loss(log_lambda, x: Int):
     """Negative log likelihood of `x` events under a Poisson distribution.

@@ -61,7 +61,14 @@ def _dropped(x, p, key, shape: Shape):
     return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate,
+    usual="type(p) is float and 0 < p < 1",
+    idle=True,
+)
 def dropout(x, p: Number, key):
     """Every number set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -81,7 +88,14 @@ def dropout(x, p: Number, key):
     return _dropped(x, p, key, x.shape)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate,
+    usual="type(p) is float and 0 < p < 1",
+    idle=True,
+)
 def dropout_batch(x, p: Number, key):
     """Every batch element set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -104,7 +118,14 @@ def dropout_batch(x, p: Number, key):
     return _dropped(x, p, key, ())
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate_up_to_one,
+    usual="type(p) is float and 0 < p <= 1",
+    idle=True,
+)
 def block_dropout(x, p: Number, key):
     """All set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -162,7 +183,14 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     return graph.add(DROPOUT_DIM_OP, (x,), (axis,), p) if p else x
 
 
-@op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation, idle=True)
+@op(
+    inputs="x",
+    runtime="stddev:f k",
+    dim=same,
+    accept=_deviation,
+    usual="type(stddev) is float and stddev > 0",
+    idle=True,
+)
 def noise(x, stddev: Number, key):
     """Independent normal numbers added, of mean 0 and standard deviation `stddev`.
 
