@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from dynetjax.core.building import enter
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
@@ -219,6 +220,8 @@ class ComputationGraph(Nodes):
         node = self.add(op, operands, static, data, batch)
         rule = node.rule
         rows = any(not spec.kind.is_weight for spec in rule.operands)
+        if batch != 1 and batch == max([x.lanes for x in operands]):
+            batch = 1  # which is what it would be without runtime data
         if rows and batch == 1 and follows_from_batches(rule, op, operands):
             if len(table) >= MOST_DECIDED:
                 table.clear()
@@ -324,6 +327,24 @@ class ComputationGraph(Nodes):
         node.args, node.first, node.others = args, None, operands
         return node
 
+    def add_new(
+        self, op: Op, static: tuple[Any, ...], data: Any, batch: int
+    ) -> Expression:
+        """`add` of an operation without operands."""
+        rule: Rule | None = op.quick.get(static)
+        if rule is None or self.open is None:
+            node = self.add(op, (), static, data, batch)
+            op.quick[static] = node.rule
+            return node
+        own: tuple[Any, ...] = ()
+        if op.runtime != "k":
+            own = data if isinstance(data, tuple) else (data,)
+        if op.runtime.endswith("k"):
+            own += (len(self.nodes),)
+        node = enter(self, rule, batch, None, (), own)
+        node.data = data
+        return node
+
     def add_rows(
         self,
         op: Op,
@@ -337,6 +358,11 @@ class ComputationGraph(Nodes):
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
+        known, args = op.rules.get(shape), _rows_of(operands)
+        if known is not None and args is not None and self.open is not None:
+            node = enter(self, known, batch, None, operands, args)
+            node.data = data
+            return node
         rule, parts = rule_of_rows(op, shape), self._exact(operands)
         return self._append(rule, operands, data, batch, parts)
 
@@ -569,6 +595,16 @@ class ComputationGraph(Nodes):
             if x.graph is None
         }
         return made + len(parameters)
+
+
+def _rows_of(operands: tuple[Expression, ...]) -> tuple[Any, ...] | None:
+    """The numbers of stored nodes with true dims; None where one is none."""
+    rows: list[Any] = []
+    for x in operands:
+        if x.spec is None or not x.spec.stored or x.rule.kind.ragged:
+            return None
+        rows += x.args
+    return tuple(rows)
 
 
 def note_lines(on: object) -> None:

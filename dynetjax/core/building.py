@@ -101,7 +101,7 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
     return build
 
 
-def _enter(
+def enter(
     graph: Nodes,
     rule: Rule,
     lanes: int,
@@ -131,7 +131,7 @@ def _enter(
 
 
 def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
-    """Add a node whose rule holds for these batch sizes alone; None if it is unknown."""
+    """Add a node whose rule holds for these batch sizes alone; None if unknown."""
     rule: Rule | None = op.quick.get((x.spec, y.spec, x.lanes, y.lanes))
     if rule is None:
         return append_decided(op, (x, y), (), ())
@@ -144,11 +144,24 @@ def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expres
     Raises:
         AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
     """
-    node = _enter(x.graph, rule, x.lanes, x, None, x.args + own)
+    node = enter(x.graph, rule, x.lanes, x, None, x.args + own)
     node.data = data
     if rule.fuses:
         x.spec = None
     return node
+
+
+def append_known(
+    op: Op, x: Any, key: tuple[Any, ...], data: Any = None, own: tuple[Any, ...] = ()
+) -> Expression | None:
+    """`append` by a rule that `op` knows by `key`; None if it does not."""
+    if not isinstance(x, Expression):
+        return None
+    try:
+        rule: Rule | None = op.quick.get((x.spec, x.lanes, *key))
+        return None if rule is None else append(rule, x, data, own)
+    except (AttributeError, TypeError):
+        return None
 
 
 def append_all(
@@ -210,7 +223,7 @@ def _append_over(
         fuses = rule.fuses
         if len(fuses) > 1 and repeated(rule, operands):
             return None
-        node = _enter(graph, rule, lanes, None, operands, args + own)
+        node = enter(graph, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None
     for k in fuses:
@@ -228,7 +241,7 @@ def _append_pair(
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.fuses:
             return _append_several(known, xs, args)
-        return _enter(x.graph, rule, lanes, x, y, x.args + y.args)
+        return enter(x.graph, rule, lanes, x, y, x.args + y.args)
     except (KeyError, AttributeError, TypeError):
         return None
 
@@ -258,7 +271,9 @@ def append_decided(
 
 
 class Recipe:
-    """How a sum of products is made whose bias and matrices are weights, all else rows.
+    """How a sum of products is made whose matrices are weights, all else rows.
+
+    The bias may be either.
 
     By the specs of its operands: its rule; that of each product, and whether the rule
     of the sum takes it to be stored. It holds as long as no more than `changes` rules
@@ -282,7 +297,7 @@ def append_product(
         recipe = recipes[b.spec, W.spec, x.spec]
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED):
+        if recipe.changes != len(CHANGED) or not _goes_with(b, x):
             return None
         product, stored = recipe.products[0]
         args = x.args
@@ -290,9 +305,14 @@ def append_product(
             part = stored_part(graph, len(nodes), product, x)
             graph.stored_nodes.append(part)
             args = part.args
-        return _enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
+        return enter(graph, recipe.rule, x.lanes, None, (b, W, x), b.args + args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
+
+
+def _goes_with(bias: Expression, x: Expression) -> bool:
+    """Whether a bias is a weight, or has rows as `x` does."""
+    return not bias.lanes or (bias.lanes == x.lanes and bias.graph is x.graph)
 
 
 def append_products(
@@ -304,12 +324,12 @@ def append_products(
         owner, lanes = exprs[2].graph, exprs[2].lanes
         graph: Nodes = owner
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED):
+        if recipe.changes != len(CHANGED) or not _goes_with(exprs[0], exprs[2]):
             return None
         for x in exprs[4::2]:
             if x.graph is not owner or x.lanes != lanes:
                 return None
-        args: tuple[Any, ...] = ()
+        args: tuple[Any, ...] = exprs[0].args
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
             if stored:
                 part = stored_part(graph, len(nodes), product, x)
@@ -317,7 +337,7 @@ def append_products(
                 args += part.args
             else:
                 args += x.args
-        return _enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
+        return enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
 

@@ -39,6 +39,8 @@ def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
         DimError: a size is not positive, or there are more than seven.
         OverflowError: `batch_size` is negative.
     """
+    if type(dim) is int and type(batch_size) is int and dim > 0 and batch_size > 0:
+        return (dim,), batch_size
     if isinstance(dim, list):
         raise TypeError(
             error_text(
@@ -80,7 +82,7 @@ ONE_HOT_OP = Op(
 def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
     check_device(name, device)
     shape, batch = shape_and_batch(name, dim, batch_size)
-    return current_graph().add(CONSTANT_OP, (), (shape,), val, batch)
+    return current_graph().add_new(CONSTANT_OP, (shape,), val, batch)
 
 
 def zeros(
@@ -205,7 +207,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
     if isinstance(idx, int):
         row = index_below(name, "idx", idx, size)
-        return current_graph().add(ONE_HOT_OP, (), (size,), row)
+        return current_graph().add_new(ONE_HOT_OP, (size,), row, 1)
     rows = indices_below(name, "idx", idx, size)
     if not rows:
         raise ValueError(
@@ -216,4 +218,4 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
                 fix="leave the expression out",
             )
         )
-    return current_graph().add(ONE_HOT_OP, (), (size,), rows, len(rows))
+    return current_graph().add_new(ONE_HOT_OP, (size,), rows, len(rows))

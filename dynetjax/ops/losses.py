@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -17,7 +18,8 @@ from dynetjax.ops.arguments import (
     unsigned,
 )
 from dynetjax.ops.arithmetic import identical
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import graph_of
 
 __all__ = [
     "binary_log_loss",
@@ -136,7 +138,11 @@ def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:
     name = "pickneglogsoftmax_batch"
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
-    return graph.add(pickneglogsoftmax.op, (x,), (), classes, len(classes))
+    op = pickneglogsoftmax.op
+    node = append_known(op, x, (), classes, (classes,))
+    if node is not None:
+        return node
+    return graph.add_quick(op.quick, op, (x,), (), classes, len(classes), ())
 
 
 def classes_of(name: str, x: Dim, vs: Any) -> list[int]:

@@ -7,14 +7,16 @@ nothing, or adds none, is its operand itself, and takes no draw from the generat
 
 from typing import Any
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Number, axis_of, number, number_from
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
+from dynetjax.ops.operands import graph_of
 
 __all__ = ["block_dropout", "dropout", "dropout_batch", "dropout_dim", "noise"]
 
@@ -180,7 +182,13 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     graph = graph_of(name, x)
     axis = axis_of(name, "d", d, x.full_dim)
     p = rate(name, p)
-    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), p) if p else x
+    if not p:
+        return x
+    op, own = DROPOUT_DIM_OP, (p, len(graph))
+    node = append_known(op, x, (axis,), p, own)
+    if node is not None:
+        return node
+    return graph.add_quick(op.quick, op, (x,), (axis,), p, key=(axis,))
 
 
 @op(

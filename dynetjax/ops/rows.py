@@ -11,7 +11,7 @@ from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Int, Ints, index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
-from dynetjax.ops.declare import graph_of, operands
+from dynetjax.ops.operands import graph_of, operands
 
 __all__ = [
     "average",
