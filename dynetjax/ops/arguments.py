@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.dims import MAX_ORDER, Dim, DimError
 from dynetjax.core.errors import error_text
 
 MAX_UNSIGNED = 2**32 - 1
@@ -99,6 +99,14 @@ def are_below(values: list[Any], size: int) -> bool:
         if type(value) is not int or not 0 <= value < size:
             return False
     return True
+
+
+def are_sizes(values: tuple[Any, ...]) -> bool:
+    """Whether all are ints from 1 on, and not too many, as they nearly always are."""
+    for value in values:
+        if type(value) is not int or value < 1:
+            return False
+    return 0 < len(values) <= MAX_ORDER
 
 
 def one_per_element(

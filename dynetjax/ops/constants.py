@@ -13,9 +13,11 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import (
+    MAX_UNSIGNED,
     Int,
     Ints,
     Number,
+    are_sizes,
     index_below,
     indices_below,
     number,
@@ -39,8 +41,10 @@ def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
         DimError: a size is not positive, or there are more than seven.
         OverflowError: `batch_size` is negative.
     """
-    if type(dim) is int and type(batch_size) is int and dim > 0 and batch_size > 0:
-        return (dim,), batch_size
+    if type(batch_size) is int and 0 < batch_size <= MAX_UNSIGNED:
+        sizes = (dim,) if type(dim) is int else dim
+        if type(sizes) is tuple and are_sizes(sizes):
+            return sizes, batch_size
     if isinstance(dim, list):
         raise TypeError(
             error_text(

@@ -6,7 +6,6 @@ at each run and is never part of a program.
 
 from array import array
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -41,8 +40,10 @@ __all__ = [
 def _float32(values: Any) -> np.ndarray:
     """A new array in C order; what exceeds float32 becomes infinite, as in DyNet."""
     if type(values) is list and values and type(values[0]) in (float, int):
-        with suppress(TypeError, OverflowError):  # which are raised below
+        try:
             return np.frombuffer(array("f", values), np.float32)
+        except (TypeError, OverflowError):
+            pass  # which are raised below
     if isinstance(values, np.ndarray) and values.dtype == np.float32:
         return np.array(values, order="C")
     with np.errstate(over="ignore"):  # takes longer than all else
