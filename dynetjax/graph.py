@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from dynetjax.core.building import enter
+from dynetjax.core.building import append_decided, enter
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
@@ -217,6 +217,10 @@ class ComputationGraph(Nodes):
         It does so by the specs of the operands; where there is a `key`, or the rule
         follows only with them, by batch sizes and the key, too.
         """
+        if op.decided and batch == 1:
+            known = append_decided(op, operands, static, given_data(op, data))
+            if known is not None:
+                return known
         node = self.add(op, operands, static, data, batch)
         rule = node.rule
         rows = any(not spec.kind.is_weight for spec in rule.operands)
