@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from dynetjax.core.building import append_decided, enter
+from dynetjax.core.building import append_decided, enter, use_current_graph
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
@@ -224,6 +224,8 @@ class ComputationGraph(Nodes):
         node = self.add(op, operands, static, data, batch)
         rule = node.rule
         rows = any(not spec.kind.is_weight for spec in rule.operands)
+        if key is not None and len(operands) == 1:  # of a weight it may have some, too
+            rows = not rule.kind.is_weight
         if batch != 1 and batch == max([x.lanes for x in operands]):
             batch = 1  # which is what it would be without runtime data
         if rows and batch == 1 and follows_from_batches(rule, op, operands):
@@ -644,6 +646,9 @@ def current_graph() -> ComputationGraph:
     if graph is None:
         graph = _thread.graph = ComputationGraph()
     return graph
+
+
+use_current_graph(current_graph)
 
 
 def renew_cg(

@@ -16,6 +16,14 @@ from dynetjax.core.rules import CHANGED, Rule
 
 Slowly = Callable[..., Expression]
 
+_current_graph: Callable[[], Any]
+
+
+def use_current_graph(current_graph: Callable[[], Any]) -> None:
+    """Let this say to which graph nodes of parameters alone are added."""
+    global _current_graph
+    _current_graph = current_graph
+
 
 def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
     """The function of an operation of one operand; rules are known by its spec."""
@@ -139,12 +147,15 @@ def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
 
 
 def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expression:
-    """Add a node over `x`, which has rows; `own` is the data that its rule mentions.
+    """Add a node with rows over `x`; `own` is the data that its rule mentions.
 
     Raises:
         AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
     """
-    node = enter(x.graph, rule, x.lanes, x, None, x.args + own)
+    graph = x.graph
+    if graph is None:  # a parameter belongs to all
+        graph = _current_graph()
+    node = enter(graph, rule, x.lanes or 1, x, None, x.args + own)
     node.data = data
     if rule.fuses:
         x.spec = None

@@ -141,3 +141,18 @@ def test_numbers_too_large():
         else:
             assert dy.inputVector(values).value() == [np.inf, 1.0]
     assert dy.scalarInput(-1e300).value() == -np.inf
+
+
+def test_rows_of_a_parameter():
+    """A parameter has no graph, and no rows of its own."""
+    values = np.arange(6.0).reshape(3, 2)
+    W = dy.ParameterCollection().parameters_from_numpy(values)
+    for _ in range(GRAPHS):
+        dy.renew_cg()
+        for k in range(3):
+            row, doubled = dy.pick(W, k), dy.pick(2 * W, 1, 1)
+            assert row.dim() == ((2,), 1)
+            np.testing.assert_allclose(row.npvalue(), values[k])
+            np.testing.assert_allclose(doubled.npvalue(), 2 * values[:, 1])
+        part = dy.pick_range(W, 1, 3)
+        np.testing.assert_allclose(part.npvalue(), values[1:])
