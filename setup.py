@@ -24,6 +24,8 @@ MODULES = [
     "dynetjax/core/nodes.py",
     "dynetjax/graph.py",
     "dynetjax/core/building.py",
+    "dynetjax/ops/arguments.py",
+    "dynetjax/ops/operands.py",
     "dynetjax/ops/steps.py",
     "dynetjax/ops/operators.py",
     "dynetjax/engine/state.py",

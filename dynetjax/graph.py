@@ -6,9 +6,11 @@ ends at the user's own line; values come from an `Engine` that the facade hands 
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from dynetjax.core.building import append_decided, enter, use_current_graph
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
@@ -19,6 +21,7 @@ from dynetjax.core.nodes import (
     batch_mismatch,
     checked_rule,
     circumstances,
+    follows_from_batches,
     follows_from_specs,
     given_data,
     line_of_user,
@@ -204,19 +207,37 @@ class ComputationGraph(Nodes):
         table: dict[Any, Rule],
         op: Op,
         operands: tuple[Expression, ...],
-        static: tuple[Any, ...] | None = None,
+        static: tuple[Any, ...] = (),
         data: Any = None,
         batch: int = 1,
+        key: tuple[Any, ...] | None = None,
     ) -> Expression:
-        """`add`; `table` is to know the rule next time, by static arguments if any."""
-        node = self.add(op, operands, static or (), data, batch)
+        """`add`; `table` is to know the rule next time.
+
+        It does so by the specs of the operands; where there is a `key`, or the rule
+        follows only with them, by batch sizes and the key, too.
+        """
+        if op.decided and batch == 1:
+            known = append_decided(op, operands, static, given_data(op, data))
+            if known is not None:
+                return known
+        node = self.add(op, operands, static, data, batch)
         rule = node.rule
-        lanes = any(not spec.kind.is_weight for spec in rule.operands)
-        if lanes and follows_from_specs(rule, op, operands):
+        rows = any(not spec.kind.is_weight for spec in rule.operands)
+        if key is not None and len(operands) == 1:  # of a weight it may have some, too
+            rows = not rule.kind.is_weight
+        if batch != 1 and batch == max([x.lanes for x in operands]):
+            batch = 1  # which is what it would be without runtime data
+        if rows and batch == 1 and follows_from_batches(rule, op, operands):
+            if len(table) >= MOST_DECIDED:
+                table.clear()
             seen = zip(operands, rule.operands, strict=True)
             specs: Any = tuple([x.spec or spec for x, spec in seen])
-            specs = specs[0] if len(specs) == 1 else specs
-            table[specs if static is None else (static, specs)] = rule
+            if key is not None or not follows_from_specs(rule, op, operands):
+                with suppress(TypeError):  # there may be a list in the key
+                    table[(*specs, *[x.lanes for x in operands], *(key or ()))] = rule
+            else:
+                table[specs[0] if len(specs) == 1 else specs] = rule
         return node
 
     def _rule(
@@ -312,6 +333,24 @@ class ComputationGraph(Nodes):
         node.args, node.first, node.others = args, None, operands
         return node
 
+    def add_new(
+        self, op: Op, static: tuple[Any, ...], data: Any, batch: int
+    ) -> Expression:
+        """`add` of an operation without operands."""
+        rule: Rule | None = op.quick.get(static)
+        if rule is None or self.open is None:
+            node = self.add(op, (), static, data, batch)
+            op.quick[static] = node.rule
+            return node
+        own: tuple[Any, ...] = ()
+        if op.runtime != "k":
+            own = data if isinstance(data, tuple) else (data,)
+        if op.runtime.endswith("k"):
+            own += (len(self.nodes),)
+        node = enter(self, rule, batch, None, (), own)
+        node.data = data
+        return node
+
     def add_rows(
         self,
         op: Op,
@@ -325,6 +364,11 @@ class ComputationGraph(Nodes):
         That is what the user gave, what a table holds, or what REDUCE and GATHER
         name. The operands, if any, have `shape` too.
         """
+        known, args = op.rules.get(shape), _rows_of(operands)
+        if known is not None and args is not None and self.open is not None:
+            node = enter(self, known, batch, None, operands, args)
+            node.data = data
+            return node
         rule, parts = rule_of_rows(op, shape), self._exact(operands)
         return self._append(rule, operands, data, batch, parts)
 
@@ -559,6 +603,16 @@ class ComputationGraph(Nodes):
         return made + len(parameters)
 
 
+def _rows_of(operands: tuple[Expression, ...]) -> tuple[Any, ...] | None:
+    """The numbers of stored nodes with true dims; None where one is none."""
+    rows: list[Any] = []
+    for x in operands:
+        if x.spec is None or not x.spec.stored or x.rule.kind.ragged:
+            return None
+        rows += x.args
+    return tuple(rows)
+
+
 def note_lines(on: object) -> None:
     """Note the user's line of every node, in graphs renewed from now on."""
     global _noting_lines
@@ -592,6 +646,9 @@ def current_graph() -> ComputationGraph:
     if graph is None:
         graph = _thread.graph = ComputationGraph()
     return graph
+
+
+use_current_graph(current_graph)
 
 
 def renew_cg(

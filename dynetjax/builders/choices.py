@@ -99,6 +99,9 @@ class Choices:
         Args:
             x: ``{I X b}``.
         """
+        if len(items) == 1:
+            t, _ = self._place.get(items[0].choice, (-1, 0))
+            return self._loss_of_table(t, x, items, update)
         parts: list[Expression] = []
         order = np.zeros(len(items), int)
         for t, numbers in self._by_table(items):

@@ -16,6 +16,14 @@ from dynetjax.core.rules import CHANGED, Rule
 
 Slowly = Callable[..., Expression]
 
+_current_graph: Callable[[], Any]
+
+
+def use_current_graph(current_graph: Callable[[], Any]) -> None:
+    """Let this say to which graph nodes of parameters alone are added."""
+    global _current_graph
+    _current_graph = current_graph
+
 
 def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
     """The function of an operation of one operand; rules are known by its spec."""
@@ -61,14 +69,15 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             return slowly(x, y)
         rule = rules.get((x.spec, y.spec))
         if rule is None:
-            known = append_decided(op, (x, y), (), ())
+            known = _append_batches(op, x, y)
             return slowly(x, y) if known is None else known
         try:
             lanes, other = x.lanes, y.lanes
             owner = x.graph
             if owner is not y.graph or lanes != other or x is y:
-                if (lanes and other and lanes != other) or x is y:
-                    return slowly(x, y)
+                if (lanes and other and lanes != other) or (x is y and rule.fuses):
+                    known = _append_batches(op, x, y)
+                    return slowly(x, y) if known is None else known
                 if owner is None:
                     owner = y.graph
                 elif y.graph is not None and y.graph is not owner:
@@ -100,7 +109,7 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
     return build
 
 
-def _enter(
+def enter(
     graph: Nodes,
     rule: Rule,
     lanes: int,
@@ -129,16 +138,51 @@ def _enter(
     return node
 
 
+def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
+    """Add a node whose rule holds for these batch sizes alone; None if unknown."""
+    rule: Rule | None = op.quick.get((x.spec, y.spec, x.lanes, y.lanes))
+    if rule is None:
+        return append_decided(op, (x, y), (), ())
+    return append_all(rule, (x, y), None, ())
+
+
 def append(rule: Rule, x: Expression, data: Any, own: tuple[Any, ...]) -> Expression:
-    """Add a node over `x`, which has rows; `own` is the data that its rule mentions.
+    """Add a node with rows over `x`; `own` is the data that its rule mentions.
 
     Raises:
         AttributeError, TypeError: the graph of `x` takes no more nodes as they come.
     """
-    node = _enter(x.graph, rule, x.lanes, x, None, x.args + own)
+    graph = x.graph
+    if graph is None:  # a parameter belongs to all
+        graph = _current_graph()
+    node = enter(graph, rule, x.lanes or 1, x, None, x.args + own)
     node.data = data
     if rule.fuses:
         x.spec = None
+    return node
+
+
+def append_known(
+    op: Op, x: Any, key: tuple[Any, ...], data: Any = None, own: tuple[Any, ...] = ()
+) -> Expression | None:
+    """`append` by a rule that `op` knows by `key`; None if it does not."""
+    if not isinstance(x, Expression):
+        return None
+    try:
+        rule: Rule | None = op.quick.get((x.spec, x.lanes, *key))
+        return None if rule is None else append(rule, x, data, own)
+    except (AttributeError, TypeError):
+        return None
+
+
+def append_all(
+    rule: Rule, operands: tuple[Expression, ...], data: Any, own: tuple[Any, ...]
+) -> Expression | None:
+    """`append` over operands whose batch sizes go together; None if it cannot."""
+    batch = max([x.lanes for x in operands])
+    node = _append_over(rule, operands, own, batch)
+    if node is not None:
+        node.data = data
     return node
 
 
@@ -165,27 +209,32 @@ def _append_several(
 
 
 def _append_over(
-    rule: Rule, operands: tuple[Expression, ...], own: tuple[Any, ...]
+    rule: Rule, operands: tuple[Expression, ...], own: tuple[Any, ...], batch: int = 0
 ) -> Expression | None:
     """Add a node over operands that its rule is for; None if they are not as usual.
 
-    `own` is the data that its rule mentions.
+    `own` is the data that its rule mentions. Without a `batch`, all have the same.
     """
     try:
         graph: Any = None
-        lanes = 0
+        lanes = batch
         args: tuple[Any, ...] = ()
         for x in operands:
+            owner = x.graph
+            if owner is not graph and owner is not None:
+                if graph is not None:
+                    return None
+                graph = owner
             if x.lanes:
-                if x.lanes != lanes or x.graph is not graph:
+                if not batch and x.lanes != lanes:
                     if lanes:
                         return None
-                    graph, lanes = x.graph, x.lanes
+                    lanes = x.lanes
                 args += x.args
         fuses = rule.fuses
         if len(fuses) > 1 and repeated(rule, operands):
             return None
-        node = _enter(graph, rule, lanes, None, operands, args + own)
+        node = enter(graph, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None
     for k in fuses:
@@ -203,7 +252,7 @@ def _append_pair(
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.fuses:
             return _append_several(known, xs, args)
-        return _enter(x.graph, rule, lanes, x, y, x.args + y.args)
+        return enter(x.graph, rule, lanes, x, y, x.args + y.args)
     except (KeyError, AttributeError, TypeError):
         return None
 
@@ -233,7 +282,9 @@ def append_decided(
 
 
 class Recipe:
-    """How a sum of products is made whose bias and matrices are weights, all else rows.
+    """How a sum of products is made whose matrices are weights, all else rows.
+
+    The bias may be either.
 
     By the specs of its operands: its rule; that of each product, and whether the rule
     of the sum takes it to be stored. It holds as long as no more than `changes` rules
@@ -257,7 +308,7 @@ def append_product(
         recipe = recipes[b.spec, W.spec, x.spec]
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED):
+        if recipe.changes != len(CHANGED) or not _goes_with(b, x):
             return None
         product, stored = recipe.products[0]
         args = x.args
@@ -265,9 +316,14 @@ def append_product(
             part = stored_part(graph, len(nodes), product, x)
             graph.stored_nodes.append(part)
             args = part.args
-        return _enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
+        return enter(graph, recipe.rule, x.lanes, None, (b, W, x), b.args + args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
+
+
+def _goes_with(bias: Expression, x: Expression) -> bool:
+    """Whether a bias is a weight, or has rows as `x` does."""
+    return not bias.lanes or (bias.lanes == x.lanes and bias.graph is x.graph)
 
 
 def append_products(
@@ -279,12 +335,12 @@ def append_products(
         owner, lanes = exprs[2].graph, exprs[2].lanes
         graph: Nodes = owner
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED):
+        if recipe.changes != len(CHANGED) or not _goes_with(exprs[0], exprs[2]):
             return None
         for x in exprs[4::2]:
             if x.graph is not owner or x.lanes != lanes:
                 return None
-        args: tuple[Any, ...] = ()
+        args: tuple[Any, ...] = exprs[0].args
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
             if stored:
                 part = stored_part(graph, len(nodes), product, x)
@@ -292,7 +348,7 @@ def append_products(
                 args += part.args
             else:
                 args += x.args
-        return _enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
+        return enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
 

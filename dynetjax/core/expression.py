@@ -150,6 +150,12 @@ class Expression:
             return Dim(tuple(shape), max(1, lanes))
         return Dim(kind.shape, lanes) if lanes > 1 else kind.dim
 
+    @property
+    def true_shape(self) -> Shape:
+        """The shape of `full_dim`, without making one."""
+        kind = self.rule.kind
+        return self.full_dim.shape if kind.ragged else kind.shape
+
     def without_padding(self, rows: np.ndarray) -> np.ndarray:
         """Rows ``[batch, *shape]`` as far as they are real."""
         if not self.rule.kind.ragged:

@@ -73,17 +73,19 @@ def is_for(rule: Rule, operands: Any) -> bool:
     )
 
 
-def follows_from_specs(rule: Rule, op: Op, operands: Any) -> bool:
-    """Whether another node of `op` over operands of the same specs has this rule, too.
+def follows_from_batches(rule: Rule, op: Op, operands: Any) -> bool:
+    """Whether another node over operands of the same specs and batches has this rule.
 
-    That is not so where lengths, batch sizes or what was added up before matter, or
-    where the node is made of parts.
+    That is not so where lengths or what was added up before matter, or where the node
+    is made of parts.
     """
-    return (
-        rule.signature.op is op
-        and not (rule.signature.broadcast or rule.sums or op.batch_matters)
-        and is_for(rule, operands)
-    )
+    return rule.signature.op is op and not rule.sums and is_for(rule, operands)
+
+
+def follows_from_specs(rule: Rule, op: Op, operands: Any) -> bool:
+    """Whether it has, whatever the batch size, where that is the same for all."""
+    batches = rule.signature.broadcast or op.batch_matters
+    return not batches and follows_from_batches(rule, op, operands)
 
 
 class Decided:

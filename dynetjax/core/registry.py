@@ -90,8 +90,8 @@ class Op:
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: by (static arguments, broadcast operands, *kind ids).
         rules: rules by (static arguments, broadcast operands, *specs).
-        quick: rules by the specs of operands, for quick building; with static arguments
-            before, where there are any.
+        quick: rules by the specs of operands, for quick building; with batch sizes and
+            other arguments behind, where these matter.
         decided: how nodes over ragged operands are made (`core.nodes.Decided`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.

@@ -93,7 +93,13 @@ def rectify(x):
     return jax.nn.relu(x)
 
 
-@op(inputs="x", runtime="alpha:f", dim=same, accept=one_number)
+@op(
+    inputs="x",
+    runtime="alpha:f",
+    dim=same,
+    accept=one_number,
+    usual="isinstance(alpha, REAL)",
+)
 def elu(x, alpha: Number = 1.0):
     """Exponential linear unit; its derivative at 0 is `alpha`.
 
@@ -138,7 +144,13 @@ def _expm1_below_zero(x):
     return jnp.expm1(jnp.where(x > 0, 0, x))
 
 
-@op(inputs="x", runtime="beta:f", dim=same, accept=one_number)
+@op(
+    inputs="x",
+    runtime="beta:f",
+    dim=same,
+    accept=one_number,
+    usual="isinstance(beta, REAL)",
+)
 def silu(x, beta: Number = 1.0):
     """Sigmoid-weighted linear unit (arxiv.org/abs/1710.05941), also called swish.
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dynetjax.core.dims import Dim, DimError
+from dynetjax.core.dims import MAX_ORDER, Dim, DimError
 from dynetjax.core.errors import error_text
 
 MAX_UNSIGNED = 2**32 - 1
@@ -78,6 +78,8 @@ def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]
         TypeError: `values` is no such sequence, or an element is not a number.
         OverflowError, ValueError: as `index_below`.
     """
+    if type(values) is list and are_below(values, size):
+        return list(values)
     kinds = list, tuple, range, np.ndarray
     if not isinstance(values, kinds) or np.ndim(values) != 1:
         raise TypeError(
@@ -89,6 +91,22 @@ def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]
             )
         )
     return [index_below(name, argument, value, size) for value in values]
+
+
+def are_below(values: list[Any], size: int) -> bool:
+    """Whether all are ints in ``[0, size)``, as they nearly always are."""
+    for value in values:
+        if type(value) is not int or not 0 <= value < size:
+            return False
+    return True
+
+
+def are_sizes(values: tuple[Any, ...]) -> bool:
+    """Whether all are ints from 1 on, and not too many, as they nearly always are."""
+    for value in values:
+        if type(value) is not int or value < 1:
+            return False
+    return 0 < len(values) <= MAX_ORDER
 
 
 def one_per_element(

@@ -176,7 +176,7 @@ def negate(x):
     return -x
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
 def scale(x, k: Number):
     """Every number times `k`.
 
@@ -192,7 +192,7 @@ def scale(x, k: Number):
     return x * k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
 def shift(x, k: Number):
     """`k` added to every number.
 
@@ -208,7 +208,7 @@ def shift(x, k: Number):
     return x + k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="type(k) is float")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
 def subtract_from(x, k: Number):
     """``k - x``, number by number.
 

@@ -13,9 +13,11 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.graph import current_graph
 from dynetjax.ops.arguments import (
+    MAX_UNSIGNED,
     Int,
     Ints,
     Number,
+    are_sizes,
     index_below,
     indices_below,
     number,
@@ -39,6 +41,10 @@ def shape_and_batch(name: str, dim: Any, batch_size: Any) -> tuple[Shape, int]:
         DimError: a size is not positive, or there are more than seven.
         OverflowError: `batch_size` is negative.
     """
+    if type(batch_size) is int and 0 < batch_size <= MAX_UNSIGNED:
+        sizes = (dim,) if type(dim) is int else dim
+        if type(sizes) is tuple and are_sizes(sizes):
+            return sizes, batch_size
     if isinstance(dim, list):
         raise TypeError(
             error_text(
@@ -80,7 +86,7 @@ ONE_HOT_OP = Op(
 def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
     check_device(name, device)
     shape, batch = shape_and_batch(name, dim, batch_size)
-    return current_graph().add(CONSTANT_OP, (), (shape,), val, batch)
+    return current_graph().add_new(CONSTANT_OP, (shape,), val, batch)
 
 
 def zeros(
@@ -205,7 +211,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
     if isinstance(idx, int):
         row = index_below(name, "idx", idx, size)
-        return current_graph().add(ONE_HOT_OP, (), (size,), row)
+        return current_graph().add_new(ONE_HOT_OP, (size,), row, 1)
     rows = indices_below(name, "idx", idx, size)
     if not rows:
         raise ValueError(
@@ -216,4 +222,4 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
                 fix="leave the expression out",
             )
         )
-    return current_graph().add(ONE_HOT_OP, (), (size,), rows, len(rows))
+    return current_graph().add_new(ONE_HOT_OP, (size,), rows, len(rows))

@@ -8,7 +8,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
-from dynetjax.ops.declare import graph_of
+from dynetjax.ops.operands import graph_of
 
 
 def jax_op(

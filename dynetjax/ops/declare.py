@@ -17,12 +17,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from dynetjax.core.building import append, append_decided, append_list, binary, unary
-from dynetjax.core.errors import error_text
-from dynetjax.core.expression import Expression, stale
+from dynetjax.core.building import append, append_all, append_list, binary, unary
+from dynetjax.core.expression import Expression
 from dynetjax.core.nodes import follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
-from dynetjax.graph import ComputationGraph, current_graph
+from dynetjax.graph import ComputationGraph
+from dynetjax.ops.arguments import REAL
+from dynetjax.ops.operands import graph_of, operands
 from dynetjax.ops.templates import with_arguments, without_arguments
 
 
@@ -53,8 +54,8 @@ def op(
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
         reset, batch_matters, tells, lengthens, compose: see `Op`.
-        usual: the condition, as a Python expression, under which `accept` takes a
-            runtime argument as it is.
+        usual: the condition, as a Python expression, under which `accept` takes the
+            runtime arguments as they are, but for ints that become floats.
         idle: where its runtime argument is 0, the operand itself is the result.
     """
     names = inputs.lstrip("*").split()
@@ -97,6 +98,7 @@ def _builder(
     """The function users call, as `dynetjax.ops.templates` has it."""
     others = [p for p in parameters if p.name not in names]
     assert accept or not others, f"{operation.name}: arguments without accept"
+    assert usual or not operation.given, f"{operation.name}: runtime data without usual"
     if not others and not accept and not operation.runtime and len(names) <= 2:
         return _plain(operation, names)
     scope: dict[str, Any] = {
@@ -105,16 +107,15 @@ def _builder(
         "accept": accept,
         "rules": operation.quick,
         "append": append,
-        "append_decided": append_decided,
+        "append_all": append_all,
+        "REAL": REAL,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
     }
     sources = with_arguments(operation, parameters, names, bool(accept), usual, idle)
     for source in sources:
-        if operation.name in scope:
-            scope["with_checks"] = scope[operation.name]
-            scope.setdefault("slowly", scope[operation.name])
         _define(source, operation.name, scope)
+        scope.setdefault("with_checks", scope[operation.name])
     return scope[operation.name]
 
 
@@ -212,64 +213,3 @@ def in_pairs(
             pairs = [operands[k : k + 2] for k in range(0, len(operands), 2)]
             operands = tuple([graph.part(op, p) if p[1:] else p[0] for p in pairs])
     return operands
-
-
-def not_an_expression(name: str, *values: Any) -> TypeError:
-    """The error for an operand that is no Expression."""
-    wrong = next((v for v in values if not isinstance(v, Expression)), values[0])
-    return TypeError(
-        error_text(
-            f"{name}: an operand is not an Expression",
-            got=f"{wrong!r} ({type(wrong).__name__})",
-            expected="an Expression, Parameters or LookupParameters",
-            fix="wrap numbers with scalarInput, arrays with inputTensor",
-        )
-    )
-
-
-def graph_of(name: str, *xs: Any) -> ComputationGraph:
-    """The graph that operands belong to; this thread's for parameters alone.
-
-    Raises:
-        TypeError: an operand is not an Expression.
-        ValueError: one is stale, or they belong to different graphs.
-    """
-    owner = None
-    for x in xs:
-        if not isinstance(x, Expression):
-            raise not_an_expression(name, *xs)
-        graph = x.graph
-        if graph is not None and graph is not owner:
-            if owner is not None or not graph.live:
-                raise ValueError(stale("operand"))
-            owner = graph
-    return current_graph() if owner is None else owner
-
-
-def operands(name: str, xs: Any) -> ComputationGraph:
-    """The graph that a list of operands belongs to.
-
-    Raises:
-        TypeError: `xs` is not a list, or an element is not an Expression.
-        AssertionError: the list is empty or has None in it, as in DyNet.
-        ValueError: an element is stale.
-    """
-    if not isinstance(xs, list):
-        raise TypeError(
-            error_text(
-                f"{name}: the expressions are not in a list",
-                got=type(xs).__name__,
-                expected="a list",
-                fix="list(...)",
-            )
-        )
-    if not xs or None in xs:
-        raise AssertionError(
-            error_text(
-                f"{name}: the list of expressions is empty or has None in it",
-                got=xs,
-                expected="a list of at least one Expression",
-                fix="leave None out, and check for an empty list before",
-            )
-        )
-    return graph_of(name, *xs)

@@ -4,8 +4,9 @@ from dynetjax.core.devices import check_device
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, lax
 from dynetjax.ops.arguments import Number, one_number
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
+from dynetjax.ops.operands import graph_of
 
 __all__ = ["flip_gradient", "nobackprop", "scale_gradient", "to_device"]
 
@@ -59,7 +60,13 @@ def flip_gradient(x):
     return _with_slope(x, -1.0)
 
 
-@op(inputs="x", runtime="lambd:f", dim=same, accept=one_number)
+@op(
+    inputs="x",
+    runtime="lambd:f",
+    dim=same,
+    accept=one_number,
+    usual="isinstance(lambd, REAL)",
+)
 def scale_gradient(x, lambd: Number = 1.0):
     """`x`, whose gradient is multiplied by `lambd`.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -20,7 +21,7 @@ from dynetjax.ops.arguments import (
     number_from,
     one_per_element,
 )
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
 from dynetjax.ops.losses import (
     classes_of,
     new_class,
@@ -28,6 +29,7 @@ from dynetjax.ops.losses import (
     picked,
     scores_to_loss,
 )
+from dynetjax.ops.operands import graph_of
 
 __all__ = ["hinge", "hinge_batch", "hinge_dim"]
 
@@ -50,6 +52,8 @@ def _new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class_and_margin,
     reset=_new_class,
+    usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]"
+    " and type(m) is float and m >= 0",
 )
 def hinge(x, v: Int, m: Number = 1.0):
     """Margin by which scores come too close to that of class `v`, or exceed it.
@@ -106,7 +110,11 @@ def hinge_batch(x: Expression, vs: Ints, m: Number = 1.0) -> Expression:
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
     data = (classes, number_from(name, "m", m, 0))
-    return graph.add(hinge.op, (x,), (), data, len(classes))
+    node = append_known(hinge.op, x, (), data, data)
+    if node is not None:
+        return node
+    op = hinge.op
+    return graph.add_quick(op.quick, op, (x,), (), data, len(classes), ())
 
 
 def _lines(name: str, x: Dim, ids: Dim, d: int) -> Shape:

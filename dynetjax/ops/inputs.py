@@ -4,6 +4,7 @@ An input node keeps its numbers as a float32 array ``[batch, *shape]``, which is
 at each run and is never part of a program.
 """
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -38,7 +39,14 @@ __all__ = [
 
 def _float32(values: Any) -> np.ndarray:
     """A new array in C order; what exceeds float32 becomes infinite, as in DyNet."""
-    with np.errstate(over="ignore"):
+    if type(values) is list and values and type(values[0]) in (float, int):
+        try:
+            return np.frombuffer(array("f", values), np.float32)
+        except (TypeError, OverflowError):
+            pass  # which are raised below
+    if isinstance(values, np.ndarray) and values.dtype == np.float32:
+        return np.array(values, order="C")
+    with np.errstate(over="ignore"):  # takes longer than all else
         return np.array(values, dtype=np.float32, order="C")
 
 
@@ -63,10 +71,9 @@ FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
 def _input(op: Op, data: np.ndarray) -> Expression:
     """A node of `data`, which has its batch first."""
-    batch, *shape = data.shape
-    graph = current_graph()
+    graph, shape = current_graph(), data.shape
     graph.given += data.nbytes
-    return graph.add_rows(op, (), tuple(shape), data, batch)
+    return graph.add_rows(op, (), shape[1:], data, shape[0])
 
 
 def scalarInput(s: Number, device: str = "") -> Expression:
@@ -89,7 +96,8 @@ def scalarInput(s: Number, device: str = "") -> Expression:
         15.0
     """
     check_device("scalarInput", device)
-    return _input(INPUT_OP, _float32([[number("scalarInput", "s", s)]]))
+    given = array("f", [number("scalarInput", "s", s)])
+    return _input(INPUT_OP, np.frombuffer(given, np.float32).reshape(1, 1))
 
 
 def vecInput(dim: Int, device: str = "") -> Expression:
@@ -188,12 +196,19 @@ def _batch_first(arr: Any, batched: bool) -> np.ndarray:
     """`arr` as ``[batch, *shape]``."""
     if not isinstance(arr, (list, np.ndarray)) or _has_no_axis(arr):
         raise _not_an_array(arr)
-    if isinstance(arr, list) and arr and all(isinstance(a, np.ndarray) for a in arr):
+    if isinstance(arr, list) and _are_arrays(arr):
         return _at_least_a_vector(_regular(arr))
-    array = _regular(arr)
+    values = _regular(arr)
     if not batched:
-        return array[None]
-    return _at_least_a_vector(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
+        return values[None]
+    axes = values.ndim - 1, *range(values.ndim - 1)
+    return _at_least_a_vector(np.ascontiguousarray(values.transpose(axes)))
+
+
+def _are_arrays(arr: list[Any]) -> bool:
+    if not arr or not isinstance(arr[0], np.ndarray):  # which tells of nearly all
+        return False
+    return all(isinstance(a, np.ndarray) for a in arr)
 
 
 def _has_no_axis(arr: Any) -> bool:
@@ -326,9 +341,9 @@ def sparse_inputTensor(
     _require_tuple(name, "shape", shape)
     numbers = _vector(name, values)
     places = _places(idxs, len(numbers), shape)
-    array = np.full(shape, number(name, "defval", defval), np.float32)
-    array[places] = numbers
-    data = _batch_first(_not_empty(name, array[None])[0], batched)
+    whole = np.full(shape, number(name, "defval", defval), np.float32)
+    whole[places] = numbers
+    data = _batch_first(_not_empty(name, whole[None])[0], batched)
     return _input(FIXED_INPUT_OP, data)
 
 

@@ -12,7 +12,8 @@ from dynetjax.core.rules import CHANGED, OperandSpec, Rule
 from dynetjax.core.tables import forgets
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import misfit, one_batch
-from dynetjax.ops.declare import op, operands
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import operands
 
 __all__ = [
     "affine_transform",
@@ -173,9 +174,9 @@ def _affine(exprs: Any) -> Expression:
     node = graph.add(AFFINE_OP, tuple(exprs))
     specs = tuple([x.spec for x in exprs])
     settled = not any(spec is None or spec.inlined for spec in specs)
-    weights, vectors = [exprs[0], *exprs[1::2]], exprs[2::2]
-    usual = all(x.lanes == node.lanes for x in vectors)
-    if settled and usual and node.lanes and not any(w.lanes for w in weights):
+    usual = all(x.lanes == node.lanes for x in exprs[2::2])
+    usual = usual and exprs[0].lanes in (0, node.lanes)
+    if settled and usual and node.lanes and not any(w.lanes for w in exprs[1::2]):
         pairs = zip(specs[1::2], specs[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -17,7 +18,8 @@ from dynetjax.ops.arguments import (
     unsigned,
 )
 from dynetjax.ops.arithmetic import identical
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import graph_of
 
 __all__ = [
     "binary_log_loss",
@@ -136,7 +138,11 @@ def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:
     name = "pickneglogsoftmax_batch"
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
-    return graph.add(pickneglogsoftmax.op, (x,), (), classes, len(classes))
+    op = pickneglogsoftmax.op
+    node = append_known(op, x, (), classes, (classes,))
+    if node is not None:
+        return node
+    return graph.add_quick(op.quick, op, (x,), (), classes, len(classes), ())
 
 
 def classes_of(name: str, x: Dim, vs: Any) -> list[int]:
@@ -214,7 +220,13 @@ def _threshold(name, dims, c):
     return (), number(name, "c", c), 1
 
 
-@op(inputs="x y", runtime="c:f", dim=_alike, accept=_threshold)
+@op(
+    inputs="x y",
+    runtime="c:f",
+    dim=_alike,
+    accept=_threshold,
+    usual="isinstance(c, REAL)",
+)
 def huber_distance(x, y, c: Number = 1.345):
     """Squared distance that grows linearly from `c` on.
 
@@ -315,6 +327,7 @@ def _margin(name, dims, m):
     dim=_identical_rows,
     accept=_margin,
     batch_matters=True,
+    usual="isinstance(m, REAL)",
 )
 def pairwise_rank_loss(x, y, m: Number = 1.0):
     """Margin by which a better score fails to exceed a worse one, element-wise.
@@ -367,6 +380,7 @@ def _new_count(dim: Dim, data: Any, value: Any, log_lambda: Dim) -> int:
     dim=_one_rate,
     accept=_event_count,
     reset=_new_count,
+    usual="type(x) is int and log_lambda.lanes == 1 and 0 <= x < 2**32",
 )
 def poisson_loss(log_lambda, x: Int):
     """Negative log likelihood of `x` events under a Poisson distribution.

@@ -14,11 +14,11 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.ops.arguments import Number, number_from
 from dynetjax.ops.arithmetic import cmult
-from dynetjax.ops.declare import graph_of
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.gates import activation, gated_output, lstm_cell
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import noise
+from dynetjax.ops.operands import graph_of
 from dynetjax.ops.shaping import concatenate
 
 __all__ = [

@@ -1,5 +1,7 @@
 """Means, raw moments and standard deviations: over elements, dimensions, the batch."""
 
+from functools import lru_cache
+
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
@@ -120,11 +122,11 @@ def power(x, r: int):
     return lax.integer_pow(x, r)
 
 
-def _count(x: Expression, axes: tuple[int, ...], b: bool, n: int) -> int:
-    """What to divide by: `n`, or how many elements are summed."""
-    shape, batch = x.dim()
-    kept = Dim(kept_shape("", Dim(shape), axes))
-    return n or Dim(shape).size // kept.size * (batch if b else 1)
+@lru_cache(maxsize=1 << 10)
+def _factor(x: Dim, axes: tuple[int, ...], b: bool, n: int) -> float:
+    """One through `n`, or through how many elements are summed."""
+    kept = Dim(kept_shape("", x, axes))
+    return 1 / (n or x.size // kept.size * (x.batch if b else 1))
 
 
 def mean_dim(x: Expression, d: list[int], b: bool, n: int = 0) -> Expression:
@@ -150,7 +152,7 @@ def mean_dim(x: Expression, d: list[int], b: bool, n: int = 0) -> Expression:
         [3.5]
     """
     axes, divisor = summed_dims("mean_dim", x, d, b), unsigned("mean_dim", "n", n)
-    return scale(total(x, axes, b), 1 / _count(x, axes, b, divisor))
+    return scale(total(x, axes, b), _factor(x.full_dim, axes, bool(b), divisor))
 
 
 def average_cols(x: Expression) -> Expression:
@@ -171,7 +173,7 @@ def average_cols(x: Expression) -> Expression:
         [2. 6.]
     """
     axes = summed_dims("average_cols", x, [1], False)
-    return scale(total(x, axes, False), 1 / _count(x, axes, False, 0))
+    return scale(total(x, axes, False), _factor(x.full_dim, axes, False, 0))
 
 
 @named
@@ -199,7 +201,9 @@ def moment_dim(x: Expression, d: list[int], r: int, b: bool, n: int = 0) -> Expr
         [ 5. 10.]
     """
     axes, divisor = summed_dims("moment_dim", x, d, b), unsigned("moment_dim", "n", n)
-    return scale(total(power(x, r), axes, b), 1 / _count(x, axes, b, divisor))
+    return scale(
+        total(power(x, r), axes, b), _factor(x.full_dim, axes, bool(b), divisor)
+    )
 
 
 def std_dim(x: Expression, d: list[int], b: bool, n: int = 0) -> Expression:

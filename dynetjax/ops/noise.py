@@ -7,14 +7,16 @@ nothing, or adds none, is its operand itself, and takes no draw from the generat
 
 from typing import Any
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Number, axis_of, number, number_from
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
+from dynetjax.ops.operands import graph_of
 
 __all__ = ["block_dropout", "dropout", "dropout_batch", "dropout_dim", "noise"]
 
@@ -61,7 +63,14 @@ def _dropped(x, p, key, shape: Shape):
     return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate,
+    usual="type(p) is float and 0 < p < 1",
+    idle=True,
+)
 def dropout(x, p: Number, key):
     """Every number set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -81,7 +90,14 @@ def dropout(x, p: Number, key):
     return _dropped(x, p, key, x.shape)
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate,
+    usual="type(p) is float and 0 < p < 1",
+    idle=True,
+)
 def dropout_batch(x, p: Number, key):
     """Every batch element set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -104,7 +120,14 @@ def dropout_batch(x, p: Number, key):
     return _dropped(x, p, key, ())
 
 
-@op(inputs="x", runtime="p:f k", dim=same, accept=_rate_up_to_one, idle=True)
+@op(
+    inputs="x",
+    runtime="p:f k",
+    dim=same,
+    accept=_rate_up_to_one,
+    usual="type(p) is float and 0 < p <= 1",
+    idle=True,
+)
 def block_dropout(x, p: Number, key):
     """All set to 0 with probability `p`, else divided by ``1 - p``.
 
@@ -159,10 +182,23 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     graph = graph_of(name, x)
     axis = axis_of(name, "d", d, x.full_dim)
     p = rate(name, p)
-    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), p) if p else x
+    if not p:
+        return x
+    op, own = DROPOUT_DIM_OP, (p, len(graph))
+    node = append_known(op, x, (axis,), p, own)
+    if node is not None:
+        return node
+    return graph.add_quick(op.quick, op, (x,), (axis,), p, key=(axis,))
 
 
-@op(inputs="x", runtime="stddev:f k", dim=same, accept=_deviation, idle=True)
+@op(
+    inputs="x",
+    runtime="stddev:f k",
+    dim=same,
+    accept=_deviation,
+    usual="type(stddev) is float and stddev > 0",
+    idle=True,
+)
 def noise(x, stddev: Number, key):
     """Independent normal numbers added, of mean 0 and standard deviation `stddev`.
 

@@ -1,5 +1,6 @@
 """Reductions of one expression: over its elements, a dimension, or the batch too."""
 
+from functools import lru_cache
 from typing import Any
 
 from dynetjax.core.dims import Dim, DimError, Shape, trim
@@ -8,8 +9,9 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
-from dynetjax.ops.declare import graph_of, in_pairs, op
+from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.largest import largest, log_of_sum
+from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import sum_batches
 from dynetjax.ops.shaping import without
 
@@ -276,7 +278,6 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
             dimensions or one that `x` has not; or `x` has more than three.
     """
     graph_of(name, x)
-    dim = x.full_dim
     if not isinstance(d, list):
         raise TypeError(
             error_text(
@@ -286,13 +287,22 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
                 fix="[d]",
             )
         )
-    order_at_most(name, dim, 3)
-    axes = tuple([axis_of(name, "d", axis, dim) for axis in d])
+    key = name, x.full_dim, tuple(d), bool(b)
+    try:
+        return _checked_axes(*key)
+    except TypeError:  # of a list in the list, which the cache would not name
+        return _checked_axes.__wrapped__(*key)
+
+
+@lru_cache(maxsize=1 << 10)
+def _checked_axes(name: str, x: Dim, d: tuple[Any, ...], b: bool) -> tuple[int, ...]:
+    order_at_most(name, x, 3)
+    axes = tuple([axis_of(name, "d", axis, x) for axis in d])
     if len(set(axes)) < len(axes) or len(axes) > 2 or not (axes or b):
         raise DimError(
             error_text(
                 f"{name}: d is empty, repeats itself, or has more than two dimensions",
-                got=d,
+                got=list(d),
                 expected="one or two different dimensions; none only with b=True",
                 fix="name each dimension once; sum_elems sums over all",
             )

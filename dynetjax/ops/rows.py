@@ -13,7 +13,7 @@ from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Int, Ints, index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
-from dynetjax.ops.declare import graph_of, operands
+from dynetjax.ops.operands import graph_of, operands
 
 __all__ = [
     "average",
@@ -47,8 +47,7 @@ LIFT_OP = Op(
 
 def batched(graph: ComputationGraph, x: Expression, shape: Shape) -> Expression:
     """`x` with rows of `shape`, which differs by trailing ones at most."""
-    kind = x.rule.kind
-    if x.full_dim.shape == shape and not kind.is_weight:
+    if x.lanes and x.true_shape == shape:
         return x
     return graph.add(LIFT_OP, (x,), (shape,))
 
@@ -57,7 +56,7 @@ def element(graph: ComputationGraph, x: Expression, number: int) -> Expression:
     """One batch element of `x`."""
     if x.lanes <= 1:
         return x
-    return graph.add_rows(GATHER_OP, (x,), x.full_dim.shape, [number], 1)
+    return graph.add_rows(GATHER_OP, (x,), x.true_shape, [number], 1)
 
 
 def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
@@ -67,7 +66,7 @@ def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
     """
     if len(terms) == 1 and not terms[0].lanes:
         return terms[0]
-    shape = terms[0].full_dim.shape
+    shape = terms[0].true_shape
     return graph.add_sum(SUM_OP, tuple([batched(graph, x, shape) for x in terms]))
 
 
@@ -75,7 +74,7 @@ def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
     """The sum of the batch elements of `x`."""
     if x.lanes <= 1:
         return _sum(graph, [x])
-    shape = x.full_dim.shape
+    shape = x.true_shape
     op = ELEMENTS_OP if x.lanes <= FAN_IN else PART_OP
     parts = []
     for start in range(0, x.lanes, FAN_IN):
@@ -199,7 +198,7 @@ def mean_batches(x: Expression) -> Expression:
         [2. 5.]
     """
     total = sum_batches(x)
-    return scale(total, 1 / x.dim()[1])
+    return scale(total, 1 / max(1, x.lanes))
 
 
 def concatenate_to_batch(xs: list[Expression]) -> Expression:
@@ -223,12 +222,13 @@ def concatenate_to_batch(xs: list[Expression]) -> Expression:
          [2. 4.]]
     """
     graph = operands("concatenate_to_batch", xs)
-    dims = [x.full_dim for x in xs]
-    shape = dims[0].shape
-    if any(dim.shape != shape for dim in dims):
-        raise _misfit("concatenate_to_batch", dims)
+    shape = xs[0].true_shape
+    batch = 0
+    for x in xs:
+        if x.true_shape != shape:
+            raise _misfit("concatenate_to_batch", [x.full_dim for x in xs])
+        batch += max(1, x.lanes)
     lanes = tuple([batched(graph, x, shape) for x in xs])
-    batch = sum(dim.batch for dim in dims)
     return graph.add_rows(GATHER_OP, lanes, shape, None, batch)
 
 
@@ -251,7 +251,7 @@ def pick_batch_elem(x: Expression, v: Int) -> Expression:
         [2.0, 5.0]
     """
     graph = graph_of("pick_batch_elem", x)
-    row = index_below("pick_batch_elem", "v", v, x.full_dim.batch)
+    row = index_below("pick_batch_elem", "v", v, max(1, x.lanes))
     return _rows(graph, x, [row])
 
 
@@ -275,7 +275,7 @@ def pick_batch_elems(x: Expression, vs: Ints) -> Expression:
          [6. 4.]]
     """
     graph = graph_of("pick_batch_elems", x)
-    rows = indices_below("pick_batch_elems", "vs", vs, x.full_dim.batch)
+    rows = indices_below("pick_batch_elems", "vs", vs, max(1, x.lanes))
     if not rows:
         raise ValueError(
             error_text(
@@ -289,7 +289,7 @@ def pick_batch_elems(x: Expression, vs: Ints) -> Expression:
 
 
 def _rows(graph: ComputationGraph, x: Expression, rows: list[int]) -> Expression:
-    shape = x.full_dim.shape
+    shape = x.true_shape
     return graph.add_rows(
         GATHER_OP, (batched(graph, x, shape),), shape, rows, len(rows)
     )

@@ -8,7 +8,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Ints, indices_below
-from dynetjax.ops.declare import graph_of
+from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import pick_batch_elems
 from dynetjax.ops.shaping import concatenate_cols, pick
 

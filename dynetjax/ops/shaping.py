@@ -5,6 +5,7 @@ Bounds of ranges are part of the program; indices are runtime data.
 
 from typing import Any
 
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape, pad, to_shape, trim
 from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
@@ -20,7 +21,8 @@ from dynetjax.ops.arguments import (
     one_per_element,
     unsigned,
 )
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import element
 
 __all__ = [
@@ -230,11 +232,15 @@ def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expressio
         >>> dy.reshape(x, (2,), batch_size=3).dim()
         ((2,), 3)
     """
+    known = append_known(RESHAPE_OP, x, (d, batch_size))
+    if known is not None:
+        return known
     graph = graph_of("reshape", x)
     old, shape = x.full_dim, _tuple_of_sizes(d)
     new = Dim(shape, unsigned("reshape", "batch_size", batch_size) or 1)
     if new.size == old.size and new.batch in (1, old.batch):
-        return graph.add(RESHAPE_OP, (x,), (shape,))
+        op, key = RESHAPE_OP, (d, batch_size)
+        return graph.add_quick(op.quick, op, (x,), (shape,), key=key)
     if new.size * new.batch == old.size * old.batch:
         return _regroup(graph, x, new)
     raise _other_size(old, new)
@@ -359,7 +365,11 @@ def pick_batch(e: Expression, indices: Ints, dim: int = 0) -> Expression:
     data = indices_below(name, "indices", indices, x.shape[axis])
     if x.batch != 1 or not data:
         one_per_element(name, "indices", data, x.batch)
-    return graph.add(pick.op, (e,), (axis,), data, len(data))
+    op, key = pick.op, (dim, type(dim))
+    node = append_known(op, e, key, data, (data,)) if len(data) == e.lanes else None
+    if node is not None:
+        return node
+    return graph.add_quick(op.quick, op, (e,), (axis,), data, len(data), key)
 
 
 def _range_and_axis(name, dims, s, e, d):

@@ -10,7 +10,8 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import graph_of
 
 __all__ = ["log_softmax", "softmax"]
 

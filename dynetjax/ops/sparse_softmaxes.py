@@ -15,7 +15,8 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Ints, indices_below
-from dynetjax.ops.declare import graph_of, op
+from dynetjax.ops.declare import op
+from dynetjax.ops.operands import graph_of
 from dynetjax.ops.softmaxes import MASK_OP
 
 __all__ = ["constrained_softmax", "sparsemax", "sparsemax_loss"]

@@ -6,6 +6,7 @@ stands before a compiled function. Whatever is not as usual ends in `slowly`.
 
 import inspect
 from collections.abc import Sequence
+from typing import get_origin
 
 from dynetjax.core.registry import Op
 
@@ -14,41 +15,27 @@ _CALL = """
 def {name}({signature}):
     return build({inputs})
 """
-_UNARY_WITH = """
-def {name}({signature}):
-    try:
-        if not {x}.lanes:
-            return slowly({inputs}, {rest})
-        static, data, batch = accept({name!r}, [{x}.full_dim], {rest})
-        if batch != 1:
-            return slowly({inputs}, {rest})
-        if {x}.rule.kind.ragged:
-            node = append_decided(op, ({x},), static, {own})
-            return slowly({inputs}, {rest}) if node is None else node
-        spec = {x}.spec
-        rule = rules[static, spec]
-        rules[spec, {x}.lanes{key}] = rule
-        return append(rule, {x}, data, {own})
-    except (KeyError, AttributeError, TypeError):
-        return slowly({inputs}, {rest})
-"""
-# The same arguments need no second check, nor does runtime data that is as usual.
-_UNARY_AGAIN = """
-def {name}({signature}):
-    try:
-        rule = rules.get(({x}.spec, {x}.lanes{key}))
-        if rule is not None and {check}:
-            return append(rule, {x}, {data}, {own})
-    except (AttributeError, TypeError, IndexError):
-        pass
-    return with_checks({inputs}, {rest})
-"""
-_ANY = """
+_WITH_CHECKS = """
 def {name}({signature}):
     graph = graph_of({name!r}, {inputs})
     {accept}
     {idle}
-    return graph.{add}op, ({inputs},){rest})
+    return graph.add_quick(rules, op, ({inputs},), static, data, batch, ({key}))
+"""
+# The same arguments need no second check, nor does runtime data that is as usual.
+_ONE_AGAIN = "return append(rule, {inputs}, {data}, {own})"
+_SEVERAL_AGAIN = """node = append_all(rule, ({inputs}), {data}, {own})
+            if node is not None:
+                return node"""
+_AGAIN = """
+def {name}({signature}):
+    try:
+        rule = rules.get(({specs}, {lanes}, {key}))
+        if rule is not None and {check}:
+            {again}
+    except (AttributeError, TypeError, IndexError):
+        pass
+    return with_checks({given})
 """
 
 
@@ -70,67 +57,55 @@ def with_arguments(
     usual: str,
     idle: bool,
 ) -> list[str]:
-    """The sources of a function with other arguments, each made of the one before.
+    """The sources of a function with other arguments: with all checks, and without.
 
     `parameters` are those of its signature; `accepts` says whether it has an `accept`.
     """
-    name, x = operation.name, operands[0]
     others = [p for p in parameters if p.name not in operands]
     static = [p for p in others if p.name in operation.static]
-    fed = [p.name for p in others if p not in static]
-    rest = ", ".join(p.name for p in others)
-    quick = bool(others) and len(operands) == 1 and "k" not in operation.runtime
-    sources = [_general(name, parameters, operands, rest, accepts, quick, idle)]
-    if not quick:
-        return sources
+    fed = [p for p in others if p not in static]
+    rest = "".join(f", {p.name}" for p in others)
+    inputs = ", ".join(operands)
+    dims = ", ".join(f"{x}.full_dim" for x in operands)
+    data, own = _data([p.name for p in fed], operation.runtime, operands[0])
+    again = _SEVERAL_AGAIN if operands[1:] else _ONE_AGAIN
     fields = {
-        "name": name,
-        "signature": _signature(parameters),
-        "inputs": x,
-        "rest": rest,
-        "x": x,
+        "name": operation.name,
+        "signature": _signature(parameters) + (", /" if len(parameters) == 1 else ""),
+        "inputs": inputs,
+        "given": inputs + rest,
+        "specs": ", ".join(f"{x}.spec" for x in operands),
+        "lanes": ", ".join(f"{x}.lanes" for x in operands),
         "key": "".join(map(_key, static)),
+        "check": usual or "True",
+        "again": again.format(inputs=inputs, data=data, own=own),
+        "accept": f"static, data, batch = accept({operation.name!r}, [{dims}]{rest})"
+        if accepts
+        else "static, data, batch = (), None, 1",
+        "idle": f"if not data:\n        return {inputs}" if idle else "",
     }
-    own = {0: "()", 1: "(data,)"}.get(len(fed), "data")
-    sources.append(_UNARY_WITH.format(own=own, **fields))
-    if usual or not fed:
-        data = fed[0] if fed else "None"
-        own = f"({data},)" if fed else "()"
-        check = usual or "True"
-        sources.append(_UNARY_AGAIN.format(own=own, data=data, check=check, **fields))
-    return sources
+    return [_WITH_CHECKS.format(**fields), _AGAIN.format(**fields)]
+
+
+def _data(fed: list[str], runtime: str, x: str) -> tuple[str, str]:
+    """Runtime data as the node has it, and as its rule mentions it."""
+    letters = runtime.replace("k", "")
+    values = [
+        f"float({name})" if letter == "f" else name
+        for name, letter in zip(fed, letters, strict=True)
+    ]
+    keys = [f"len({x}.graph.open)"] if "k" in runtime else []  # the node's number
+    data = {0: "None", 1: "".join(values)}.get(len(fed), f"({', '.join(values)})")
+    own = [*values, *keys]
+    return data, f"({', '.join(own)},)" if own else "()"
 
 
 def _key(parameter: inspect.Parameter) -> str:
     """What tells an argument from others that are equal to it, as 1 is to True."""
     name = parameter.name
-    if isinstance(parameter.default, list):
-        return f", *{name}, *map(type, {name}), type({name})"
-    return f", {name}, type({name})"
-
-
-def _general(
-    name: str,
-    parameters,
-    operands: list[str],
-    rest: str,
-    accepts: bool,
-    quick: bool,
-    idle: bool,
-) -> str:
-    """The source with every check; if `quick`, it notes rules for next time."""
-    dims = ", ".join(f"{x}.full_dim" for x in operands)
-    return _ANY.format(
-        name=name,
-        signature=_signature(parameters) + (", /" if len(parameters) == 1 else ""),
-        inputs=", ".join(operands),
-        accept=f"static, data, batch = accept({name!r}, [{dims}], {rest})"
-        if accepts
-        else "",
-        add="add_quick(rules, " if quick else "add(",
-        rest=", static, data, batch" if accepts else "",
-        idle=f"if not data:\n        return {operands[0]}" if idle else "",
-    )
+    if get_origin(parameter.annotation) in (list, Sequence):
+        return f"*{name}, *map(type, {name}), type({name}), "
+    return f"{name}, type({name}), "
 
 
 def _signature(parameters) -> str:
