@@ -308,7 +308,9 @@ def append_product(
         recipe = recipes[b.spec, W.spec, x.spec]
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED) or not _goes_with(b, x):
+        if recipe.changes != len(CHANGED):
+            return None
+        if b.lanes and (b.lanes != x.lanes or b.graph is not graph):
             return None
         product, stored = recipe.products[0]
         args = x.args
@@ -316,14 +318,11 @@ def append_product(
             part = stored_part(graph, len(nodes), product, x)
             graph.stored_nodes.append(part)
             args = part.args
-        return enter(graph, recipe.rule, x.lanes, None, (b, W, x), b.args + args)
+        if b.lanes:
+            args = b.args + args
+        return enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
     except (KeyError, AttributeError, TypeError, IndexError):
         return None
-
-
-def _goes_with(bias: Expression, x: Expression) -> bool:
-    """Whether a bias is a weight, or has rows as `x` does."""
-    return not bias.lanes or (bias.lanes == x.lanes and bias.graph is x.graph)
 
 
 def append_products(
@@ -335,12 +334,17 @@ def append_products(
         owner, lanes = exprs[2].graph, exprs[2].lanes
         graph: Nodes = owner
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED) or not _goes_with(exprs[0], exprs[2]):
+        if recipe.changes != len(CHANGED):
             return None
+        bias = exprs[0]
+        args: tuple[Any, ...] = ()
+        if bias.lanes:
+            if bias.lanes != lanes or bias.graph is not owner:
+                return None
+            args = bias.args
         for x in exprs[4::2]:
             if x.graph is not owner or x.lanes != lanes:
                 return None
-        args: tuple[Any, ...] = exprs[0].args
         for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
             if stored:
                 part = stored_part(graph, len(nodes), product, x)

@@ -65,6 +65,7 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
     return _laid_out(dim, flat)
 
 
+LARGEST = 3.4e38  # nearly the largest float32
 INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
 FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
@@ -96,8 +97,10 @@ def scalarInput(s: Number, device: str = "") -> Expression:
         15.0
     """
     check_device("scalarInput", device)
-    given = array("f", [number("scalarInput", "s", s)])
-    return _input(INPUT_OP, np.frombuffer(given, np.float32).reshape(1, 1))
+    value = number("scalarInput", "s", s)
+    if -LARGEST < value < LARGEST:
+        return _input(INPUT_OP, np.array(value, np.float32, ndmin=2))
+    return _input(INPUT_OP, _float32([[value]]))
 
 
 def vecInput(dim: Int, device: str = "") -> Expression:
