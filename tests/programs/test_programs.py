@@ -36,7 +36,7 @@ MOST = {
     "hypernymy": 9,
     "masked_lm": 18,
     "matrix_tree_parser": 16,
-    "memory_network": 5,
+    "memory_network": 10,
     "nce_lm": 6,
     "pointer_network": 8,
     "recursive_tree": 10,
