@@ -99,19 +99,16 @@ class Choices:
         Args:
             x: ``{I X b}``.
         """
-        if len(items) == 1:
-            t, _ = self._place.get(items[0].choice, (-1, 0))
-            return self._loss_of_table(t, x, items, update)
-        parts: list[Expression] = []
-        order = np.zeros(len(items), int)
-        for t, numbers in self._by_table(items):
-            start = sum(part.full_dim.batch for part in parts)
-            order[numbers] = start + np.arange(len(numbers))
-            table_items = [items[k] for k in numbers]
-            parts.append(self._loss_of_table(t, x, table_items, update))
+        by_table = self._by_table(items)
+        parts = [
+            self._loss_of_table(t, x, [items[k] for k in numbers], update)
+            for t, numbers in by_table
+        ]
         if len(parts) == 1:
             return parts[0]
-        return pick_batch_elems(concatenate_to_batch(parts), order.tolist())
+        positions = [k for _, numbers in by_table for k in numbers]
+        order = np.argsort(positions).tolist()
+        return pick_batch_elems(concatenate_to_batch(parts), order)
 
     def _by_table(self, items: list[Item]) -> list[tuple[int, list[int]]]:
         """Tables, -1 for none, with the positions of their items."""

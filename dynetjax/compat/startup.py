@@ -18,6 +18,7 @@ from dynetjax.compat.options import (
     wrong,
 )
 from dynetjax.config import init
+from dynetjax.core.devices import HOST, devices_beside
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import use_engine
 from dynetjax.core.group import PROCESS
@@ -74,17 +75,17 @@ def _choose_device(options: Options) -> None:
     """
     if options.devices == (AUTO,):
         return
-    named = [name for name in options.devices if name != "CPU"]
+    named = [name for name in options.devices if name != HOST]
     if not (named or options.requested_gpus or options.devices):
         return
-    gpus = {f"GPU:{d.id}": d for d in jax.devices() if d.platform == "gpu"}
+    gpus = {name: d for name, d in devices_beside().items() if d.platform == "gpu"}
     missing = [name for name in named if name not in gpus]
     if missing:
         raise RuntimeError(
             error_text(
                 "--dynet-devices: there is no such device",
                 got=", ".join(missing),
-                expected=", ".join(["CPU", *gpus]),
+                expected=", ".join([HOST, *gpus]),
                 fix="ask for one of these",
             )
         )

@@ -42,10 +42,14 @@ def device_names() -> list[str]:
     is_plain = is_host_alone() and not any(map(os.environ.get, _NUMBERS))
     if is_plain and not is_jax_imported():
         return [HOST]
-    others = [d for d in jax.local_devices() if d.platform != "cpu"]
-    hosts = jax.local_devices(backend="cpu")
-    names = [f"{d.platform.upper()}:{d.local_hardware_id or 0}" for d in others]
-    return [*names, *[f"{HOST}:{k}" if k else HOST for k in range(len(hosts))]]
+    hosts = range(len(jax.devices("cpu")))
+    return [*devices_beside(), *[f"{HOST}:{k}" if k else HOST for k in hosts]]
+
+
+def devices_beside() -> "dict[str, jax.Device]":
+    """JAX's devices but for the host, by name."""
+    others = [d for d in jax.devices() if d.platform != "cpu"]
+    return {f"{d.platform.upper()}:{d.id}": d for d in others}
 
 
 def check_device(name: str, device: str) -> None:

@@ -45,13 +45,13 @@ def test_a_graph_over_two_of_them():
 @pytest.fixture
 def gpus(monkeypatch):
     """Two GPUs beside the CPU."""
-    hosts = [SimpleNamespace(platform="cpu", local_hardware_id=0)]
-    found = [SimpleNamespace(platform="gpu", local_hardware_id=k) for k in (0, 3)]
+    hosts = [SimpleNamespace(platform="cpu", id=0)]
+    found = [SimpleNamespace(platform="gpu", id=k) for k in (0, 3)]
 
-    def local_devices(backend=None):
+    def all_devices(backend=None):
         return hosts if backend == "cpu" else found
 
-    monkeypatch.setattr(jax, "local_devices", local_devices)
+    monkeypatch.setattr(jax, "devices", all_devices)
 
 
 def test_gpus_come_first(gpus):
