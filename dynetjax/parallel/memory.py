@@ -68,11 +68,11 @@ class Board:
         self._memory.close()
 
     def remove(self) -> None:
-        """Give it up for all, and the segments of processes that were killed."""
+        """Give it up for all, and what the processes have made, once they have ended."""
         for rank, row in enumerate(self.rows.tolist()):
             for parity in range(2):
-                if row[SEGMENTS + parity]:
-                    name = segment_name(self.name, rank, parity, row[SEGMENTS + parity])
+                for generation in range(1, row[SEGMENTS + parity] + 1):
+                    name = segment_name(self.name, rank, parity, generation)
                     with contextlib.suppress(FileNotFoundError):
                         Segment(name).remove()
         self.rows = self.files = None
@@ -104,7 +104,7 @@ class MemoryGroup:
         self._board = Board(seat.name, seat.size)
         self._own = self._board.rows[seat.rank]
         self._arrivals = seat.arrivals
-        self._segments = [Segments(seat, rank) for rank in range(seat.size)]
+        self._segments = [Segments(seat.name, rank) for rank in range(seat.size)]
         self._spin = SPIN if seat.size <= (os.cpu_count() or 1) else 1
         self._count = 0  # exchanges
         self._files: dict[int, int] = {}  # how often written, by digests of paths
@@ -213,16 +213,18 @@ def _sum(terms: list[np.ndarray], size: int) -> np.ndarray:
 class Segments:
     """The two segments of a process, made anew where more room is needed.
 
+    Who has the board removes them: others may come late to what this process wrote.
+
     Args:
-        seat: of the process that asks.
+        board: the name of the group's.
         rank: of the process that writes to them.
 
     Attributes:
         generations: of both: how often each was made.
     """
 
-    def __init__(self, seat: Seat, rank: int):
-        self._board, self._rank, self._is_own = seat.name, rank, seat.rank == rank
+    def __init__(self, board: str, rank: int):
+        self._board, self._rank = board, rank
         self._memory: list[Segment | None] = [None, None]
         self.generations: list[int] = [0, 0]
 
@@ -253,10 +255,7 @@ class Segments:
     def _drop(self, parity: int) -> None:
         memory, self._memory[parity] = self._memory[parity], None
         if memory is not None:
-            if self._is_own:
-                memory.remove()
-            else:
-                memory.close()
+            memory.close()
 
     def close(self) -> None:
         """Give both up."""

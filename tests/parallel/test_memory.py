@@ -130,3 +130,23 @@ def test_segments_of_a_process_that_was_killed_are_removed():
     board.remove()
     with pytest.raises(FileNotFoundError):
         memory.Segment(name)
+
+
+def test_what_one_wrote_last_is_read_after_it_has_left(groups, monkeypatch):
+    first, second = groups(2)
+    has_left, read = threading.Event(), second._read
+
+    def read_late(*given):
+        assert has_left.wait(5)
+        return read(*given)
+
+    def does(group):
+        told, _ = group.exchange(Message(words(group.rank), floats()), [])
+        sent = [message.words.tolist() for message in told]
+        if group is first:
+            group.leave()
+            has_left.set()
+        return sent
+
+    monkeypatch.setattr(second, "_read", read_late)
+    assert together((first, second), does) == [[[0], [1]]] * 2
