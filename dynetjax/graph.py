@@ -65,6 +65,7 @@ class ComputationGraph(Nodes):
         marks: how many nodes there were at each checkpoint.
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
+        devices: names of those on which certain nodes are to lie, by number.
         state: the engine's notes on what it has computed.
         given: bytes that the user gave it.
         entering: the number of the node that is entered anew, whose parts have it too.
@@ -94,6 +95,7 @@ class ComputationGraph(Nodes):
         self.sessions: dict[Any, Any] = {}
         self.marks: list[int] = []
         self.reseeded: list[int] = []
+        self.devices: dict[int, str] = {}
         self.state: Any = None
 
     def __len__(self) -> int:

@@ -21,7 +21,8 @@ import jax
 import pytest
 
 from dynetjax import graph
-from dynetjax.engine import policy
+from dynetjax.core import devices
+from dynetjax.engine import placed, policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import falling_back
 from dynetjax.engine.xla import compiling
@@ -96,6 +97,15 @@ def runtime():
 def by_xla(monkeypatch):
     """XLA does all, and nothing the executor in C++."""
     monkeypatch.setattr(RUNTIME, "tier", "xla")
+
+
+@pytest.fixture
+def two_devices(monkeypatch):
+    """CPU and CPU:1, between which graphs are divided; both are the same here."""
+    (device,) = jax.devices("cpu")
+    monkeypatch.setattr(devices, "device_names", lambda: ["CPU", "CPU:1"])
+    monkeypatch.setattr(placed, "device_named", lambda name: device)
+    monkeypatch.setattr(policy, "divides", lambda names: True)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ DIFFERS = {  # names of DyNet, and what to know of them
     "dropout_batch": "the masks of a seed are not DyNet's",
     "set_dropout": "the masks of a seed are not DyNet's",
     "set_dropouts": "the masks of a seed are not DyNet's",
-    "to_device": "a graph is computed on one device, whichever its parts name",
+    "to_device": "a graph on several devices is computed node by node, slowly",
 }
 SETTINGS = {
     "mem": "memory is taken as it is needed: the number means nothing",

@@ -4,6 +4,7 @@ import os
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from typing import Any
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
@@ -52,11 +53,37 @@ def devices_beside() -> "dict[str, jax.Device]":
     return {f"{d.platform.upper()}:{d.id}": d for d in others}
 
 
+def are_several() -> bool:
+    """Whether there is more than one."""
+    return device_names() != [HOST]
+
+
+def placed(node: Any, device: str) -> Any:
+    """A new node, to lie on the device of this name if there is one."""
+    if device and are_several():
+        node.graph.devices[node.index] = device
+    return node
+
+
+def device_named(name: str) -> "jax.Device":
+    """JAX's device of this name; the default one for ""."""
+    if not name:
+        chosen: Any = getattr(jax.config, "jax_default_device", None)
+        return chosen if isinstance(chosen, jax.Device) else jax.devices(chosen)[0]
+    platform, _, number = name.partition(":")
+    if platform == HOST:
+        return jax.devices("cpu")[int(number or 0)]
+    return devices_beside()[name]
+
+
+def default_device() -> str:
+    """The name of the default one."""
+    default = device_named("")
+    return next(name for name in device_names() if device_named(name) == default)
+
+
 def check_device(name: str, device: str) -> None:
     """Accept the name of a device, or "" for the default one.
-
-    Which device computes what is not up to the graph: a name says only where DyNet
-    would compute it.
 
     Raises:
         RuntimeError: there is no such device.

@@ -1,5 +1,7 @@
 """Expressions as functions for JAX: the graph, node by node, without the engine."""
 
+from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ from dynetjax.core.nodes import ZEROS
 from dynetjax.core.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
 
 Array = Any
+_DTYPES = {"i": np.int32, "f": np.float32}  # of columns of runtime data
 
 
 def to_jax(expr: Expression) -> "JaxFunction":
@@ -40,20 +43,19 @@ def to_jax(expr: Expression) -> "JaxFunction":
     return JaxFunction(expr.locate()[1])
 
 
-class _Value(NamedTuple):
+class Value(NamedTuple):
     """What a node computes: ``[lanes, *shape]``, or ``[*shape]`` if `lanes` is 0."""
 
     array: Array
     lanes: int
 
 
-class _Node(NamedTuple):
+class Description(NamedTuple):
     """A node, as it was when the function was made.
 
     Attributes:
         data: runtime data; of an input, its numbers.
         number: of the node in its graph.
-        operands: positions of other nodes.
         source: full name of the parameter or table that it reads.
         constant: no gradient reaches that.
     """
@@ -62,7 +64,6 @@ class _Node(NamedTuple):
     static: tuple[Any, ...]
     data: Any
     number: int
-    operands: tuple[int, ...]
     lanes: int
     source: str | None
     constant: bool
@@ -71,6 +72,20 @@ class _Node(NamedTuple):
     def is_input(self) -> bool:
         """Whether its numbers are the user's, and not derived from an argument."""
         return self.op.form == INPUT and not self.op.internal
+
+    def columns(self, keys: Callable[[], Array]) -> list[Array]:
+        """Its runtime data, as `computed` takes them.
+
+        Args:
+            keys: gives random keys, one for each batch element.
+        """
+        data = self.data
+        if self.op.form != MAP:
+            return [] if data is None else [jnp.asarray(data)]
+        own = data if isinstance(data, tuple) else () if data is None else (data,)
+        typed = zip(own, self.op.given, strict=True)
+        columns = [jnp.asarray(x, _DTYPES[letter]) for x, letter in typed]
+        return [*columns, keys()] if "k" in self.op.runtime else columns
 
 
 class JaxFunction:
@@ -97,17 +112,18 @@ class JaxFunction:
     """
 
     def __init__(self, root: Expression):
-        nodes = _needed(root)
-        places = {id(node): k for k, node in enumerate(nodes)}
-        self._nodes = [_node_of(node, places) for node in nodes]
+        nodes = needed([root])
+        places = {node: k for k, node in enumerate(nodes)}
+        self._nodes = [description(node) for node in nodes]
+        self._operands = [[places[x] for x in node.operands] for node in nodes]
         self._scalar = root.full_dim.shape == (1,) and root.lanes <= 1
         self.parameters: dict[str, Array] = {}
         for node in nodes:
-            storage = _storage(node)
+            storage = storage_of(node)
             if storage is not None:
                 self.parameters[storage.name] = storage.values
         self.inputs: list[Array] = [
-            _batch_last(_Value(jnp.asarray(node.data), node.lanes))
+            _batch_last(Value(jnp.asarray(node.data), node.lanes))
             for node in self._nodes
             if node.is_input
         ]
@@ -116,38 +132,47 @@ class JaxFunction:
         self, parameters: dict[str, Array], inputs: list[Array], key: Array = None
     ) -> Array:
         given = iter(inputs)
-        values: list[_Value] = []
-        for node in self._nodes:
+        values: list[Value] = []
+        for node, operands in zip(self._nodes, self._operands, strict=True):
             if node.is_input:
                 array = _batch_first(next(given), node.lanes)
             elif node.source is not None:
                 array = _read(node, parameters[node.source])
             else:
-                array = _computed(node, [values[k] for k in node.operands], key)
-            values.append(_Value(array, node.lanes))
+                array = computed(
+                    node.op,
+                    node.static,
+                    [values[k] for k in operands],
+                    node.columns(partial(_keys, key, node)),
+                    node.lanes,
+                )
+            values.append(Value(array, node.lanes))
         result = _batch_last(values[-1])
         return result.reshape(()) if self._scalar else result
 
 
-def _needed(root: Expression) -> list[Expression]:
-    """What `root` is made of, operands first, and itself last."""
-    nodes: dict[int, Expression] = {}
-    left = [root]
+def needed(
+    roots: Iterable[Expression], known: Container[Expression] = ()
+) -> list[Expression]:
+    """What these are made of but for what is known, operands first."""
+    nodes: dict[Expression, None] = {}
+    left = [*roots]
     while left:
         node = left.pop()
-        if id(node) not in nodes:
-            nodes[id(node)] = node
+        if node not in nodes and node not in known:
+            nodes[node] = None
             left += node.operands
-    return sorted(nodes.values(), key=lambda x: -1 if x.graph is None else x.index)
+    return sorted(nodes, key=lambda x: -1 if x.graph is None else x.index)
 
 
-def _storage(node: Expression) -> Any:
+def storage_of(node: Expression) -> Any:
     """The parameter or table that a node reads itself, or None."""
     kinds = () if node.operands else node.rule.signature.operands
     return OWNERS[kinds[0].source] if kinds else None
 
 
-def _node_of(node: Expression, places: dict[int, int]) -> _Node:
+def description(node: Expression) -> Description:
+    """Of a node, as it is now."""
     signature = node.rule.signature
     op, static = signature.op, signature.static
     data: Any
@@ -159,20 +184,19 @@ def _node_of(node: Expression, places: dict[int, int]) -> _Node:
         op = op.origin
         static = static[: len(op.static)]
         data = data[: len(op.given)] if data else None
-    storage = _storage(node)
-    return _Node(
+    storage = storage_of(node)
+    return Description(
         op,
         static,
         data,
         node.index if node.graph else -1,
-        tuple(places[id(x)] for x in node.operands),
         node.lanes,
         storage.name if storage else None,
         bool(storage) and signature.operands[0].constant,
     )
 
 
-def _read(node: _Node, values: Array) -> Array:
+def _read(node: Description, values: Array) -> Array:
     """A parameter, rows of a table, or a table as a whole."""
     if node.constant:
         values = lax.stop_gradient(values)
@@ -184,36 +208,38 @@ def _read(node: _Node, values: Array) -> Array:
     return node.op.bind(node.static)(values)
 
 
-def _computed(node: _Node, operands: list[_Value], key: Array) -> Array:
-    op, data = node.op, node.data
+def computed(
+    op: Op,
+    static: tuple[Any, ...],
+    operands: list[Value],
+    columns: list[Array],
+    lanes: int,
+) -> Array:
+    """What a node computes of its operands and runtime data."""
     if op.form == INPUT:
-        return jnp.asarray(data)
+        return columns[0]
     if op.form != MAP:
-        return _of_rows(op.form, data, operands)
+        return _of_rows(op.form, operands, *columns)
     if op.compose is not None:
         operands = op.compose(_Parts, operands)
-    own = data if isinstance(data, tuple) else () if data is None else (data,)
-    columns = [jnp.asarray(x) for x in own]
-    if "k" in op.runtime:
-        columns.append(_keys(op, key, node))
-    return _mapped(op, node.static, operands, columns, node.lanes)
+    return _mapped(op, static, operands, columns, lanes)
 
 
-def _of_rows(form: str, rows: list[int] | None, operands: list[_Value]) -> Array:
+def _of_rows(form: str, operands: list[Value], rows: Array = None) -> Array:
     """The sum of all operands, or of some rows of one; or those rows side by side."""
     arrays = [x.array if x.lanes else x.array[None] for x in operands]
     if rows is not None:
-        picked = arrays[0][jnp.asarray(rows)]
+        picked = arrays[0][rows]
         return picked if form == GATHER else picked.sum(0, keepdims=True)
     return jnp.concatenate(arrays) if form == GATHER else sum(arrays)
 
 
-def _keys(op: Op, key: Array, node: _Node) -> Array:
+def _keys(key: Array, node: Description) -> Array:
     """A random key for each batch element."""
     if key is None:
         raise TypeError(
             error_text(
-                f"to_jax: {op.name} needs a random key",
+                f"to_jax: {node.op.name} needs a random key",
                 got="key = None",
                 expected="a key of jax.random",
                 fix="f(parameters, inputs, jax.random.key(0))",
@@ -228,13 +254,13 @@ class _Parts:
 
     @staticmethod
     def part(
-        op: Op, operands: tuple[_Value, ...], static: tuple[Any, ...] = ()
-    ) -> _Value:
+        op: Op, operands: tuple[Value, ...], static: tuple[Any, ...] = ()
+    ) -> Value:
         lanes = max(x.lanes for x in operands)
-        return _Value(_mapped(op, static, operands, [], lanes), lanes)
+        return Value(_mapped(op, static, operands, [], lanes), lanes)
 
     @staticmethod
-    def with_rows(operands: tuple[_Value, ...]) -> tuple[_Value, ...]:
+    def with_rows(operands: tuple[Value, ...]) -> tuple[Value, ...]:
         return operands
 
 
@@ -262,7 +288,7 @@ def _batch_first(array: Array, lanes: int) -> Array:
     return jnp.asarray(array)[None] if lanes == 1 else jnp.moveaxis(array, -1, 0)
 
 
-def _batch_last(value: _Value) -> Array:
+def _batch_last(value: Value) -> Array:
     if not value.lanes:
         return value.array
     return value.array[0] if value.lanes == 1 else jnp.moveaxis(value.array, 0, -1)

@@ -7,10 +7,11 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.registry import DEVICES
 from dynetjax.engine import policy
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
-from dynetjax.engine.ir.part import BackwardPass
+from dynetjax.engine.ir.part import BackwardPass, has_no_rows
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.parts import (
     compute_natively,
@@ -21,7 +22,8 @@ from dynetjax.engine.parts import (
     run_beside,
     settle,
 )
-from dynetjax.engine.state import State, has_no_rows
+from dynetjax.engine.placed import Placed, PlacedBackward, is_placed
+from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_build, phase, timing
 from dynetjax.engine.xla.live import live
 from dynetjax.engine.xla.weights import add_up
@@ -57,6 +59,11 @@ class Engine:
             if rows is not None:
                 self._before_read()
                 return [rows]
+        placed = _placed(graph, state)
+        if placed is not None:
+            self._before_read()
+            with memory_of(graph):
+                return placed.rows(nodes)
         lanes, done = [node for node in nodes if node.lanes], state.done
         if any(has_no_rows(node) or node.args[0] >= done for node in lanes):
             with memory_of(graph):
@@ -72,6 +79,8 @@ class Engine:
         It is computed if it was not.
         """
         state = self._state(graph)
+        if _placed(graph, state) is not None:
+            return None
         part = state.part_with(node)
         if part is None:
             with memory_of(graph):
@@ -126,8 +135,13 @@ class Engine:
             one = np.ones(kind.shape, np.float32)
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
+        placed = _placed(graph, state)
         with memory_of(graph):
-            last = go_back(graph, state, node, full)
+            last: BackwardPass
+            if placed is not None:
+                last = PlacedBackward(placed, node, full)
+            else:
+                last = go_back(graph, state, node, full)
             last.weight_gradients = last.pulled_back(last.weight_gradients)
             touched = [*last.touched()]
         state.last = last
@@ -153,13 +167,9 @@ class Engine:
             if not gradients:
                 return np.zeros((1, *node.rule.kind.shape), np.float32)
             return np.asarray(add_up([gradients])[0])[None]
-        while (
-            (node.rule.sums and node.index not in graph.held)
-            or has_no_rows(node)
-            or not last.has(node.args[0])
-        ):
+        while not last.has(node):
             state.last = last = self._with_rows(graph, state, last, node)
-        return last.rows(node.args[0], node.lanes)
+        return last.rows(node)
 
     def _with_rows(
         self,
@@ -175,3 +185,10 @@ class Engine:
         again = go_back(graph, state, last.node, last.full)
         again.weight_gradients = last.weight_gradients
         return again
+
+
+def _placed(graph: ComputationGraph, state: State) -> Placed | None:
+    """What computes a graph of which parts lie on devices of their own."""
+    if state.placed is None and (graph.devices or DEVICES) and is_placed(graph):
+        state.placed = Placed(state.draws)
+    return state.placed

@@ -6,6 +6,9 @@ is small, and what is large until tier 1's programs are ready; a device that the
 has named computes everything.
 """
 
+from collections.abc import Iterable
+
+from dynetjax.core.devices import device_named
 from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
@@ -24,6 +27,15 @@ def native() -> bool:
     if not is_built or RUNTIME.tier == "xla":
         return False
     return RUNTIME.tier == "native" or not RUNTIME.device_named or host_sees_device()
+
+
+def divides(names: Iterable[str]) -> bool:
+    """Whether parts of a graph for devices of these names lie in several memories."""
+    if RUNTIME.tier == "native":
+        return False
+    devices = {device_named(name) for name in ("", *names)}
+    beside = any(device.platform != "cpu" for device in devices)
+    return len(devices) > 1 and (beside or RUNTIME.tier == "xla")
 
 
 def shares() -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 
 from dynetjax.core.expression import Expression
 from dynetjax.engine.ir.draws import Draws
-from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part
+from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part, has_no_rows
+from dynetjax.engine.placed import Placed
 from dynetjax.engine.xla.weights import Weights
 
 
@@ -17,6 +18,7 @@ class State:
         draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
         native: what tier 0 has of it; None if that is nothing.
+        placed: what there is of it node by node, where parts lie on several devices.
         last: the last backward.
     """
 
@@ -25,6 +27,7 @@ class State:
         self.draws = draws
         self.parts: list[Part] = []
         self.native: Interpreter | None = None
+        self.placed: Placed | None = None
         self.last: BackwardPass | None = None
 
     @property
@@ -40,6 +43,8 @@ class State:
         """Keep what was computed of so many nodes and stored nodes."""
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
+        if self.placed is not None:
+            self.placed.revert(nodes)
         if self.native is not None:
             self.native.graph.cut(stored_nodes)
         while self.parts and self.parts[-1].start >= stored_nodes:
@@ -71,8 +76,3 @@ class State:
 
 def _start(part: Part) -> int:
     return part.start
-
-
-def has_no_rows(node: Expression) -> bool:
-    """Whether a node is a part of another, with no rows of its own."""
-    return node.spec is None or node.spec.inlined

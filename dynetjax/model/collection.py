@@ -3,13 +3,14 @@
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dynetjax.core.devices import check_device
+from dynetjax.core.devices import are_several, check_device
 from dynetjax.core.dims import to_shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.registry import DEVICES
 from dynetjax.graph import free_last_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, random, saving
@@ -18,6 +19,8 @@ from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.model.unique import Whole
+
+S = TypeVar("S", DenseStorage, TableStorage)
 
 
 class ParameterCollection(Whole):
@@ -106,10 +109,11 @@ class ParameterCollection(Whole):
             check_device("add_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_parameters(self._name + own, np.array(init, np.float32))
+            values = np.array(init, np.float32)
+            return self._add_parameters(self._name + own, values, device)
         shape = to_shape("add_parameters", dim)
         chosen = initializer(init, shape, scale=scale, mean=mean, std=std)
-        return self._add_parameters(self._name + own, chosen.fill(shape))
+        return self._add_parameters(self._name + own, chosen.fill(shape), device)
 
     def add_lookup_parameters(
         self,
@@ -134,7 +138,8 @@ class ParameterCollection(Whole):
             check_device("add_lookup_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
-            return self._add_table(self._name + own, np.array(init, np.float32))
+            values = np.array(init, np.float32)
+            return self._add_table(self._name + own, values, device)
         shape = to_shape("add_lookup_parameters", dim)
         if isinstance(dim, int):
             shape = (*shape, 1)
@@ -144,7 +149,7 @@ class ParameterCollection(Whole):
         chosen = initializer(init, tuple(row), scale=scale, mean=mean, std=std)
         _require_for_tables(chosen)
         values = np.moveaxis(chosen.fill((*row, rows)), -1, 0)
-        return self._add_table(self._name + own, values)
+        return self._add_table(self._name + own, values, device)
 
     def parameters_from_numpy(
         self, array: np.ndarray, name: str = "", device: str = ""
@@ -277,21 +282,32 @@ class ParameterCollection(Whole):
         """A new table; see `load_param`."""
         return adopt(self, loading.load(fname, key, is_table=True))
 
-    def _add_parameters(self, name: str, values: np.ndarray) -> Parameters:
+    def _add_parameters(
+        self, name: str, values: np.ndarray, device: str = ""
+    ) -> Parameters:
         shape = to_shape("add_parameters", values.shape)
-        made = Parameters(DenseStorage(name, values.reshape(shape)))
+        made = Parameters(_placed(DenseStorage(name, values.reshape(shape)), device))
         for collection in (*self._ancestors, self):
             collection._parameters.append(made)
         return made
 
-    def _add_table(self, name: str, values: np.ndarray) -> LookupParameters:
+    def _add_table(
+        self, name: str, values: np.ndarray, device: str = ""
+    ) -> LookupParameters:
         shape = to_shape("add_lookup_parameters", values.shape)
         if not shape:
             raise _no_rows(shape)
-        made = LookupParameters(TableStorage(name, values))
+        made = LookupParameters(_placed(TableStorage(name, values), device))
         for collection in (*self._ancestors, self):
             collection._tables.append(made)
         return made
+
+
+def _placed(storage: S, device: str) -> S:
+    """What has numbers, to lie on the device of this name if there is one."""
+    if device and are_several():
+        DEVICES[storage] = device
+    return storage
 
 
 Model = ParameterCollection

@@ -1,14 +1,24 @@
 """Gradient flow: values pass unchanged, gradients do not."""
 
-from dynetjax.core.devices import check_device
+from dynetjax.core.devices import (
+    are_several,
+    check_device,
+    default_device,
+    placed,
+)
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, lax
+from dynetjax.core.nodes import same as unchanged
+from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Number, one_number
 from dynetjax.ops.declare import op
 from dynetjax.ops.elementwise import same
 from dynetjax.ops.operands import graph_of
 
 __all__ = ["flip_gradient", "nobackprop", "scale_gradient", "to_device"]
+
+
+TO_DEVICE_OP = Op("to_device", unchanged, same)
 
 
 @at_first_call(lambda f: jax.custom_jvp(f))
@@ -89,24 +99,29 @@ def scale_gradient(x, lambd: Number = 1.0):
 
 
 def to_device(e: Expression, device_str: str) -> Expression:
-    """`e` itself: a graph is computed on one device, whichever its parts name.
+    """`e` on a device; where there is but one, `e` itself.
 
-    So programs for several devices run as they are, to the same values and gradients;
-    but a model must fit one of them.
+    Operations on it run on that device, and so do those on what comes of them. Where
+    that is memory of its own (a GPU, or another device of XLA's), such a graph is
+    computed node by node, which is slow beside graphs on one device.
 
     Args:
         e: any dims.
-        device_str: "", or one of `available_devices`.
+        device_str: one of `available_devices`, or "" for the default one.
     Returns:
         `e`.
     Raises:
         RuntimeError: there is no such device.
+        ValueError: when its value is asked for: operands of an operation on it lie on
+            another device.
     Source: clab/dynet, ``dynet/nodes-to-device.cc``.
     Examples:
         >>> x = dy.inputVector([1, 2])
         >>> dy.to_device(x, "CPU") is x
         True
     """
-    graph_of("to_device", e)
+    graph = graph_of("to_device", e)
     check_device("to_device", device_str)
-    return e
+    if not are_several():
+        return e
+    return placed(graph.add(TO_DEVICE_OP, (e,)), device_str or default_device())

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dynetjax.core.devices import check_device
+from dynetjax.core.devices import check_device, placed
 from dynetjax.core.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -70,11 +70,11 @@ INPUT_OP = Op("input", form=INPUT, reset=_new_numbers)
 FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 
 
-def _input(op: Op, data: np.ndarray) -> Expression:
+def _input(op: Op, data: np.ndarray, device: str) -> Expression:
     """A node of `data`, which has its batch first."""
     graph, shape = current_graph(), data.shape
     graph.given += data.nbytes
-    return graph.add_rows(op, (), shape[1:], data, shape[0])
+    return placed(graph.add_rows(op, (), shape[1:], data, shape[0]), device)
 
 
 def scalarInput(s: Number, device: str = "") -> Expression:
@@ -99,8 +99,8 @@ def scalarInput(s: Number, device: str = "") -> Expression:
     check_device("scalarInput", device)
     value = number("scalarInput", "s", s)
     if -LARGEST < value < LARGEST:
-        return _input(INPUT_OP, np.array(value, np.float32, ndmin=2))
-    return _input(INPUT_OP, _float32([[value]]))
+        return _input(INPUT_OP, np.array(value, np.float32, ndmin=2), device)
+    return _input(INPUT_OP, _float32([[value]]), device)
 
 
 def vecInput(dim: Int, device: str = "") -> Expression:
@@ -124,7 +124,7 @@ def vecInput(dim: Int, device: str = "") -> Expression:
     """
     check_device("vecInput", device)
     size = unsigned("vecInput", "dim", dim)
-    return _input(INPUT_OP, np.zeros((1, size), np.float32))
+    return _input(INPUT_OP, np.zeros((1, size), np.float32), device)
 
 
 def inputVector(v: Numbers, device: str = "") -> Expression:
@@ -148,7 +148,7 @@ def inputVector(v: Numbers, device: str = "") -> Expression:
     """
     check_device("inputVector", device)
     vector = _vector("inputVector", v)
-    return _input(INPUT_OP, _not_empty("inputVector", vector[None]))
+    return _input(INPUT_OP, _not_empty("inputVector", vector[None]), device)
 
 
 def inputTensor(
@@ -192,7 +192,7 @@ def inputTensor(
                 fix="reshape arr",
             )
         )
-    return _input(INPUT_OP if reusable_expr else FIXED_INPUT_OP, data)
+    return _input(INPUT_OP if reusable_expr else FIXED_INPUT_OP, data, device)
 
 
 def _batch_first(arr: Any, batched: bool) -> np.ndarray:
@@ -304,7 +304,7 @@ def inputTensorTranspose(
                 fix="dim is that of one batch element",
             )
         )
-    return _input(INPUT_OP, _laid_out(whole, flat))
+    return _input(INPUT_OP, _laid_out(whole, flat), device)
 
 
 def sparse_inputTensor(
@@ -347,7 +347,7 @@ def sparse_inputTensor(
     whole = np.full(shape, number(name, "defval", defval), np.float32)
     whole[places] = numbers
     data = _batch_first(_not_empty(name, whole[None])[0], batched)
-    return _input(FIXED_INPUT_OP, data)
+    return _input(FIXED_INPUT_OP, data, device)
 
 
 def _require_tuple(name: str, argument: str, value: Any) -> None:

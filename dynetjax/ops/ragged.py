@@ -43,7 +43,8 @@ _PLAIN = (
     "dropout", "dropout_batch", "erf", "flip_gradient", "fold_rows", "l1_distance",
     "matmul", "negate", "nobackprop", "pick", "rectify", "scale", "scale_gradient",
     "silu", "sin", "sinh", "softsign", "square", "squared_distance", "squared_norm",
-    "sum_elems", "sum_over", "tan", "tanh", "trace_of_product", "transpose",
+    "sum_elems", "sum_over", "tan", "tanh", "to_device", "trace_of_product",
+    "transpose",
 )
 _MASKED = (
     "acos", "acosh", "add", "affine_transform", "atanh", "bmax", "bmin", "cdiv",

@@ -68,7 +68,7 @@ class Board:
         self._memory.close()
 
     def remove(self) -> None:
-        """Give it up for all, and what the processes have made, once they have ended."""
+        """Give it up for all, with what processes made, once these have ended."""
         for rank, row in enumerate(self.rows.tolist()):
             for parity in range(2):
                 for generation in range(1, row[SEGMENTS + parity] + 1):

@@ -8,7 +8,9 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.core.registry import OPS
+from dynetjax.graph import current_graph
 from dynetjax.ops import ragged
+from dynetjax.ops.flow import TO_DEVICE_OP
 
 SIZE, ROWS = 3, 40
 RNG = np.random.default_rng(5)
@@ -127,6 +129,7 @@ PROGRAMS = {
     "min_dim": lambda w: dy.min_dim(w.X, 1),
     "negate": lambda w: -w.X,
     "nobackprop": lambda w: w.X + dy.nobackprop(w.X),
+    "to_device": lambda w: current_graph().add(TO_DEVICE_OP, (w.X,)),
     "pick": lambda w: dy.pick(w.X, w.length - 1, 1),
     "pick of another axis": lambda w: dy.pick(w.X, 1, 0),
     "pickneglogsoftmax": lambda w: dy.pickneglogsoftmax(w.v, w.length // 2),

@@ -90,8 +90,19 @@ class BackwardPass(Protocol):
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
 
-    def has(self, number: int) -> bool:
-        """Whether it knows the gradient of a stored node."""
+    def has(self, node: Expression) -> bool:
+        """Whether it knows the gradient of a node; if not, the next one will."""
 
-    def rows(self, number: int, batch: int) -> np.ndarray:
-        """The gradient of a stored node, ``[batch, *shape]``."""
+    def rows(self, node: Expression) -> np.ndarray:
+        """The gradient of a node, ``[batch, *shape]``."""
+
+
+def has_no_rows(node: Expression) -> bool:
+    """Whether a node is a part of another, with no rows of its own."""
+    return node.spec is None or node.spec.inlined
+
+
+def has_no_gradient(node: Expression) -> bool:
+    """Whether its gradient is a part of another's, or of that of several."""
+    summed = node.rule.sums and node.index not in node.graph.held
+    return summed or has_no_rows(node)

@@ -13,7 +13,14 @@ from dynetjax.core.rules import Rule
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws, keys_of
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
-from dynetjax.engine.ir.part import HostValues, Interpreter, PullBack, Rows, Summary
+from dynetjax.engine.ir.part import (
+    HostValues,
+    Interpreter,
+    PullBack,
+    Rows,
+    Summary,
+    has_no_gradient,
+)
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.runtime import RUNTIME
@@ -186,27 +193,28 @@ class NativeBackward:
             row = KINDS[table].shape[1:]
             yield table, np.frombuffer(ids, np.int32), values.reshape(-1, *row)
 
-    def has(self, number: int) -> bool:
-        """Whether it knows the gradient of a stored node.
+    def has(self, node: Expression) -> bool:
+        """Whether it knows the gradient of a node.
 
         Not of one that was stored after later nodes, of which it may be a part: what
         goes through these does not come by its rows.
         """
-        if number >= self._count:
+        number = node.args[0]
+        if has_no_gradient(node) or number >= self._count:
             return False
         stored_nodes = self.node.graph.stored_nodes
         if len(self._latest) < self._count:
             indices = [node.index for node in stored_nodes[: self._count]]
             self._latest = [*accumulate(indices, max)]
-        return self._latest[number] == stored_nodes[number].index
+        return self._latest[number] == node.index
 
-    def rows(self, number: int, batch: int) -> np.ndarray:
-        """The gradient of a stored node, ``[batch, *shape]``."""
-        shape = _shape(self.node.graph.stored_nodes[number])
-        gradient = self._graph.gradient(number)
+    def rows(self, node: Expression) -> np.ndarray:
+        """The gradient of a node, ``[batch, *shape]``."""
+        shape = node.lanes, *_shape(node)
+        gradient = self._graph.gradient(node.args[0])
         if gradient is None:
-            return np.zeros((batch, *shape), np.float32)
-        return np.frombuffer(gradient, np.float32).reshape(batch, *shape)
+            return np.zeros(shape, np.float32)
+        return np.frombuffer(gradient, np.float32).reshape(shape)
 
 
 def _shape(node: Expression) -> Shape:

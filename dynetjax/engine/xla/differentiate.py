@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, Kind
 from dynetjax.engine.gradients import reached_by
-from dynetjax.engine.ir.part import PullBack
+from dynetjax.engine.ir.part import PullBack, has_no_gradient
 from dynetjax.engine.xla.executable import Gradients, run_backward
 from dynetjax.engine.xla.run import Run, read_rows
 
@@ -46,13 +46,11 @@ class Backward:
             for n, array in self._gradients.weight_gradients.items()
         }
 
-    def has(self, number: int) -> bool:
-        """Whether it knows the gradient of a stored node; if not, the next one will."""
-        layout = self.run.layout
-        if number >= self.run.stop:
+    def has(self, node: Expression) -> bool:
+        """Whether it knows the gradient of a node; if not, the next one will."""
+        if has_no_gradient(node) or node.args[0] >= self.run.stop:
             return False
-        op = layout.op(self.run.node(number))
-        return layout.has_gradients(op)
+        return self.run.layout.has_gradients(self.run.layout.op(node))
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
@@ -74,11 +72,10 @@ class Backward:
         ids[nodes.lanes[reached]] = self.run.row_ids(op)[reached]
         return ids
 
-    def rows(self, number: int, batch: int) -> np.ndarray:
-        """The gradient of a stored node of this run, ``[batch, *shape]``."""
-        node = self.run.node(number)
+    def rows(self, node: Expression) -> np.ndarray:
+        """The gradient of a node of this run, ``[batch, *shape]``."""
         pool, row = self.run.pool_and_row(node)
         reached = self.full or self.run.layout.op(node) in self.run.differentiable
         if node is self.node or (reached and pool in self._gradients.pools):
-            return read_rows(self._gradients.pools[pool], row, batch)
-        return np.zeros((batch, *node.rule.kind.shape), np.float32)
+            return read_rows(self._gradients.pools[pool], row, node.lanes)
+        return np.zeros((node.lanes, *node.rule.kind.shape), np.float32)
