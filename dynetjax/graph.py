@@ -40,7 +40,7 @@ from dynetjax.core.rules import CHANGED, OperandSpec, Rule, are_many, is_even
 from dynetjax.core.tables import forget_all
 
 NOTHING = -1  # among the stored nodes that a node reads: zeros
-MOST_DECIDED = 4096  # of an operation
+MOST_DECIDED = 1 << 15  # of an operation
 MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
 MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
