@@ -139,7 +139,7 @@ def _alike(
             break
         read = x.args
         if stored:
-            product = stored_part(graph, number, of_product, x)
+            product = stored_part(graph, number, of_product, lanes, x.args)
             stored_nodes.append(product)
             read = product.args
             at += 1
