@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dynetjax.core.building import append_all_known, append_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -52,7 +53,11 @@ def select_rows(x: Expression, rs: Ints) -> Expression:
     shape = x.full_dim.shape
     chosen = _not_empty("select_rows", "rs", rs, shape[0])
     rows = tuple([pick(x, r) for r in chosen])
-    return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
+    shape = (len(rows), *shape[1:])
+    node = append_all_known(STACK_OP, rows, (shape,))
+    if node is not None:
+        return node
+    return graph.add_quick(STACK_OP.quick, STACK_OP, rows, (shape,), key=(shape,))
 
 
 def select_cols(x: Expression, cs: Ints) -> Expression:
@@ -147,7 +152,11 @@ def strided_select(
     dim = x.full_dim
     given = [strides, range_from, range_to]
     *parts, rows = _strides(dim, [_ints(values) for values in given])
-    result = graph.add(STRIDED_OP, (x,), (tuple(parts),))
+    ranges = tuple(parts)
+    result = append_known(STRIDED_OP, x, (ranges,))
+    if result is None:
+        op = STRIDED_OP
+        result = graph.add_quick(op.quick, op, (x,), (ranges,), key=(ranges,))
     if rows == (0, dim.batch, 1):
         return result
     return pick_batch_elems(result, list(range(*rows)))
