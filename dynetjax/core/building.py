@@ -73,8 +73,6 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
             return slowly(x, y)
         rule = rules.get((x.spec, y.spec))
         if rule is None:
-            rule = over_sums(rules, (x, y))
-        if rule is None:
             known = _append_batches(op, x, y)
             return slowly(x, y) if known is None else known
         try:
@@ -130,16 +128,17 @@ def over_sums(
     Keys are `before`, the specs, and what is `behind`. None where there is no sum, or
     the result is one that goes on.
     """
-    specs: list[Any] = []
     there_are = False
     for x in operands:
         spec = x.spec
         if spec is not None and spec.sums:
-            spec = x.rule.outer()
             there_are = True
-        specs.append(spec)
     if not there_are:
         return None
+    specs: list[Any] = []
+    for x in operands:
+        spec = x.spec
+        specs.append(x.rule.outer() if spec is not None and spec.sums else spec)
     only_spec = len(specs) == 1 and not (before or behind)
     found = known.get(specs[0] if only_spec else (*before, *specs, *behind))
     if found is None or (isinstance(found, Rule) and is_summing(found.signature)):
@@ -184,11 +183,13 @@ def enter(
 
 
 def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
-    """Add a node whose rule holds for these batch sizes alone; None if unknown."""
-    lanes = x.lanes, y.lanes
-    rule: Rule | None = op.quick.get((x.spec, y.spec, *lanes))
+    """Add a node over sums, or by a rule for these batch sizes; None if unknown."""
+    first, second = x.lanes, y.lanes
+    rule: Rule | None = op.quick.get((x.spec, y.spec, first, second))
     if rule is None:
-        rule = over_sums(op.quick, (x, y), (), lanes)
+        rule = over_sums(op.quick, (x, y), (), (first, second))
+        if rule is None and (first == second or not first or not second):
+            rule = over_sums(op.quick, (x, y))
     if rule is None:
         return append_decided(op, (x, y), (), ())
     return append_all(rule, (x, y), None, ())
