@@ -8,6 +8,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
+from dynetjax.core.tables import remembers
 from dynetjax.ops.arguments import Ints, indices_below
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import pick_batch_elems
@@ -150,8 +151,8 @@ def strided_select(
     """
     graph = graph_of("strided_select", x)
     dim = x.full_dim
-    given = [strides, range_from, range_to]
-    *parts, rows = _strides(dim, [_ints(values) for values in given])
+    given = _ints(strides), _ints(range_from), _ints(range_to)
+    *parts, rows = _strides(dim, *given)
     ranges = tuple(parts)
     result = append_known(STRIDED_OP, x, (ranges,))
     if result is None:
@@ -162,10 +163,10 @@ def strided_select(
     return pick_batch_elems(result, list(range(*rows)))
 
 
-def _ints(values: Any) -> list[int]:
+def _ints(values: Any) -> tuple[int, ...]:
     try:
         if isinstance(values, (list, tuple)):
-            return [int(value) for value in values]
+            return tuple([int(value) for value in values])
     except (TypeError, ValueError):
         pass
     raise TypeError(
@@ -178,15 +179,16 @@ def _ints(values: Any) -> list[int]:
     )
 
 
-def _strides(dim: Dim, given: list[list[int]]) -> list[tuple[int, int, int]]:
+@remembers
+def _strides(dim: Dim, *given: tuple[int, ...]) -> list[tuple[int, int, int]]:
     """``(from, to, stride)`` of every dimension, and of the batch."""
-    sizes = [*dim.shape, dim.batch]
+    sizes = (*dim.shape, dim.batch)
     if max(map(len, given)) > len(sizes):
         raise _bad_range(dim, f"{max(map(len, given))} ranges")
     strides, starts, stops = (
         values + default[len(values) :]
         for values, default in zip(
-            given, ([1] * len(sizes), [0] * len(sizes), sizes), strict=True
+            given, ((1,) * len(sizes), (0,) * len(sizes), sizes), strict=True
         )
     )
     parts = list(zip(starts, stops, strides, strict=True))
