@@ -7,15 +7,20 @@ ends at the user's own line; values come from an `Engine` that the facade hands 
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
 from typing import Any
 
-from dynetjax.core.building import append_decided, enter, use_current_graph
+from dynetjax.core.building import (
+    MOST_TERMS,
+    append_decided,
+    enter,
+    use_current_graph,
+)
 from dynetjax.core.collector import wait_for
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, Nodes, args_of, engine, stale
 from dynetjax.core.nodes import (
+    NOTHING,
     ROWS,
     Decided,
     batch_mismatch,
@@ -24,6 +29,7 @@ from dynetjax.core.nodes import (
     follows_from_batches,
     follows_from_specs,
     given_data,
+    is_for,
     line_of_user,
     own_data,
     repeated,
@@ -39,10 +45,8 @@ from dynetjax.core.registry import (
 from dynetjax.core.rules import CHANGED, OperandSpec, Rule, are_many, is_even
 from dynetjax.core.tables import forget_all
 
-NOTHING = -1  # among the stored nodes that a node reads: zeros
 MOST_DECIDED = 1 << 15  # of an operation
 MOST_GIVEN = 1 << 20  # bytes that may be kept for longer than a graph
-MOST_TERMS = 512  # of a sum that goes on, which every longer one copies
 _noting_lines = False
 
 
@@ -125,11 +129,12 @@ class ComputationGraph(Nodes):
         static: tuple[Any, ...] = (),
         data: Any = None,
         batch: int = 1,
+        key: tuple[Any, ...] | None = None,
     ) -> Expression:
         """Append a node of `op`.
 
         `batch` is that of the runtime data; operands of one batch element are
-        broadcast to the largest batch.
+        broadcast to the largest batch. From a `key`, if there is one, `static` follows.
 
         Raises:
             DimError: the operands do not fit the operation or one another.
@@ -144,7 +149,7 @@ class ComputationGraph(Nodes):
             if x.rule.kind.ragged:
                 ragged = True
         if ragged or op.with_care:
-            return self._add_with_care(op, operands, static, data, batch)
+            return self._add_with_care(op, operands, static, data, batch, key)
         rule = self._rule(op, operands, static, batch)
         return self._append(rule, operands, data, batch)
 
@@ -154,7 +159,8 @@ class ComputationGraph(Nodes):
         operands: tuple[Expression, ...],
         static: tuple[Any, ...],
         data: Any,
-        batch,
+        batch: int,
+        given: tuple[Any, ...] | None,
     ) -> Expression:
         """Append a node that may have parts, or ragged axes."""
         known = op.decided.get(circumstances(operands, static, batch))
@@ -173,7 +179,10 @@ class ComputationGraph(Nodes):
             if len(op.decided) >= MOST_DECIDED:
                 op.decided.clear()
             more = node.data[len(given_data(op, data)) :]
-            op.decided[key] = Decided(node.rule, more, node.lengths)
+            decided = op.decided[key] = Decided(node.rule, more, node.lengths)
+            if given is not None and not op.given:
+                with suppress(TypeError):  # there may be a list in it
+                    op.decided[circumstances(operands, given, batch)] = decided
         self._enter(node, parts)
         return node
 
@@ -223,7 +232,7 @@ class ComputationGraph(Nodes):
             known = append_decided(op, operands, static, given_data(op, data))
             if known is not None:
                 return known
-        node = self.add(op, operands, static, data, batch)
+        node = self.add(op, operands, static, data, batch, key)
         rule = node.rule
         rows = any(not spec.kind.is_weight for spec in rule.operands)
         if key is not None and len(operands) == 1:  # of a weight it may have some, too
@@ -281,8 +290,13 @@ class ComputationGraph(Nodes):
     ) -> Expression:
         """A node that is a part of another, and not one of the user's."""
         batch = max([1, *[x.lanes for x in operands]])
-        node = self._node(_undecided, operands, batch)
-        self._settle(node, self._decide(node, op, static, None, batch))
+        rule = _part_rule(op, operands, static, batch)
+        node = self._node(rule or _undecided, operands, batch)
+        if rule is None:
+            operands = self._decide(node, op, static, None, batch)
+        else:
+            node.data, node.lengths = None, ()
+        self._settle(node, operands)
         return node
 
     def with_rows(self, operands: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -465,10 +479,12 @@ class ComputationGraph(Nodes):
     def _settle(self, node: Expression, operands: tuple[Expression, ...]) -> None:
         """Give `node` its args, and a number if its rule has it stored."""
         rule = node.rule
+        args: tuple[Any, ...] = ()
         if rule.sums:
             args = self._terms(node, operands)
         else:
-            args = tuple(chain.from_iterable([x.args for x in operands]))
+            for x in operands:
+                args += x.args
             for k in rule.fuses:
                 operands[k].spec = None
         op = rule.signature.op
@@ -509,6 +525,10 @@ class ComputationGraph(Nodes):
         node.spec = rule.outer()
         node.args = args_of(len(self.stored_nodes))
         self.stored_nodes.append(node)
+
+    def shorten(self, node: Expression) -> None:
+        """Make the terms of a sum that goes on fewer."""
+        node.args = self._summed(node, node.args, MOST_TERMS)
 
     def _summed(
         self, node: Expression, rows: tuple[Any, ...], most: int
@@ -603,6 +623,21 @@ class ComputationGraph(Nodes):
             if x.graph is None
         }
         return made + len(parameters)
+
+
+def _part_rule(
+    op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...], batch: int
+) -> Rule | None:
+    """The rule for operands of one batch size that it takes as they are, if known."""
+    for x in operands:
+        if x.lanes != batch or x.rule.kind.ragged:
+            return None
+    rule: Rule | None = op.rules.get((static, 0, *[x.spec for x in operands]))
+    if rule is None or rule.must_store or rule.signature.op is not op:
+        return None
+    if len(rule.fuses) > 1 and repeated(rule, operands):
+        return None
+    return rule if is_for(rule, operands) else None
 
 
 def _rows_of(operands: tuple[Expression, ...]) -> tuple[Any, ...] | None:

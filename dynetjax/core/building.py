@@ -6,15 +6,17 @@ a missing rule or an operand of another batch, is left to `slowly`. This module 
 enough to be compiled by mypyc, which makes it three times as fast.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from dynetjax.core.expression import Expression, Nodes, args_of
-from dynetjax.core.nodes import Decided, circumstances, repeated
-from dynetjax.core.registry import Op
-from dynetjax.core.rules import CHANGED, Rule
+from dynetjax.core.nodes import NOTHING, Decided, circumstances, repeated
+from dynetjax.core.registry import FAN_IN, Op
+from dynetjax.core.rules import CHANGED, Rule, is_summing
 
 Slowly = Callable[..., Expression]
+
+MOST_TERMS: Final = 512  # of a sum that goes on, which every longer one copies
 
 _current_graph: Callable[[], Any]
 
@@ -33,6 +35,8 @@ def unary(op: Op, slowly: Slowly) -> Callable[[Expression], Expression]:
         if not isinstance(x, Expression):
             return slowly(x)
         rule = rules.get(x.spec)
+        if rule is None:
+            rule = over_sums(rules, (x,))
         if rule is None:
             known = append_decided(op, (x,), (), ())
             return slowly(x) if known is None else known
@@ -104,9 +108,49 @@ def binary(op: Op, slowly: Slowly) -> Callable[[Expression, Expression], Express
                 y.spec = None
             else:
                 x.spec = None
+        if rule.sums:
+            node.data = None
+            if len(node.args) > MOST_TERMS:
+                owner.shorten(node)
         return node
 
     return build
+
+
+def over_sums(
+    known: dict[Any, Any],
+    operands: Sequence[Expression],
+    before: tuple[Any, ...] = (),
+    behind: tuple[Any, ...] = (),
+) -> Any:
+    """What is known by operands among which are sums, once these have rows.
+
+    Keys are `before`, the specs, and what is `behind`. None where there is no sum, or
+    the result is one that goes on.
+    """
+    there_are = False
+    for x in operands:
+        spec = x.spec
+        if spec is not None and spec.sums:
+            there_are = True
+    if not there_are:
+        return None
+    specs: list[Any] = []
+    for x in operands:
+        spec = x.spec
+        specs.append(x.rule.outer() if spec is not None and spec.sums else spec)
+    only_spec = len(specs) == 1 and not (before or behind)
+    found = known.get(specs[0] if only_spec else (*before, *specs, *behind))
+    if found is None or (isinstance(found, Rule) and is_summing(found.signature)):
+        return None
+    for x in operands:
+        spec = x.spec
+        if spec is not None and spec.sums:
+            graph: Any = x.graph
+            if graph.open is None:
+                return None
+            graph.store(x)
+    return found
 
 
 def enter(
@@ -139,8 +183,13 @@ def enter(
 
 
 def _append_batches(op: Op, x: Expression, y: Expression) -> Expression | None:
-    """Add a node whose rule holds for these batch sizes alone; None if unknown."""
-    rule: Rule | None = op.quick.get((x.spec, y.spec, x.lanes, y.lanes))
+    """Add a node over sums, or by a rule for these batch sizes; None if unknown."""
+    first, second = x.lanes, y.lanes
+    rule: Rule | None = op.quick.get((x.spec, y.spec, first, second))
+    if rule is None:
+        rule = over_sums(op.quick, (x, y), (), (first, second))
+        if rule is None and (first == second or not first or not second):
+            rule = over_sums(op.quick, (x, y))
     if rule is None:
         return append_decided(op, (x, y), (), ())
     return append_all(rule, (x, y), None, ())
@@ -170,9 +219,26 @@ def append_known(
         return None
     try:
         rule: Rule | None = op.quick.get((x.spec, x.lanes, *key))
+        if rule is None:
+            rule = over_sums(op.quick, (x,), (), (x.lanes, *key))
         return None if rule is None else append(rule, x, data, own)
     except (AttributeError, TypeError):
         return None
+
+
+def append_all_known(
+    op: Op,
+    operands: tuple[Expression, ...],
+    key: tuple[Any, ...],
+    data: Any = None,
+    own: tuple[Any, ...] = (),
+) -> Expression | None:
+    """`append_all` by a rule that `op` knows by `key`; None if it does not."""
+    behind = (*[x.lanes for x in operands], *key)
+    rule: Rule | None = op.quick.get((*[x.spec for x in operands], *behind))
+    if rule is None:
+        rule = over_sums(op.quick, operands, (), behind)
+    return None if rule is None else append_all(rule, operands, data, own)
 
 
 def append_all(
@@ -187,11 +253,12 @@ def append_all(
 
 
 def append_list(
-    known: dict[Any, Rule], xs: list[Expression], args: tuple[Any, ...]
+    known: dict[Any, Any], xs: list[Expression], args: tuple[Any, ...]
 ) -> Expression | None:
     """Add a node over a list; None where something is not as usual.
 
-    Rules are known by `args`, the arguments of the operation, and the specs of `xs`.
+    Rules are known by `args`, the arguments of the operation, and the specs of `xs`,
+    with their batch sizes where these matter.
     """
     if len(xs) == 2:
         return _append_pair(known, xs, args)
@@ -199,13 +266,77 @@ def append_list(
 
 
 def _append_several(
-    known: dict[Any, Rule], xs: list[Expression], args: tuple[Any, ...]
+    known: dict[Any, Any], xs: list[Expression], args: tuple[Any, ...]
 ) -> Expression | None:
+    batch = 0
     try:
-        rule = known[(args, *[x.spec for x in xs])]
-    except (KeyError, AttributeError, TypeError):
+        specs = [x.spec for x in xs]
+        rule: Rule | None = known.get((args, *specs))
+        if rule is None:
+            rule = over_sums(known, xs, (args,))
+        if rule is None:
+            lanes = tuple([x.lanes for x in xs])
+            batch = max(lanes)
+            rule = known.get((args, *specs, *lanes))
+            if rule is None:
+                rule = over_sums(known, xs, (args,), lanes)
+        if rule is None:
+            of = xs[0].rule.signature.op
+            joining: Joining | None = known.get((specs[0], of, args))
+            return None if joining is None else _append_joined(joining, xs)
+    except (AttributeError, TypeError, ValueError):
         return None
-    return _append_over(rule, tuple(xs), ())
+    return _append_over(rule, tuple(xs), (), batch)
+
+
+class Joining:
+    """How rows of one spec are put side by side along a ragged axis.
+
+    Attributes:
+        room: says what there is for so many, which is `size` as long as all this holds.
+        piece: the rule of FAN_IN rows.
+        rule: that of the node, which is made of pieces.
+    """
+
+    piece: Rule
+    room: Callable[[int], int]
+    rule: Rule
+    size: int
+
+    def __init__(self, room: Callable[[int], int], size: int, piece: Rule, rule: Rule):
+        self.room, self.size, self.piece, self.rule = room, size, piece, rule
+
+
+def _append_joined(joining: Joining, xs: list[Expression]) -> Expression | None:
+    """Add a node with a ragged axis over a list; None if that is not all alike.
+
+    Raises:
+        AttributeError, TypeError: the graph takes no more nodes as they come.
+    """
+    first = xs[0]
+    spec, lanes, graph = first.spec, first.lanes, first.graph
+    for x in xs:
+        if x.spec is not spec or x.lanes != lanes or x.graph is not graph:
+            return None
+    nodes: list[Expression] = graph.open
+    if joining.room(len(xs)) != joining.size:
+        return None
+    args: tuple[Any, ...] = ()
+    for start in range(0, joining.size, FAN_IN):
+        joined = tuple(xs[start : start + FAN_IN])
+        if joined:
+            rows: tuple[Any, ...] = ()
+            for x in joined:
+                rows += x.args
+            piece = stored_part(graph, len(nodes), joining.piece, lanes, rows)
+            piece.others, piece.data = joined, None
+            graph.stored_nodes.append(piece)
+            args += piece.args
+        else:
+            args += (NOTHING,)
+    node = enter(graph, joining.rule, lanes, None, tuple(xs), args)
+    node.lengths = (len(xs),)
+    return node
 
 
 def _append_over(
@@ -243,17 +374,19 @@ def _append_over(
 
 
 def _append_pair(
-    known: dict[Any, Rule], xs: list[Expression], args: tuple[Any, ...]
+    known: dict[Any, Any], xs: list[Expression], args: tuple[Any, ...]
 ) -> Expression | None:
     """The same over two operands, both of which have rows."""
     try:
         x, y = xs
-        rule = known[args, x.spec, y.spec]
+        rule = known.get((args, x.spec, y.spec))
+        if rule is None:
+            return _append_several(known, xs, args)
         lanes = x.lanes
         if not lanes or y.lanes != lanes or y.graph is not x.graph or rule.fuses:
             return _append_several(known, xs, args)
         return enter(x.graph, rule, lanes, x, y, x.args + y.args)
-    except (KeyError, AttributeError, TypeError):
+    except (AttributeError, TypeError):
         return None
 
 
@@ -282,9 +415,9 @@ def append_decided(
 
 
 class Recipe:
-    """How a sum of products is made whose matrices are weights, all else rows.
+    """How a sum of products is made whose vectors are rows.
 
-    The bias may be either.
+    Matrices and the bias may be weights, or rows.
 
     By the specs of its operands: its rule; that of each product, and whether the rule
     of the sum takes it to be stored. It holds as long as no more than `changes` rules
@@ -297,6 +430,7 @@ class Recipe:
 
     def __init__(self, rule: Rule, products: list[tuple[Rule, bool]], changes: int):
         self.rule, self.products, self.changes = rule, products, changes
+        self.takes_bias = 0 in rule.fuses  # which is a part of the sum then
 
 
 def append_product(
@@ -305,7 +439,9 @@ def append_product(
     """Add ``b + W x`` by a known recipe; None where something is not as usual."""
     try:
         b, W, x = exprs
-        recipe = recipes[b.spec, W.spec, x.spec]
+        recipe = recipes.get((b.spec, W.spec, x.spec))
+        if recipe is None or W.lanes or recipe.takes_bias:
+            return append_products(recipes, exprs)
         graph: Nodes = x.graph
         nodes: list[Expression] = graph.open
         if recipe.changes != len(CHANGED):
@@ -315,53 +451,58 @@ def append_product(
         product, stored = recipe.products[0]
         args = x.args
         if stored:
-            part = stored_part(graph, len(nodes), product, x)
+            part = stored_part(graph, len(nodes), product, x.lanes, args)
             graph.stored_nodes.append(part)
             args = part.args
         if b.lanes:
             args = b.args + args
         return enter(graph, recipe.rule, x.lanes, None, (b, W, x), args)
-    except (KeyError, AttributeError, TypeError, IndexError):
+    except (AttributeError, TypeError, ValueError):
         return None
 
 
 def append_products(
     recipes: dict[Any, Recipe], exprs: list[Expression]
 ) -> Expression | None:
-    """The same for ``b + W1 x1 + W2 x2 + ...``."""
+    """The same for ``b + W1 x1 + W2 x2 + ...``, where W may have rows, too."""
     try:
-        recipe = recipes[tuple([x.spec for x in exprs])]
+        recipe = recipes.get(tuple([x.spec for x in exprs]))
+        if recipe is None:
+            recipe = over_sums(recipes, exprs)
+        if recipe is None or recipe.changes != len(CHANGED):
+            return None
         owner, lanes = exprs[2].graph, exprs[2].lanes
         graph: Nodes = owner
         nodes: list[Expression] = graph.open
-        if recipe.changes != len(CHANGED):
-            return None
-        bias = exprs[0]
-        args: tuple[Any, ...] = ()
-        if bias.lanes:
-            if bias.lanes != lanes or bias.graph is not owner:
+        for x in exprs:
+            if (x.lanes and x.lanes != lanes) or (x.graph or owner) is not owner:
                 return None
-            args = bias.args
-        for x in exprs[4::2]:
-            if x.graph is not owner or x.lanes != lanes:
-                return None
-        for x, (product, stored) in zip(exprs[2::2], recipe.products, strict=True):
+        bias, k = exprs[0], 1
+        args: tuple[Any, ...] = bias.args if bias.lanes else ()
+        for product, stored in recipe.products:
+            W, x = exprs[k], exprs[k + 1]
+            read = W.args + x.args if W.lanes else x.args
             if stored:
-                part = stored_part(graph, len(nodes), product, x)
+                part = stored_part(graph, len(nodes), product, lanes, read)
                 graph.stored_nodes.append(part)
-                args += part.args
-            else:
-                args += x.args
-        return enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
-    except (KeyError, AttributeError, TypeError, IndexError):
+                read = part.args
+            args += read
+            k += 2
+        node = enter(graph, recipe.rule, lanes, None, tuple(exprs), args)
+    except (AttributeError, TypeError, IndexError):
         return None
+    if recipe.takes_bias:
+        bias.spec = None
+    return node
 
 
-def stored_part(graph: Nodes, number: int, product: Rule, x: Expression) -> Expression:
-    """A product with `x` that has rows, which is to be the next stored node."""
+def stored_part(
+    graph: Nodes, number: int, product: Rule, lanes: int, read: tuple[Any, ...]
+) -> Expression:
+    """A product with rows of what is `read`, which is to be the next stored node."""
     part = Expression()
     part.graph, part.index = graph, number
     part.rule, part.spec = product, product.outer()
-    part.lanes, part.first, part.others = x.lanes, None, ()
-    part.inner, part.args = x.args, args_of(len(graph.stored_nodes))
+    part.lanes, part.first, part.others = lanes, None, ()
+    part.inner, part.args = read, args_of(len(graph.stored_nodes))
     return part

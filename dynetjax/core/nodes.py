@@ -21,6 +21,7 @@ def same_dim(name: str, x: Dim) -> Shape:
     return x.shape
 
 
+NOTHING = -1  # among the stored nodes that a node reads: zeros
 ZEROS = Op("zeros", form=INPUT, internal=True)
 ROWS = Op("rows", same, same_dim, form=MAP, batched=True, internal=True)
 
@@ -67,19 +68,21 @@ def checked_rule(
 
 def is_for(rule: Rule, operands: Any) -> bool:
     """Whether a rule is for these operands themselves, and not for parts of them."""
-    return len(rule.operands) == len(operands) and all(
-        spec.kind is x.rule.kind
-        for spec, x in zip(rule.operands, operands, strict=True)
-    )
+    if len(rule.operands) != len(operands):
+        return False
+    for spec, x in zip(rule.operands, operands, strict=True):
+        own = x.spec  # none of what is part of the node by now
+        if spec.kind is not x.rule.kind or (own and own.inlined is not spec.inlined):
+            return False
+    return True
 
 
 def follows_from_batches(rule: Rule, op: Op, operands: Any) -> bool:
     """Whether another node over operands of the same specs and batches has this rule.
 
-    That is not so where lengths or what was added up before matter, or where the node
-    is made of parts.
+    That is not so where lengths matter, or where the node is made of parts.
     """
-    return rule.signature.op is op and not rule.sums and is_for(rule, operands)
+    return rule.signature.op is op and is_for(rule, operands)
 
 
 def follows_from_specs(rule: Rule, op: Op, operands: Any) -> bool:

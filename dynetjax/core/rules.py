@@ -408,13 +408,13 @@ def _note_long_sum(signature: Signature, term: OperandSpec) -> None:
 
 
 def _goes_on(signature: Signature, operands: tuple[OperandSpec, ...]) -> bool:
-    if not _is_summing(signature):
+    if not is_summing(signature):
         return False
     term = signature.id, operands[1]
     return any(v.sums for v in operands) or term in _long_sums
 
 
-def _is_summing(signature: Signature) -> bool:
+def is_summing(signature: Signature) -> bool:
     """An addition of two rows of one shape."""
     return (
         signature.op.name == "add"
@@ -426,7 +426,7 @@ def _is_summing(signature: Signature) -> bool:
 
 
 def _additions(signature: Signature, inner: list[Rule]) -> int:
-    if not _is_summing(signature):
+    if not is_summing(signature):
         return 0
     nested = [r.additions for r in inner if r.signature is signature]
     return 1 + max(nested, default=0)

@@ -17,13 +17,22 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from dynetjax.core.building import append, append_all, append_list, binary, unary
+from dynetjax.core.building import (
+    append,
+    append_all,
+    append_decided,
+    append_list,
+    binary,
+    over_sums,
+    unary,
+)
 from dynetjax.core.expression import Expression
-from dynetjax.core.nodes import follows_from_specs
+from dynetjax.core.nodes import follows_from_batches, follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
-from dynetjax.graph import ComputationGraph
+from dynetjax.graph import MOST_DECIDED, ComputationGraph
 from dynetjax.ops.arguments import REAL
 from dynetjax.ops.operands import graph_of, operands
+from dynetjax.ops.ragged import joining
 from dynetjax.ops.templates import with_arguments, without_arguments
 
 
@@ -100,7 +109,7 @@ def _builder(
     assert accept or not others, f"{operation.name}: arguments without accept"
     assert usual or not operation.given, f"{operation.name}: runtime data without usual"
     if not others and not accept and not operation.runtime and len(names) <= 2:
-        return _plain(operation, names)
+        return plain(operation, names)
     scope: dict[str, Any] = {
         "__name__": __name__,
         "op": operation,
@@ -108,6 +117,8 @@ def _builder(
         "rules": operation.quick,
         "append": append,
         "append_all": append_all,
+        "append_decided": append_decided,
+        "over_sums": over_sums,
         "REAL": REAL,
         "graph_of": graph_of,
         **{f"default_{p.name}": p.default for p in others},
@@ -123,8 +134,8 @@ def _define(source: str, name: str, scope: dict[str, Any]) -> None:
     exec(compile(source, f"<dynetjax.{name}>", "exec"), scope)
 
 
-def _plain(operation: Op, names: list[str]) -> Any:
-    """The same of one operand, or two, and nothing else."""
+def plain(operation: Op, names: list[str]) -> Any:
+    """The function of an operation of one operand, or two, and nothing else."""
     name, slowly = operation.name, _slowly(operation)
     build = (unary if len(names) == 1 else binary)(operation, slowly)
     if isinstance(build, FunctionType):
@@ -185,11 +196,23 @@ def _list_builder(operation: Op, others, accept) -> Any:
             static, data, batch = accept(operation.name, dims, *rest)
         node = graph.add(operation, tuple(xs), static, data, batch)
         rule = node.rule
-        usual = data is None and not kwargs
-        if usual and follows_from_specs(rule, operation, xs):
-            seen = zip(xs, rule.operands, strict=True)
-            known[args, *[x.spec or spec for x, spec in seen]] = rule
+        if data is None and not kwargs:
+            note(xs, args, static, rule)
         return node
+
+    def note(xs, args, static, rule):
+        if len(known) >= MOST_DECIDED:
+            known.clear()
+        if follows_from_batches(rule, operation, xs):
+            seen = zip(xs, rule.operands, strict=True)
+            key = args, *[x.spec or spec for x, spec in seen]
+            if not follows_from_specs(rule, operation, xs):
+                key += tuple([x.lanes for x in xs])
+            known[key] = rule
+        else:
+            pieces = joining(operation, xs, static, rule)
+            if pieces is not None:
+                known[xs[0].spec, xs[0].rule.signature.op, args] = pieces
 
     built: Any = build
     built.__name__ = built.__qualname__ = operation.name

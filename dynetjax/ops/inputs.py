@@ -21,6 +21,8 @@ from dynetjax.ops.arguments import (
     Ints,
     Number,
     Numbers,
+    are_below,
+    are_sizes,
     number,
     unsigned,
 )
@@ -63,6 +65,14 @@ def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
             )
         )
     return _laid_out(dim, flat)
+
+
+def weighted(size: int, places: list[int], weight: float) -> np.ndarray:
+    """A vector as ``[1, size]``: `weight` in some places, and 0 in all others."""
+    numbers = array("f", bytes(4 * size))
+    for place in places:
+        numbers[place] = weight
+    return np.frombuffer(numbers, np.float32)[None]
 
 
 LARGEST = 3.4e38  # nearly the largest float32
@@ -362,8 +372,14 @@ def _require_tuple(name: str, argument: str, value: Any) -> None:
         )
 
 
-def _places(idxs: Any, count: int, shape: Shape) -> tuple[np.ndarray, ...]:
-    """One array of `count` indices for each axis of `shape`."""
+def _places(idxs: Any, count: int, shape: Shape) -> tuple[Any, ...]:
+    """`count` indices for each axis of `shape`, in a list or an array."""
+    if type(idxs) is list and len(idxs) == len(shape) and are_sizes(shape):
+        pairs = zip(idxs, shape, strict=True)
+        if all(
+            type(i) is list and len(i) == count and are_below(i, n) for i, n in pairs
+        ):
+            return tuple(idxs)
     places = tuple([np.asarray(axis, np.int64) for axis in idxs])
     inside = len(places) == len(shape) and all(
         axis.shape == (count,) and bool(((axis >= 0) & (axis < n)).all())
@@ -405,8 +421,9 @@ def _vector(name: str, values: Any) -> np.ndarray:
 
 def _laid_out(dim: Dim, flat: np.ndarray) -> np.ndarray:
     """Flat numbers, first index fastest, as ``[batch, *shape]``."""
-    by_index = np.reshape(flat, (*dim.shape, dim.batch), order="F")
-    return np.ascontiguousarray(np.moveaxis(by_index, -1, 0))
+    by_index = flat.reshape(dim.batch, *dim.shape[::-1])
+    order = 0, *range(len(dim.shape), 0, -1)
+    return np.ascontiguousarray(by_index.transpose(order))
 
 
 def inputMatrix(v: object, d: object) -> NoReturn:

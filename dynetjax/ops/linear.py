@@ -9,7 +9,7 @@ from dynetjax.core.lazy import jnp
 from dynetjax.core.precision import PRECISION
 from dynetjax.core.registry import Op
 from dynetjax.core.rules import CHANGED, OperandSpec, Rule
-from dynetjax.core.tables import forgets
+from dynetjax.core.tables import forgets, remembers
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import misfit, one_batch
 from dynetjax.ops.declare import op
@@ -169,14 +169,17 @@ def _affine(exprs: Any) -> Expression:
     graph = operands("affine_transform", exprs)
     if len(exprs) == 1:
         return exprs[0]
-    _check_affine(exprs)
-    changes = len(CHANGED)
+    _check_affine(*[x.full_dim for x in exprs])
+    changes, bias = len(CHANGED), exprs[0].spec
     node = graph.add(AFFINE_OP, tuple(exprs))
-    specs = tuple([x.spec for x in exprs])
-    settled = not any(spec is None or spec.inlined for spec in specs)
+    # The bias may have become a part of the sum, and has no spec then.
+    specs: tuple[Any, ...] = (exprs[0].spec or bias, *[x.spec for x in exprs[1:]])
+    settled = not any(spec is None or spec.inlined for spec in specs[1:])
+    settled = settled and specs[0].inlined is node.rule.operands[0].inlined
+    settled = settled and node.rule.signature.op is AFFINE_OP
     usual = all(x.lanes == node.lanes for x in exprs[2::2])
-    usual = usual and exprs[0].lanes in (0, node.lanes)
-    if settled and usual and node.lanes and not any(w.lanes for w in exprs[1::2]):
+    usual = usual and all(x.lanes in (0, node.lanes) for x in exprs)
+    if settled and usual and node.lanes:
         pairs = zip(specs[1::2], specs[2::2], strict=True)
         products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
         if None not in products:
@@ -186,14 +189,15 @@ def _affine(exprs: Any) -> Expression:
     return node
 
 
-def _check_affine(exprs: list[Expression]) -> None:
+@remembers
+def _check_affine(*dims: Dim) -> None:
     """Raise what is wrong with the list, and not with one of its products."""
-    name, dims = AFFINE_OP.name, [x.full_dim for x in exprs]
+    name = AFFINE_OP.name
     if len(dims) % 2 == 0:
         raise misfit(name, dims, "[b, W1, x1, ...]", "pair each W with an x")
     pairs = zip(dims[1::2], dims[2::2], strict=True)
     _sum_shape(name, dims[0], *[Dim(_product_shape(name, *p)) for p in pairs])
-    one_batch(name, dims)
+    one_batch(name, list(dims))
 
 
 def _same_dims(name: str, x: Dim, y: Dim) -> Shape:

@@ -39,6 +39,18 @@ def graph_of(name: str, *xs: Any) -> ComputationGraph:
     return current_graph() if owner is None else owner
 
 
+def rows_of_like(xs: list[Expression]) -> int:
+    """How many rows operands of one shape have together; 0 where they differ."""
+    kind, rows = xs[0].rule.kind, 0
+    if kind.ragged:
+        return 0
+    for x in xs:
+        if x.rule.kind is not kind or not x.lanes:
+            return 0
+        rows += x.lanes
+    return rows
+
+
 def operands(name: str, xs: Any) -> ComputationGraph:
     """The graph that a list of operands belongs to.
 

@@ -17,6 +17,7 @@ from math import inf
 from operator import is_not
 from typing import Any, NamedTuple
 
+from dynetjax.core.building import Joining
 from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
@@ -397,6 +398,27 @@ def side_by_side(
     while len(pieces) < size // FAN_IN:
         pieces.append(graph.zeros(rule.kind.shape, batch))
     return Call(_joined(op), tuple(pieces), (d,), None, (len(operands),))
+
+
+def joining(
+    op: Op, xs: list[Expression], static: tuple[Any, ...], rule: Rule
+) -> Joining | None:
+    """How rows like `xs`, of which a node with `rule` was made, are put side by side.
+
+    None where it was not made of pieces, or they are not all alike.
+    """
+    first = xs[0]
+    spec, lanes, made_of = first.spec, first.lanes, first.rule
+    if not rule.signature.op.pieces or spec is None or not (spec.stored and lanes):
+        return None
+    if any(x.spec is not spec or x.lanes != lanes for x in xs):
+        return None
+    (d,) = static
+    shape = made_of.kind.shape
+    choice = _choices.get((op, d, shape, made_of.signature.op))
+    if choice is None:
+        return None
+    return Joining(choice.take, choice.room, _piece(shape, d), rule)
 
 
 @cache

@@ -13,7 +13,7 @@ from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Int, Ints, index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
-from dynetjax.ops.operands import graph_of, operands
+from dynetjax.ops.operands import graph_of, operands, rows_of_like
 
 __all__ = [
     "average",
@@ -222,8 +222,9 @@ def concatenate_to_batch(xs: list[Expression]) -> Expression:
          [2. 4.]]
     """
     graph = operands("concatenate_to_batch", xs)
-    shape = xs[0].true_shape
-    batch = 0
+    shape, batch = xs[0].true_shape, rows_of_like(xs)
+    if batch:
+        return graph.add_rows(GATHER_OP, tuple(xs), shape, None, batch)
     for x in xs:
         if x.true_shape != shape:
             raise _misfit("concatenate_to_batch", [x.full_dim for x in xs])

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from dynetjax.core.building import append_all_known, append_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
+from dynetjax.core.tables import remembers
 from dynetjax.ops.arguments import Ints, indices_below
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import pick_batch_elems
@@ -52,7 +54,11 @@ def select_rows(x: Expression, rs: Ints) -> Expression:
     shape = x.full_dim.shape
     chosen = _not_empty("select_rows", "rs", rs, shape[0])
     rows = tuple([pick(x, r) for r in chosen])
-    return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
+    shape = (len(rows), *shape[1:])
+    node = append_all_known(STACK_OP, rows, (shape,))
+    if node is not None:
+        return node
+    return graph.add_quick(STACK_OP.quick, STACK_OP, rows, (shape,), key=(shape,))
 
 
 def select_cols(x: Expression, cs: Ints) -> Expression:
@@ -145,18 +151,22 @@ def strided_select(
     """
     graph = graph_of("strided_select", x)
     dim = x.full_dim
-    given = [strides, range_from, range_to]
-    *parts, rows = _strides(dim, [_ints(values) for values in given])
-    result = graph.add(STRIDED_OP, (x,), (tuple(parts),))
+    given = _ints(strides), _ints(range_from), _ints(range_to)
+    *parts, rows = _strides(dim, *given)
+    ranges = tuple(parts)
+    result = append_known(STRIDED_OP, x, (ranges,))
+    if result is None:
+        op = STRIDED_OP
+        result = graph.add_quick(op.quick, op, (x,), (ranges,), key=(ranges,))
     if rows == (0, dim.batch, 1):
         return result
     return pick_batch_elems(result, list(range(*rows)))
 
 
-def _ints(values: Any) -> list[int]:
+def _ints(values: Any) -> tuple[int, ...]:
     try:
         if isinstance(values, (list, tuple)):
-            return [int(value) for value in values]
+            return tuple([int(value) for value in values])
     except (TypeError, ValueError):
         pass
     raise TypeError(
@@ -169,15 +179,16 @@ def _ints(values: Any) -> list[int]:
     )
 
 
-def _strides(dim: Dim, given: list[list[int]]) -> list[tuple[int, int, int]]:
+@remembers
+def _strides(dim: Dim, *given: tuple[int, ...]) -> list[tuple[int, int, int]]:
     """``(from, to, stride)`` of every dimension, and of the batch."""
-    sizes = [*dim.shape, dim.batch]
+    sizes = (*dim.shape, dim.batch)
     if max(map(len, given)) > len(sizes):
         raise _bad_range(dim, f"{max(map(len, given))} ranges")
     strides, starts, stops = (
         values + default[len(values) :]
         for values, default in zip(
-            given, ([1] * len(sizes), [0] * len(sizes), sizes), strict=True
+            given, ((1,) * len(sizes), (0,) * len(sizes), sizes), strict=True
         )
     )
     parts = list(zip(starts, stops, strides, strict=True))

@@ -2,15 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, plain
+from dynetjax.ops.inputs import weighted
 from dynetjax.ops.operands import graph_of
 
 __all__ = ["log_softmax", "softmax"]
@@ -76,6 +75,8 @@ LOG_SOFTMAX_OP = Op(
 )
 MASK_OP = Op("mask", form=INPUT, internal=True)
 RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector, masks=True)
+_of_all = plain(LOG_SOFTMAX_OP, ["x"])
+_of_some = plain(RESTRICTED_OP, ["x", "mask"])
 
 
 def log_softmax(x: Expression, restrict: list[int] | None = None) -> Expression:
@@ -101,14 +102,12 @@ def log_softmax(x: Expression, restrict: list[int] | None = None) -> Expression:
         >>> print(np.exp(dy.log_softmax(dy.zeros(4)).npvalue()).round(3))
         [0.25 0.25 0.25 0.25]
     """
-    graph = graph_of("log_softmax", x)
     if restrict is None:
-        return graph.add(LOG_SOFTMAX_OP, (x,))
+        return _of_all(x)
+    graph = graph_of("log_softmax", x)
     shape = _vector("log_softmax", x.full_dim, x.full_dim)
-    keep = np.zeros((1, shape[0]), np.float32)
-    keep[0, _rows(restrict, shape[0])] = 1
-    mask = graph.add_rows(MASK_OP, (), (shape[0],), keep, 1)
-    return graph.add(RESTRICTED_OP, (x, mask))
+    keep = weighted(shape[0], _rows(restrict, shape[0]), 1.0)
+    return _of_some(x, graph.add_rows(MASK_OP, (), (shape[0],), keep, 1))
 
 
 def _rows(restrict: Any, size: int) -> list[int]:

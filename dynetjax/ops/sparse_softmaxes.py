@@ -7,15 +7,14 @@ places, the values are simple formulas, whose own derivatives are the right ones
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Ints, indices_below
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, plain
+from dynetjax.ops.inputs import weighted
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.softmaxes import MASK_OP
 
@@ -109,6 +108,7 @@ def _scores_to_loss(name: str, x: Dim, q: Dim) -> Shape:
 
 
 LOSS_OP = Op("sparsemax_loss", _loss, _scores_to_loss)
+_of_targets = plain(LOSS_OP, ["x", "q"])
 
 
 def sparsemax_loss(x: Expression, target_ids: Ints) -> Expression:
@@ -150,9 +150,8 @@ def sparsemax_loss(x: Expression, target_ids: Ints) -> Expression:
                 fix="leave the loss out",
             )
         )
-    q = np.zeros((1, size), np.float32)
-    q[0, targets] = 1 / len(set(targets))
-    return graph.add(LOSS_OP, (x, graph.add_rows(MASK_OP, (), (size,), q, 1)))
+    q = weighted(size, targets, 1 / len(set(targets)))
+    return _of_targets(x, graph.add_rows(MASK_OP, (), (size,), q, 1))
 
 
 def _two_vectors(name: str, x: Dim, y: Dim) -> Shape:

@@ -139,7 +139,7 @@ def _alike(
             break
         read = x.args
         if stored:
-            product = stored_part(graph, number, of_product, x)
+            product = stored_part(graph, number, of_product, lanes, x.args)
             stored_nodes.append(product)
             read = product.args
             at += 1
@@ -190,7 +190,7 @@ def _carefully(
     products = products_of([b, W_x, x, W_h, h], total.rule)
     usual = None not in key and key[-3:] == (x.spec, h.spec, c.spec)
     usual = usual and x.lanes == h.lanes == c.lanes  # none of them is broadcast
-    usual = usual and total.spec is None  # it is a part of the gates
+    usual = usual and total.spec is None and not b.lanes  # it is a part of the gates
     if usual and products and all(_has_rows(node) for node in (gates, cell, output)):
         (product, stored), (_, recurrent_is_stored) = products
         if not recurrent_is_stored:

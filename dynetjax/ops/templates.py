@@ -25,14 +25,22 @@ def {name}({signature}):
 # The same arguments need no second check, nor does runtime data that is as usual.
 _ONE_AGAIN = "return append(rule, {inputs}, {data}, {own})"
 _SEVERAL_AGAIN = """node = append_all(rule, ({inputs}), {data}, {own})
+                if node is not None:
+                    return node"""
+# Where runtime data must be in bounds, which are lengths then, all is checked.
+_RAGGED = """node = append_decided(op, ({inputs},), ({key}), ())
             if node is not None:
                 return node"""
 _AGAIN = """
 def {name}({signature}):
     try:
-        rule = rules.get(({specs}, {lanes}, {key}))
-        if rule is not None and {check}:
-            {again}
+        if {check}:
+            rule = rules.get(({specs}, {lanes}, {key}))
+            if rule is None:
+                rule = over_sums(rules, ({inputs},), (), ({lanes}, {key}))
+            if rule is not None:
+                {again}
+            {ragged}
     except (AttributeError, TypeError, IndexError):
         pass
     return with_checks({given})
@@ -68,6 +76,7 @@ def with_arguments(
     inputs = ", ".join(operands)
     dims = ", ".join(f"{x}.full_dim" for x in operands)
     data, own = _data([p.name for p in fed], operation.runtime, operands[0])
+    key = "".join(map(_key, static))
     again = _SEVERAL_AGAIN if operands[1:] else _ONE_AGAIN
     fields = {
         "name": operation.name,
@@ -76,8 +85,9 @@ def with_arguments(
         "given": inputs + rest,
         "specs": ", ".join(f"{x}.spec" for x in operands),
         "lanes": ", ".join(f"{x}.lanes" for x in operands),
-        "key": "".join(map(_key, static)),
+        "key": key,
         "check": usual or "True",
+        "ragged": "" if fed else _RAGGED.format(inputs=inputs, key=key),
         "again": again.format(inputs=inputs, data=data, own=own),
         "accept": f"static, data, batch = accept({operation.name!r}, [{dims}]{rest})"
         if accepts

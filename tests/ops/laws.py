@@ -6,6 +6,7 @@ compare the operation with that formula and its central differences in float64.
 
 import functools
 import zlib
+from itertools import islice
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.nodes import NOTHING
 from dynetjax.core.registry import INPUT, MAP
 from dynetjax.engine import policy
 from dynetjax.engine.native.part import NativePart
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.graph import current_graph
+from dynetjax.graph import current_graph, note_lines
 
 COVERED = set()
 ALL = {}  # every case, by what it is called
@@ -112,6 +114,68 @@ def _is_list_of_shapes(value):
 def weights(shape):
     """Fixed numbers that turn a result into a loss."""
     return np.random.RandomState(7).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+def spelled(graph):
+    """What every stored node computes, as text."""
+    known = []
+    for node in graph.stored_nodes:
+        if node.rule.operands and not node.rule.sums:
+            args = iter(node.inner)
+            known.append(_of_rule(node.rule, args, known))
+            assert next(args, None) is None
+            continue
+        op = node.rule.signature.op
+        if op.form == MAP and not node.rule.sums:
+            known.append(f"{op.name}{node.inner}")
+            continue
+        rows = sorted(known[k] for k in node.inner)
+        known.append(f"{op.name}{rows}" if rows else f"{op.name} {node.index}")
+    return known
+
+
+def _of_rule(rule, args, known):
+    parts = []
+    for spec in rule.operands:
+        if spec.rule is not None:
+            parts.append(_of_rule(spec.rule, args, known))
+        elif spec.kind.is_weight:
+            parts.append(f"weight {spec.kind.shape}")
+        else:
+            number = next(args)
+            parts.append("0" if number == NOTHING else known[number])
+    op = rule.signature.op
+    own = list(islice(args, len(op.runtime) if op.form == MAP else 0))
+    return f"{op.name}({', '.join(map(str, parts + own))})"
+
+
+def described(graph):
+    """What every stored node computes, and how many rows it has, in any order."""
+    lanes = [node.lanes for node in graph.stored_nodes]
+    return sorted(zip(spelled(graph), lanes, strict=True))
+
+
+# What operands may be: rows, part of what reads them, or a sum that goes on.
+OPERANDS = {"rows": lambda x: x, "inlined": dy.tanh, "sums": lambda x: dy.esum([x, x])}
+
+
+def made(case, arrays, batched, operand, slowly=False):
+    """The stored nodes of a graph of a case, `described`; None where it is refused.
+
+    `slowly` makes all checks for each node.
+    """
+    note_lines(slowly)
+    try:
+        dy.renew_cg()
+        xs = [dy.inputTensor(a, batched=batched) for a in arrays]
+        graph = case.call(case.op, [operand(x) for x in xs]).graph
+    except (ValueError, RuntimeError):
+        return None
+    finally:
+        note_lines(False)
+    all_of_it = described(graph)
+    dy.renew_cg()
+    return all_of_it
 
 
 def loss_of(y, r):
@@ -352,6 +416,15 @@ class Laws:
         )
         for actual, expected in zip(gradients, wanted, strict=True):
             close(actual, expected, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize("operand", OPERANDS.values(), ids=OPERANDS)
+    @pytest.mark.parametrize("batch", [1, 3])
+    def test_made_quickly(self, case, operand, batch):
+        """Made again without checks, it is what it is with them."""
+        arrays, batched = case.arrays(batch=batch), batch > 1
+        for _ in range(4):
+            quickly = made(case, arrays, batched, operand)
+        assert quickly == made(case, arrays, batched, operand, slowly=True)
 
     def test_runs_at_once(self, case, monkeypatch):
         """Tier 0 computes it, forward and back."""

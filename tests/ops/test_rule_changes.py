@@ -7,16 +7,15 @@ must be the same wherever the change falls: before every single line that makes 
 
 import sys
 import threading
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 import pytest
+from laws import spelled
 
 import dynetjax as dy
 from dynetjax import graph as graph_module
 from dynetjax.core import building, nodes
-from dynetjax.core.registry import MAP
-from dynetjax.graph import NOTHING
 from dynetjax.ops import linear, steps
 
 MODULES = building, steps, linear, graph_module, nodes
@@ -27,36 +26,6 @@ interpreted = pytest.mark.skipif(
 )
 sizes = count(40)  # no two trials share a rule
 MOST_TRIALS = 250
-
-
-def spelled(graph):
-    """What every stored node computes, as text."""
-    known = []
-    for node in graph.stored_nodes:
-        if node.rule.operands:
-            args = iter(node.inner)
-            known.append(_of_rule(node.rule, args, known))
-            assert next(args, None) is None
-        else:
-            rows = sorted(known[k] for k in node.inner)
-            name = node.rule.signature.op.name
-            known.append(f"{name}{rows}" if rows else f"{name} {node.index}")
-    return known
-
-
-def _of_rule(rule, args, known):
-    parts = []
-    for spec in rule.operands:
-        if spec.rule is not None:
-            parts.append(_of_rule(spec.rule, args, known))
-        elif spec.kind.is_weight:
-            parts.append(f"weight {spec.kind.shape}")
-        else:
-            number = next(args)
-            parts.append("0" if number == NOTHING else known[number])
-    op = rule.signature.op
-    own = list(islice(args, len(op.runtime) if op.form == MAP else 0))
-    return f"{op.name}({', '.join(map(str, parts + own))})"
 
 
 def chain(model, n):

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.expression import Expression
+from dynetjax.core.nodes import NOTHING
 from dynetjax.core.registry import GATHER, REDUCE
 from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Found
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of, import_of
 from dynetjax.engine.native import core
 from dynetjax.engine.plan.facts import Addresses, Facts, ints
-from dynetjax.graph import NOTHING
 
 ONE_BY_ONE, SUMS, COPIES = range(3)
 _FORMS = {REDUCE: SUMS, GATHER: COPIES}

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynetjax.core.nodes import NOTHING
 from dynetjax.engine.native import core
 from dynetjax.engine.plan.facts import Addresses, Facts, ints, offsets
 from dynetjax.engine.plan.flat import COPIES, ONE_BY_ONE, SUMS, FlatGraph
-from dynetjax.graph import NOTHING
 
 KINDS = [FlatGraph] if core is None else [FlatGraph, core.FlatGraph]
 IDS = ["Python", "C++"][: len(KINDS)]
