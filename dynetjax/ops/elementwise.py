@@ -54,7 +54,7 @@ def sin(x):
         >>> print(dy.sin(dy.inputVector([0, np.pi / 6])).npvalue().round(3))
         [0.  0.5]
     """
-    return jnp.sin(x)
+    return lax.sin(x)
 
 
 @op(inputs="x", dim=same)
@@ -72,7 +72,7 @@ def cos(x):
         >>> print(dy.cos(dy.inputVector([0, np.pi / 3])).npvalue().round(3))
         [1.  0.5]
     """
-    return jnp.cos(x)
+    return lax.cos(x)
 
 
 @op(inputs="x", dim=same)
@@ -90,7 +90,7 @@ def tan(x):
         >>> print(dy.tan(dy.inputVector([0, np.pi / 4])).npvalue().round(3))
         [0. 1.]
     """
-    return jnp.tan(x)
+    return lax.tan(x)
 
 
 @op(inputs="x", dim=same)
@@ -201,7 +201,7 @@ def tanh(x):
         >>> print(dy.tanh(dy.inputVector([0, np.log(2), 9])).npvalue().round(3))
         [0.  0.6 1. ]
     """
-    return jnp.tanh(x)
+    return lax.tanh(x)
 
 
 @op(inputs="x", dim=same)
@@ -276,7 +276,7 @@ def exp(x):
         >>> print(dy.exp(dy.inputVector([0, 1, np.log(5)])).npvalue().round(3))
         [1.    2.718 5.   ]
     """
-    return jnp.exp(x)
+    return lax.exp(x)
 
 
 @op(inputs="x", dim=same)
@@ -294,7 +294,7 @@ def log(x):
         >>> print(dy.log(dy.inputVector([0, 1, np.e])).npvalue().round(3))
         [-inf   0.   1.]
     """
-    return jnp.log(x)
+    return lax.log(x)
 
 
 @op(inputs="x", dim=same)
@@ -312,7 +312,7 @@ def sqrt(x):
         >>> print(dy.sqrt(dy.inputVector([0, 4, 9])).npvalue().round(3))
         [0. 2. 3.]
     """
-    return jnp.sqrt(x)
+    return lax.sqrt(x)
 
 
 @op(inputs="x", dim=same)
@@ -330,7 +330,7 @@ def square(x):
         >>> dy.square(dy.inputVector([-3, 2])).value()
         [9.0, 4.0]
     """
-    return jnp.square(x)
+    return lax.square(x)
 
 
 @op(inputs="x", dim=same)

@@ -48,7 +48,7 @@ def activation(forget_bias: float) -> Callable[[Expression], Expression]:
         """
         scale = _for_each(z, 0.5, 0.5, 0.5, 1.0)
         start = _for_each(z, 0.0, 0.5 * forget_bias, 0.0, 0.0)
-        return scale * jnp.tanh(scale * z + start) + _for_each(z, 0.5, 0.5, 0.5, 0.0)
+        return scale * lax.tanh(scale * z + start) + _for_each(z, 0.5, 0.5, 0.5, 0.0)
 
     return lstm_gates
 
@@ -64,7 +64,7 @@ def lstm_cell(gates, c):
 def gated_output(gates, c):
     """The output: ``o tanh(c)``; `c` may have been normalised."""
     _, _, o, _ = _parts(gates)
-    return o * jnp.tanh(c)
+    return o * lax.tanh(c)
 
 
 STACK = Op(
@@ -95,14 +95,14 @@ def _two_thirds(name: str, z: Dim, p: Dim) -> Shape:
 def coupled_input(z, p):
     """``sigmoid(i + p), tanh(g)``, where `p` is a peephole's."""
     i, g, _ = jnp.split(z, 3)
-    return jnp.concatenate([lax.logistic(i + p), jnp.tanh(g)])
+    return jnp.concatenate([lax.logistic(i + p), lax.tanh(g)])
 
 
 @op(inputs="z", dim=same, tells=True)
 def coupled_gates(z):
     """``sigmoid(i), tanh(g), sigmoid(o)``."""
     i, g, o = jnp.split(z, 3)
-    return jnp.concatenate([lax.logistic(i), jnp.tanh(g), lax.logistic(o)])
+    return jnp.concatenate([lax.logistic(i), lax.tanh(g), lax.logistic(o)])
 
 
 @op(inputs="gates c", dim=_of_cell)
@@ -121,7 +121,7 @@ def output_gate(z, p):
 @op(inputs="gates c", dim=_of_cell, tells=True)
 def coupled_output(gates, c):
     """The output: ``o tanh(c)``, where o is the last gate."""
-    return gates[len(gates) - len(c) :] * jnp.tanh(c)
+    return gates[len(gates) - len(c) :] * lax.tanh(c)
 
 
 @op(inputs="z", dim=same, tells=True)

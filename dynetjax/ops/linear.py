@@ -5,7 +5,7 @@ from typing import Any
 from dynetjax.core.building import Recipe, append_product, append_products
 from dynetjax.core.dims import Dim, Shape, pad, trim
 from dynetjax.core.expression import Expression
-from dynetjax.core.lazy import jnp
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.precision import PRECISION
 from dynetjax.core.registry import Op
 from dynetjax.core.rules import CHANGED, OperandSpec, Rule
@@ -69,7 +69,7 @@ def matmul(x, y):
         DimError: the inner sizes differ, or an operand has more than two dimensions.
     Source: clab/dynet, ``dynet/nodes-matrixmultiply.cc``.
     """
-    return jnp.dot(x.reshape(pad(x.shape, 2)), y, precision=PRECISION.of_products)
+    return lax.dot(x.reshape(pad(x.shape, 2)), y, precision=PRECISION.of_products)
 
 
 def _sum_shape(name: str, bias: Dim, *products: Dim) -> Shape:

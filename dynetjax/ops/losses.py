@@ -112,8 +112,10 @@ def pickneglogsoftmax(x, v: Int):
         [0.25]
     """
     x = x.reshape(-1)
-    shifted = x - lax.stop_gradient(jnp.max(x))
-    return (jnp.log(jnp.sum(jnp.exp(shifted))) - picked(shifted, v)).reshape(1)
+    top = lax.stop_gradient(lax.reduce_max(x, axes=(0,)))
+    shifted = lax.sub(x, lax.broadcast(top, x.shape))
+    total = lax.log(lax.reduce_sum(lax.exp(shifted), axes=(0,)))
+    return lax.sub(total, picked(shifted, v)).reshape(1)
 
 
 def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:

@@ -5,7 +5,7 @@ from typing import Any
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
 from dynetjax.ops.declare import op, plain
@@ -44,7 +44,14 @@ def softmax(x, d: int = 0):
         >>> print(dy.softmax(x).npvalue().round(3))
         [0.125 0.25  0.625]
     """
-    return jax.nn.softmax(x, axis=d)
+    others = [axis for axis in range(x.ndim) if axis != d]
+
+    def along(numbers):
+        return lax.broadcast_in_dim(numbers, x.shape, others)
+
+    top = lax.stop_gradient(lax.reduce_max(x, axes=(d,)))
+    weights = lax.exp(lax.sub(x, along(top)))
+    return lax.div(weights, along(lax.reduce_sum(weights, axes=(d,))))
 
 
 def _over_some(x, keep):
