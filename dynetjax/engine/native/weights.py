@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.registry import KINDS, MAP, OWNERS, Kind
+from dynetjax.core.registry import KINDS, MAP, Kind
 from dynetjax.core.tables import remembers
 from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
@@ -82,15 +82,9 @@ class HostWeights:
         array = self._arrays.get(number)
         if array is None:
             kind = KINDS[number]
-            made = self._parameter if kind.is_parameter else self._computed
+            made = self._weights.on_host if kind.is_parameter else self._computed
             array = self._arrays[number] = made(kind)
         return array
-
-    def _parameter(self, kind: Kind) -> np.ndarray:
-        owner = OWNERS.get(kind.source)
-        if owner is not None and owner.is_table:  # a copy, as updates change tables
-            return np.array(owner.host_values(), np.float32)
-        return self._weights.on_host(kind)
 
     def _computed(self, kind: Kind) -> np.ndarray:
         """The array of a weight made of others."""
