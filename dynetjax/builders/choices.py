@@ -29,7 +29,7 @@ from dynetjax.builders.whole import whole
 from dynetjax.core.expression import Expression
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.model.lookup import LookupParameters, lookup_batch
+from dynetjax.model.lookup import LookupParameters, lookup, lookup_batch
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.rows import concatenate_to_batch, pick_batch_elems
@@ -109,6 +109,19 @@ class Choices:
         positions = [k for _, numbers in by_table for k in numbers]
         order = np.argsort(positions).tolist()
         return pick_batch_elems(concatenate_to_batch(parts), order)
+
+    def loss_of_one(
+        self, x: Expression, choice: int, outcome: int, update: bool
+    ) -> Expression:
+        """``{1}``: ``-log p(outcome)`` of a choice that is one.
+
+        Args:
+            x: ``{I}``.
+        """
+        t, row = self._place[choice]
+        rows = lookup(self._tables[t], row, update)
+        data = self._rows[choice], outcome
+        return current_graph().add(LOSS, (rows, x), (), data)
 
     def _by_table(self, items: list[Item]) -> list[tuple[int, list[int]]]:
         """Tables, -1 for none, with the positions of their items."""

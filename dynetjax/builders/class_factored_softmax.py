@@ -112,7 +112,7 @@ class ClassFactoredSoftmaxBuilder(SoftmaxBuilder):
         loss = pickneglogsoftmax(self._class_scores(x, update), k)
         if len(self._classes[k]) == 1:
             return loss
-        return add(loss, self._choices.loss(x, [Item(0, k, r)], update))
+        return add(loss, self._choices.loss_of_one(x, k, r, bool(update)))
 
     def neg_log_softmax_batch(
         self, x: Expression, c_list: Ints, update: bool = True

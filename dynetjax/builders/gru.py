@@ -5,8 +5,7 @@ from dynetjax.builders.output_family import OutputFamily
 from dynetjax.builders.state import Vectors
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
-from dynetjax.ops.elementwise import tanh
-from dynetjax.ops.gates import gru_gates, reset, stacked, updated
+from dynetjax.ops.gates import gru_gates, gru_output, reset, stacked
 from dynetjax.ops.linear import affine_transform
 from dynetjax.ops.noise import dropout, rate
 
@@ -86,5 +85,5 @@ class GRUBuilder(OutputFamily):
             x = dropout(x, self._rate)
         h = self._nothing(x) if previous is None else previous
         gates = gru_gates(affine_transform([b, W_x, x, W_h, h]))
-        u = tanh(affine_transform([b_h, W_hx, x, W_hh, reset(gates, h)]))
-        return h + updated(gates, u - h)
+        u = affine_transform([b_h, W_hx, x, W_hh, reset(gates, h)])
+        return gru_output(gates, u, h)

@@ -24,11 +24,12 @@ def accumulate(
         storage = OWNERS.get(kind.source) if kind.is_parameter else None
         if storage is None or kind.constant:
             continue
-        earlier = [] if storage.gradient is None else [storage.gradient]
-        terms = earlier + gradients
-        if len(terms) == 1:
-            storage.gradient = terms[0]
-        elif all(isinstance(term, np.ndarray) for term in terms):
+        earlier = storage.gradient
+        if earlier is None and len(gradients) == 1:
+            storage.gradient = gradients[0]
+            continue
+        terms = gradients if earlier is None else [earlier, *gradients]
+        if all(isinstance(term, np.ndarray) for term in terms):
             storage.gradient = sum(terms[1:], terms[0])
         else:
             pending.append((storage, terms))

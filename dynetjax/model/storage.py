@@ -12,6 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
@@ -65,12 +66,20 @@ def aligned(shapes: Sequence[Shape]) -> list[np.ndarray]:
     Products with a matrix that does not take a fifth longer, where registers are as
     wide as a line.
     """
-    sizes = [math.prod(shape) for shape in shapes]
-    *starts, end = accumulate([-(-size // LINE) * LINE for size in sizes], initial=0)
+    places, end = _places(tuple(shapes))
     room = np.empty(end + LINE, np.float32)
     first = -room.__array_interface__["data"][0] // 4 % LINE
-    places = zip(shapes, sizes, starts, strict=True)
-    return [room[first + s : first + s + n].reshape(shape) for shape, n, s in places]
+    room = room[first:]
+    return [room[start:stop].reshape(shape) for start, stop, shape in places]
+
+
+@lru_cache(maxsize=256)
+def _places(shapes: tuple[Shape, ...]) -> tuple[list[tuple[int, int, Shape]], int]:
+    """Where each of `aligned` begins and ends, with its shape; where all end."""
+    sizes = [math.prod(shape) for shape in shapes]
+    *starts, end = accumulate([-(-size // LINE) * LINE for size in sizes], initial=0)
+    each = zip(starts, sizes, shapes, strict=True)
+    return [(start, start + size, shape) for start, size, shape in each], end
 
 
 def copy_of(array: Any) -> np.ndarray:

@@ -136,7 +136,12 @@ def reset(gates, h):
     return gates[len(h) :] * h
 
 
-@op(inputs="gates d", dim=_of_cell)
-def updated(gates, d):
-    """``z d``, how far a GRU goes where `d` leads."""
-    return gates[: len(d)] * d
+def _of_output(name: str, gates: Dim, u: Dim, h: Dim) -> Shape:
+    del name, gates, u
+    return h.shape
+
+
+@op(inputs="gates u h", dim=_of_output)
+def gru_output(gates, u, h):
+    """The output: ``h + z (tanh(u) - h)``."""
+    return h + gates[: len(h)] * (jnp.tanh(u) - h)

@@ -28,7 +28,7 @@ class Graph:
     def cut(self, count: int) -> None: ...
     def backward(
         self,
-        root: int,
+        root: int | list[tuple[int, Any]],
         index: int,
         full: bool,
         new: Callable[[int], Any],

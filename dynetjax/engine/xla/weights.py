@@ -92,12 +92,17 @@ class Weights:
         return array
 
     def on_host(self, kind: Kind) -> np.ndarray:
-        """The array of a parameter on the host, as it was when first read."""
+        """The array of a parameter on the host, as it was when first read.
+
+        Of a table a copy, as updates change its array.
+        """
         array = self._values.get(kind)
         if array is None:
             storage = OWNERS.get(kind.source)
             if storage is None:
                 return _nothing(kind.shape)
+            if storage.is_table:
+                return np.array(storage.host_values(), np.float32)
             array = self._values[kind] = storage.host_values()
         return np.ascontiguousarray(array)
 

@@ -123,7 +123,7 @@ class Run:
             return found[kind]
 
         seed = np.ascontiguousarray(seed, np.float32)
-        self.graph.backward(self.root, 0, True, zeros, seed)
+        self.graph.backward([(self.root, seed)], 0, True, zeros)
         several = [found[k] for k in range(len(self.weights))]
         for k, x in enumerate(self.operands):
             rows = self.graph.gradient(k)

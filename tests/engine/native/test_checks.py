@@ -281,7 +281,7 @@ def test_no_derivative():
     graph = core.Graph(tables)
     assert graph.extend(nodes, 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
-        graph.backward(1, 0, False, None, none)
+        graph.backward([(1, none)], 0, False, None)
 
 
 def product(d, a, b, number=0):

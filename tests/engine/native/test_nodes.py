@@ -8,6 +8,7 @@ from dynetjax.core.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
 from dynetjax.engine.native import core
 
 TWO, SUM, GATHERED, JOINED, ROWS, PLUS, SCALED, DRAWN = range(8)
+ONES = np.ones(2, np.float32)
 TABLE = np.arange(10.0, dtype=np.float32).reshape(5, 2)
 
 
@@ -124,7 +125,7 @@ def test_nodes(message, error, nodes):
     assert rows(graph, 3) == [8, 9, 0, 1]
     assert rows(graph, 4) == [2, 4]
     none = np.zeros(2, np.float32)
-    graph.backward(4, 0, True, lambda kind: none, none + 1)
+    graph.backward([(4, ONES)], 0, True, lambda kind: none)
     assert np.frombuffer(graph.gradient(0), np.float32).tolist() == [2, 2]
 
 
@@ -220,9 +221,8 @@ class TestRowsOfOtherTiers:
         nodes = [None, None, node(PLUS, 1, index=5)]
         graph.extend(nodes, 2)
         found = np.zeros(2, np.float32)
-        ops, tables = graph.backward(
-            2, 5, False, lambda kind: found, np.ones(2, np.float32)
-        )
+        roots = [(2, ONES)]
+        ops, tables = graph.backward(roots, 5, False, lambda kind: found)
         assert (ops, tables, found.tolist()) == ([PLUS], [], [1, 1])
         assert graph.gradient(1) is None
         with pytest.raises(IndexError, match="no such node"):
@@ -245,16 +245,29 @@ class TestBackward:
 
     def test_root_of_several_numbers(self, graph):
         with pytest.raises(ValueError, match="has another size"):
-            graph.backward(2, 0, False, lambda kind: None, np.ones(2, np.float32))
+            graph.backward(1, 0, False, lambda kind: None)
+        with pytest.raises(ValueError, match="has another size"):
+            graph.backward([(2, ONES)], 0, False, lambda kind: None)
+
+    def test_root_that_is_no_pair(self, graph):
+        with pytest.raises(TypeError, match="a root is no pair"):
+            graph.backward([1], 0, False, lambda kind: None)
+
+    def test_several_roots(self, graph):
+        """Their gradients are added up; the second reads the first."""
+        nodes = [row(), node(PLUS, 0, index=1), node(PLUS, 1, index=2)]
+        graph = extended(core.Graph(Mistaken()), nodes, *nodes)
+        found = np.zeros(2, np.float32)
+        graph.backward([(1, ONES), (2, 2 * ONES)], 2, False, lambda kind: found)
+        assert found.tolist() == [5, 5]
 
     def test_gradient_that_is_too_small(self, graph):
         with pytest.raises(ValueError, match="a gradient is too small"):
-            graph.backward(1, 1, False, lambda kind: np.zeros(1, np.float32),
-                           np.ones(2, np.float32))  # fmt: skip
+            graph.backward([(1, ONES)], 1, False, lambda kind: np.zeros(1, np.float32))
 
     def test_gradient_that_cannot_be_written(self, graph):
         with pytest.raises((BufferError, ValueError), match=r"read-only|writable"):
-            graph.backward(1, 1, False, lambda kind: bytes(8), np.ones(2, np.float32))
+            graph.backward([(1, ONES)], 1, False, lambda kind: bytes(8))
 
     def test_cut(self, graph):
         with pytest.raises(ValueError, match="less than no nodes"):
@@ -316,7 +329,7 @@ class TestCuts:
         extended(graph, [*nodes[:2], *new], *new)
         assert rows(graph, 3) == [32, 64]
         found = np.zeros(2, np.float32)
-        graph.backward(3, 0, True, lambda kind: found, np.ones(2, np.float32))
+        graph.backward([(3, ONES)], 0, True, lambda kind: found)
         assert found.tolist() == [3, 3]
         assert np.frombuffer(graph.gradient(0), np.float32).tolist() == [2, 2]
 
@@ -330,7 +343,7 @@ class TestCuts:
         new = [node(ROWS, data=2, index=1), node(SUM, 0, 1)]
         extended(graph, [nodes[0], *new], *new)
         none = np.zeros(2, np.float32)
-        ops, tables = graph.backward(2, 2, False, lambda k: none, none + 1)
+        ops, tables = graph.backward([(2, ONES)], 2, False, lambda k: none)
         assert ops == [ROWS]
         assert [table for table, _, _ in tables] == [0]
 

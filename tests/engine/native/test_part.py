@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 
 import jax
 import jax.numpy as jnp
@@ -306,6 +307,31 @@ class TestGradients:
         slope = 2 * np.outer(matrix @ X, X)
         wanted = slope @ W * (1 - np.tanh(W) ** 2) + slope.T @ np.tanh(W)
         close(world.W.grad_as_array(), wanted)
+
+    def test_of_several_weights_of_one_level(self, world):
+        """Some have a gradient, some none, and one is made of another."""
+        bent, turned = dy.tanh(world.W), dy.transpose(world.W)
+        twice = turned + turned
+        x = dy.inputVector(X)
+        (twice * x).value()
+        squares(bent * x + turned * x).backward()
+        slope = 2 * np.outer((np.tanh(W) + W.T) @ X, X)
+        close(world.W.grad_as_array(), slope * (1 - np.tanh(W) ** 2) + slope.T)
+
+
+def test_a_graph_with_weights_made_of_others_needs_no_collector(world):
+    """Its memory is there for the next graph at once."""
+    squares(dy.tanh(world.W) * dy.inputVector(X)).backward()
+    weights = weakref.ref(current_graph().state.native.weights)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            dy.renew_cg()
+        assert weights() is None
+    finally:
+        gc.enable()
+    dy.scalarInput(1).value()
 
 
 def test_threads_with_graphs_of_their_own():

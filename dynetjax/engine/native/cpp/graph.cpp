@@ -367,7 +367,7 @@ float* Graph::gradient_of(int32_t number) {
     return groups[c.group].gradient + (size_t)c.lane * uses[c.use].program->size;
 }
 
-void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients) {
+void Graph::backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients) {
     gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
     for (Series& s : series_) s.hoisted = nullptr;
@@ -389,8 +389,12 @@ void Graph::backward(int32_t root, const std::vector<float>& begin, bool full, c
             c.needed = r != NOTHING && nodes[r].needed;
         }
     }
-    std::copy(begin.begin(), begin.end(), reach(root));
-    for (size_t k = (size_t)nodes[root].group + 1; k--;) {
+    size_t last = 0;
+    for (const Root& r : roots) {
+        kernels().add(reach(r.number), r.gradient.data(), (long)r.gradient.size());
+        last = std::max(last, (size_t)nodes[r.number].group + 1);
+    }
+    for (size_t k = last; k--;) {
         const Group& g = groups[k];
         const Watch watch(timed ? &uses[g.use] : nullptr);
         if (g.gradient) backward(g, gradients[g.use]);

@@ -105,9 +105,13 @@ public:
     // What was computed since is there to stay, up to a cut.
     void keep(const Mark& since) { marks_.push_back(since); }
     void cut(int32_t count);
-    // Go back from a node whose gradient is `begin`. `gradients` are those of weights, by use and by
+    // Go back from nodes whose gradients are given. `gradients` are those of weights, by use and by
     // number there; null where there is none.
-    void backward(int32_t root, const std::vector<float>& begin, bool full, const std::vector<std::vector<float*>>& gradients);
+    struct Root {
+        int32_t number;
+        std::vector<float> gradient;
+    };
+    void backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
 
 private:

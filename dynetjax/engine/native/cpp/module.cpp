@@ -510,23 +510,39 @@ PyObject* cut(PyObject* self, PyObject* count) {
     });
 }
 
-// (root, index of its node, full, new, seed=None) -> (fused ops up to it, [(table, ids, gradients)]).
+// A node to go back from, which is one number where its gradient is not given.
+Graph::Root root_of(const Graph& g, PyObject* number, PyObject* gradient) {
+    const long n = integer(number);
+    if (n < 0 || n >= (long)g.nodes.size() || g.nodes[n].external) fail(PyExc_IndexError, "no such node");
+    Graph::Root root{(int32_t)n, gradient ? copied<float>(gradient) : std::vector<float>(1, 1.f)};
+    if (root.gradient.size() != (size_t)g.nodes[n].lanes * g.uses[g.nodes[n].use].program->size) fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
+    return root;
+}
+
+// (root, index of its node, full, new) -> (fused ops up to it, [(table, ids, gradients)]).
+// The root is the number of a node, or a list of (number, gradient) of several.
 // `new(kind)` gives an array of zeros to which the gradient of a weight is added.
 PyObject* backward(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
         const Busy busy(s);
-        Py_ssize_t root;
         long index;
         int full;
-        PyObject *make, *seed = Py_None;
-        if (!PyArg_ParseTuple(args, "nlpO|O", &root, &index, &full, &make, &seed)) throw Failed();
+        PyObject *root, *make;
+        if (!PyArg_ParseTuple(args, "OlpO", &root, &index, &full, &make)) throw Failed();
         Graph& g = s.graph;
-        if (root < 0 || root >= (Py_ssize_t)g.nodes.size() || g.nodes[root].external) fail(PyExc_IndexError, "no such node");
-        const size_t numbers = (size_t)g.nodes[root].lanes * g.uses[g.nodes[root].use].program->size;
-        std::vector<float> begin(numbers, 1.f);
-        if (seed != Py_None) begin = copied<float>(seed);
-        if (begin.size() != numbers) fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
+        std::vector<Graph::Root> roots;
+        if (PyList_Check(root)) {
+            for (Py_ssize_t k = 0; k < PyList_GET_SIZE(root); k++) {
+                PyObject *number, *gradient;
+                const Ref pair = item(root, k);
+                if (!PyTuple_Check(pair.get())) fail(PyExc_TypeError, "a root is no pair");
+                if (!PyArg_ParseTuple(pair.get(), "OO", &number, &gradient)) throw Failed();
+                roots.push_back(root_of(g, number, gradient));
+            }
+        } else {
+            roots.push_back(root_of(g, root, nullptr));
+        }
         std::unordered_map<int32_t, float*> by_kind;
         std::vector<View> kept;
         std::vector<std::vector<float*>> gradients(g.uses.size());
@@ -549,7 +565,7 @@ PyObject* backward(PyObject* self, PyObject* args) {
         bool no_memory = false;
         Py_BEGIN_ALLOW_THREADS
         try {
-            g.backward((int32_t)root, begin, full, gradients);
+            g.backward(roots, full, gradients);
         } catch (const std::exception&) {
             no_memory = true;
         }
@@ -593,7 +609,7 @@ PyMethodDef graph_methods[] = {
     {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
     {"times", times, METH_NOARGS, "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
     {"cut", cut, METH_O, "Keep so many nodes."},
-    {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number."},
+    {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number, or from several whose gradients are given."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef program_methods[] = {
