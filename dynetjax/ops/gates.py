@@ -144,4 +144,4 @@ def _of_output(name: str, gates: Dim, u: Dim, h: Dim) -> Shape:
 @op(inputs="gates u h", dim=_of_output)
 def gru_output(gates, u, h):
     """The output: ``h + z (tanh(u) - h)``."""
-    return h + gates[: len(h)] * (jnp.tanh(u) - h)
+    return h + gates[: len(h)] * (lax.tanh(u) - h)

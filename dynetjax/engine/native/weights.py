@@ -53,12 +53,10 @@ class _Level:
 
     def compute(self, number: int) -> bytes | None:
         """The numbers of the weight of a kind; None if it has no byte code."""
-        at = len(self._nodes)
-        self._nodes.append(_node(number))
-        if self.graph.extend(self._nodes, at) >= 0:
-            self._nodes.pop()
+        at, nodes = len(self._nodes), [*self._nodes, _node(number)]
+        if self.graph.extend(nodes, at) >= 0:
             return None
-        self.numbers[number] = at
+        self._nodes, self.numbers[number] = nodes, at
         return self.graph.rows(at)
 
 
