@@ -335,8 +335,7 @@ OPS: dict[str, Op] = {}
 KINDS: Numbered[Kind] = Numbered()
 # The storages that are alive, by their ids.
 OWNERS: weakref.WeakValueDictionary[Any, Storage] = weakref.WeakValueDictionary()
-# Of those that are to lie on a certain device, its name.
-DEVICES: weakref.WeakKeyDictionary[Storage, str] = weakref.WeakKeyDictionary()
+DEVICES: dict[int, str] = {}  # of those that are to lie on a certain one, its name
 _lives: weakref.WeakSet[Life] = weakref.WeakSet()  # of the operations
 _signature_ids = count()
 _lock = threading.RLock()

@@ -39,8 +39,8 @@ def is_placed(graph: ComputationGraph) -> bool:
     """Whether parts of a graph lie on devices of their own."""
     names = {*graph.devices.values()}
     if DEVICES:
-        read = map(storage_of, needed(graph.nodes))
-        names.update([DEVICES[x] for x in read if x is not None and x in DEVICES])
+        read = filter(None, map(storage_of, needed(graph.nodes)))
+        names.update([DEVICES[x.ident] for x in read if x.ident in DEVICES])
     return bool(names) and policy.divides(names)
 
 
@@ -212,7 +212,7 @@ def _on(device: str, array: Array) -> Array:
 def _device_named_for(node: Expression, storage: Any) -> str:
     """The name of the device that the user wants a node on; "" for none."""
     if storage is not None:
-        return DEVICES.get(storage, "")
+        return DEVICES.get(storage.ident, "")
     return node.graph.devices.get(node.index, "")
 
 

@@ -306,7 +306,7 @@ class ParameterCollection(Whole):
 def _placed(storage: S, device: str) -> S:
     """What has numbers, to lie on the device of this name if there is one."""
     if device and are_several():
-        DEVICES[storage] = device
+        DEVICES[storage.ident] = device
     return storage
 
 

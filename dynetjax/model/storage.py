@@ -20,7 +20,7 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import RUNS, at_first_call, jax, jnp
-from dynetjax.core.registry import OWNERS, Scaled, Storage
+from dynetjax.core.registry import DEVICES, OWNERS, Scaled, Storage
 
 LINE = 16  # numbers in a line of the cache
 LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
@@ -53,6 +53,7 @@ class _Idents:
             else:
                 ident, self._next = self._next, self._next + 1
         OWNERS[ident] = owner
+        DEVICES.pop(ident, None)  # which its last owner had
         weakref.finalize(owner, self._returned.append, (key, ident)).atexit = False
         return ident
 

@@ -3,6 +3,7 @@
 Most of these tests have two names for one device; the last one has two.
 """
 
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.core.registry import DEVICES
 from dynetjax.engine import policy
 from dynetjax.engine.explain import describe
 from dynetjax.engine.runtime import RUNTIME
@@ -198,3 +200,14 @@ def test_two_devices_of_xla(tier, where):
     assert gradients == "[[2.5, 5.0], [2.5, 5.0]] [[4.0, 8.0], [6.0, 12.0]]"
     if policy.native() or tier == "xla":
         assert lie == str(where)
+
+
+def test_a_device_is_not_handed_on(two_devices):
+    """Another parameter has the id of one that is gone."""
+    m = dy.ParameterCollection()
+    ident = m.add_parameters(5, device="CPU:1").storage.ident
+    assert DEVICES[ident] == "CPU:1"
+    del m
+    gc.collect()
+    assert dy.ParameterCollection().add_parameters(5).storage.ident == ident
+    assert ident not in DEVICES
