@@ -226,21 +226,6 @@ def append_known(
         return None
 
 
-def append_all_known(
-    op: Op,
-    operands: tuple[Expression, ...],
-    key: tuple[Any, ...],
-    data: Any = None,
-    own: tuple[Any, ...] = (),
-) -> Expression | None:
-    """`append_all` by a rule that `op` knows by `key`; None if it does not."""
-    behind = (*[x.lanes for x in operands], *key)
-    rule: Rule | None = op.quick.get((*[x.spec for x in operands], *behind))
-    if rule is None:
-        rule = over_sums(op.quick, operands, (), behind)
-    return None if rule is None else append_all(rule, operands, data, own)
-
-
 def append_all(
     rule: Rule, operands: tuple[Expression, ...], data: Any, own: tuple[Any, ...]
 ) -> Expression | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.building import append_all_known, append_known
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -180,11 +180,7 @@ def hinge_dim(
     margin = number_from(name, "m", m, 0)
     ids = _class_of_each_line(name, v, dim, axis)
     given = graph.add_rows(IDS_OP, (), ids.shape[1:], ids, len(ids))
-    op, key = HINGE_DIM_OP, (axis,)
-    node = append_all_known(op, (x, given), key, margin, (margin,))
-    if node is not None:
-        return node
-    return graph.add_quick(op.quick, op, (x, given), (axis,), margin, key=key)
+    return graph.add(HINGE_DIM_OP, (x, given), (axis,), margin)
 
 
 def _class_of_each_line(name: str, v: Any, x: Dim, d: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynetjax.core.building import append_all_known, append_known
+from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -54,11 +54,7 @@ def select_rows(x: Expression, rs: Ints) -> Expression:
     shape = x.full_dim.shape
     chosen = _not_empty("select_rows", "rs", rs, shape[0])
     rows = tuple([pick(x, r) for r in chosen])
-    shape = (len(rows), *shape[1:])
-    node = append_all_known(STACK_OP, rows, (shape,))
-    if node is not None:
-        return node
-    return graph.add_quick(STACK_OP.quick, STACK_OP, rows, (shape,), key=(shape,))
+    return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
 
 
 def select_cols(x: Expression, cs: Ints) -> Expression:
