@@ -199,14 +199,13 @@ class NativeBackward:
         Not of one that was stored after later nodes, of which it may be a part: what
         goes through these does not come by its rows.
         """
-        number = node.args[0]
-        if has_no_gradient(node) or number >= self._count:
+        if has_no_gradient(node) or node.args[0] >= self._count:
             return False
         stored_nodes = self.node.graph.stored_nodes
         if len(self._latest) < self._count:
             indices = [node.index for node in stored_nodes[: self._count]]
             self._latest = [*accumulate(indices, max)]
-        return self._latest[number] == node.index
+        return self._latest[node.args[0]] == node.index
 
     def rows(self, node: Expression) -> np.ndarray:
         """The gradient of a node, ``[batch, *shape]``."""
