@@ -51,7 +51,7 @@ class Replicas:
             self._storages, self._model = storages, _digest_of_model(storages)
             size = sum([_size(storage) for storage in storages])
             self._often = max(OFTEN, size // NUMBERS)
-        compares = self._updates % self._often == 0
+        compares = self._compares()
         values = _digest_of_values(storages) if compares else b"\0" * 8
         head = np.frombuffer(self._model + values, np.int32)
         message, dense = _packed(head, parameters, tables)
@@ -66,6 +66,12 @@ class Replicas:
                 raise _different_values([h != heads[0] for h in heads])
             _have_values_of_first(group, storages)
         self._updates += 1
+
+    def _compares(self) -> bool:
+        """Whether values are compared: soon, then seldom, as it takes a while."""
+        is_small = self._often == OFTEN
+        is_soon = is_small and not self._updates & (self._updates - 1)
+        return is_soon or self._updates % self._often == 0
 
 
 def _packed(
