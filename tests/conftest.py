@@ -22,7 +22,7 @@ import pytest
 
 from dynetjax import graph
 from dynetjax.core import devices
-from dynetjax.engine import placed, policy
+from dynetjax.engine import divided, policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import falling_back
 from dynetjax.engine.xla import compiling
@@ -104,7 +104,7 @@ def two_devices(monkeypatch):
     """CPU and CPU:1, between which graphs are divided; both are the same here."""
     (device,) = jax.devices("cpu")
     monkeypatch.setattr(devices, "device_names", lambda: ["CPU", "CPU:1"])
-    monkeypatch.setattr(placed, "device_named", lambda name: device)
+    monkeypatch.setattr(divided, "device_named", lambda name: device)
     monkeypatch.setattr(policy, "divides", lambda names: True)
 
 

@@ -58,7 +58,7 @@ def are_several() -> bool:
     return device_names() != [HOST]
 
 
-def placed(node: Any, device: str) -> Any:
+def on_device(node: Any, device: str) -> Any:
     """A new node, to lie on the device of this name if there is one."""
     if device and are_several():
         node.graph.devices[node.index] = device

@@ -9,6 +9,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import DEVICES
 from dynetjax.engine import policy
+from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.ir.part import BackwardPass, has_no_rows
@@ -22,7 +23,6 @@ from dynetjax.engine.parts import (
     run_beside,
     settle,
 )
-from dynetjax.engine.placed import Placed, PlacedBackward, is_placed
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_build, phase, timing
 from dynetjax.engine.xla.live import live
@@ -59,11 +59,11 @@ class Engine:
             if rows is not None:
                 self._before_read()
                 return [rows]
-        placed = _placed(graph, state)
-        if placed is not None:
+        divided = _divided(graph, state)
+        if divided is not None:
             self._before_read()
             with memory_of(graph):
-                return placed.rows(nodes)
+                return divided.rows(nodes)
         lanes, done = [node for node in nodes if node.lanes], state.done
         if any(has_no_rows(node) or node.args[0] >= done for node in lanes):
             with memory_of(graph):
@@ -79,7 +79,7 @@ class Engine:
         It is computed if it was not.
         """
         state = self._state(graph)
-        if _placed(graph, state) is not None:
+        if _divided(graph, state) is not None:
             return None
         part = state.part_with(node)
         if part is None:
@@ -135,11 +135,11 @@ class Engine:
             one = np.ones(kind.shape, np.float32)
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
-        placed = _placed(graph, state)
+        divided = _divided(graph, state)
         with memory_of(graph):
             last: BackwardPass
-            if placed is not None:
-                last = PlacedBackward(placed, node, full)
+            if divided is not None:
+                last = DividedBackward(divided, node, full)
             else:
                 last = go_back(graph, state, node, full)
             last.weight_gradients = last.pulled_back(last.weight_gradients)
@@ -187,8 +187,8 @@ class Engine:
         return again
 
 
-def _placed(graph: ComputationGraph, state: State) -> Placed | None:
+def _divided(graph: ComputationGraph, state: State) -> Divided | None:
     """What computes a graph of which parts lie on devices of their own."""
-    if state.placed is None and (graph.devices or DEVICES) and is_placed(graph):
-        state.placed = Placed(state.draws)
-    return state.placed
+    if state.divided is None and (graph.devices or DEVICES) and is_divided(graph):
+        state.divided = Divided(state.draws)
+    return state.divided

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 from dynetjax.core.dims import Dim
 from dynetjax.core.expression import Expression
+from dynetjax.engine.divided import is_divided
 from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp, fused_op_of
 from dynetjax.engine.parts import planned
-from dynetjax.engine.placed import is_placed
 from dynetjax.graph import ComputationGraph, current_graph
 
 
@@ -35,7 +35,7 @@ def describe(graph: ComputationGraph) -> str:
     """
     if not graph.stored_nodes and not graph.nodes:
         return "an empty graph"
-    if is_placed(graph):
+    if is_divided(graph):
         return f"{len(graph)} nodes, one by one, each on its device"
     parts = _parts(graph)  # which decides what has rows
     lines = [f"{len(graph)} nodes, {len(graph.stored_nodes)} of them with rows"]

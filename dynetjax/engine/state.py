@@ -5,9 +5,9 @@ from bisect import bisect_right
 import numpy as np
 
 from dynetjax.core.expression import Expression
+from dynetjax.engine.divided import Divided
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part, has_no_rows
-from dynetjax.engine.placed import Placed
 from dynetjax.engine.xla.weights import Weights
 
 
@@ -18,7 +18,7 @@ class State:
         draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
         native: what tier 0 has of it; None if that is nothing.
-        placed: what there is of it node by node, where parts lie on several devices.
+        divided: what there is of it node by node, where parts lie on several devices.
         last: the last backward.
     """
 
@@ -27,7 +27,7 @@ class State:
         self.draws = draws
         self.parts: list[Part] = []
         self.native: Interpreter | None = None
-        self.placed: Placed | None = None
+        self.divided: Divided | None = None
         self.last: BackwardPass | None = None
 
     @property
@@ -43,8 +43,8 @@ class State:
         """Keep what was computed of so many nodes and stored nodes."""
         if self.last is not None and self.last.node.index >= nodes:
             self.last = None
-        if self.placed is not None:
-            self.placed.revert(nodes)
+        if self.divided is not None:
+            self.divided.revert(nodes)
         if self.native is not None:
             self.native.graph.cut(stored_nodes)
         while self.parts and self.parts[-1].start >= stored_nodes:

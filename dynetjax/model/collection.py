@@ -286,7 +286,7 @@ class ParameterCollection(Whole):
         self, name: str, values: np.ndarray, device: str = ""
     ) -> Parameters:
         shape = to_shape("add_parameters", values.shape)
-        made = Parameters(_placed(DenseStorage(name, values.reshape(shape)), device))
+        made = Parameters(_on_device(DenseStorage(name, values.reshape(shape)), device))
         for collection in (*self._ancestors, self):
             collection._parameters.append(made)
         return made
@@ -297,13 +297,13 @@ class ParameterCollection(Whole):
         shape = to_shape("add_lookup_parameters", values.shape)
         if not shape:
             raise _no_rows(shape)
-        made = LookupParameters(_placed(TableStorage(name, values), device))
+        made = LookupParameters(_on_device(TableStorage(name, values), device))
         for collection in (*self._ancestors, self):
             collection._tables.append(made)
         return made
 
 
-def _placed(storage: S, device: str) -> S:
+def _on_device(storage: S, device: str) -> S:
     """What has numbers, to lie on the device of this name if there is one."""
     if device and are_several():
         DEVICES[storage.ident] = device

@@ -5,7 +5,7 @@ They have no operands, and are computed inside whatever reads them.
 
 from typing import Any
 
-from dynetjax.core.devices import check_device, placed
+from dynetjax.core.devices import check_device, on_device
 from dynetjax.core.dims import DimError, Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -86,7 +86,7 @@ ONE_HOT_OP = Op(
 def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
     check_device(name, device)
     shape, batch = shape_and_batch(name, dim, batch_size)
-    return placed(current_graph().add_new(CONSTANT_OP, (shape,), val, batch), device)
+    return on_device(current_graph().add_new(CONSTANT_OP, (shape,), val, batch), device)
 
 
 def zeros(
@@ -211,7 +211,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
     if isinstance(idx, int):
         row = index_below(name, "idx", idx, size)
-        return placed(current_graph().add_new(ONE_HOT_OP, (size,), row, 1), device)
+        return on_device(current_graph().add_new(ONE_HOT_OP, (size,), row, 1), device)
     rows = indices_below(name, "idx", idx, size)
     if not rows:
         raise ValueError(
@@ -222,4 +222,6 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
                 fix="leave the expression out",
             )
         )
-    return placed(current_graph().add_new(ONE_HOT_OP, (size,), rows, len(rows)), device)
+    return on_device(
+        current_graph().add_new(ONE_HOT_OP, (size,), rows, len(rows)), device
+    )

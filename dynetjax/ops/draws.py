@@ -4,7 +4,7 @@ They follow from `reset_random_seed`, and stay what they are until the graph is 
 again with ``recalculate=True``.
 """
 
-from dynetjax.core.devices import check_device, placed
+from dynetjax.core.devices import check_device, on_device
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
@@ -60,7 +60,7 @@ GUMBEL_OP = _op("random_gumbel", _gumbel, 0)
 def _drawn(op: Op, dim, data, batch_size, device) -> Expression:
     check_device(op.name, device)
     shape, batch = shape_and_batch(op.name, dim, batch_size)
-    return placed(current_graph().add_new(op, (shape,), data, batch), device)
+    return on_device(current_graph().add_new(op, (shape,), data, batch), device)
 
 
 def random_normal(

@@ -4,7 +4,7 @@ from dynetjax.core.devices import (
     are_several,
     check_device,
     default_device,
-    placed,
+    on_device,
 )
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import at_first_call, jax, lax
@@ -124,4 +124,4 @@ def to_device(e: Expression, device_str: str) -> Expression:
     check_device("to_device", device_str)
     if not are_several():
         return e
-    return placed(graph.add(TO_DEVICE_OP, (e,)), device_str or default_device())
+    return on_device(graph.add(TO_DEVICE_OP, (e,)), device_str or default_device())

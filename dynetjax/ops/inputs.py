@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dynetjax.core.devices import check_device, placed
+from dynetjax.core.devices import check_device, on_device
 from dynetjax.core.dims import MAX_ORDER, Dim, DimError, Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -84,7 +84,7 @@ def _input(op: Op, data: np.ndarray, device: str) -> Expression:
     """A node of `data`, which has its batch first."""
     graph, shape = current_graph(), data.shape
     graph.given += data.nbytes
-    return placed(graph.add_rows(op, (), shape[1:], data, shape[0]), device)
+    return on_device(graph.add_rows(op, (), shape[1:], data, shape[0]), device)
 
 
 def scalarInput(s: Number, device: str = "") -> Expression:

@@ -35,7 +35,7 @@ Array = Any
 KEPT = 1 << 10  # functions
 
 
-def is_placed(graph: ComputationGraph) -> bool:
+def is_divided(graph: ComputationGraph) -> bool:
     """Whether parts of a graph lie on devices of their own."""
     names = {*graph.devices.values()}
     if DEVICES:
@@ -59,7 +59,7 @@ class _Made(NamedTuple):
     go_back: Callable[[Array], tuple[Array, ...]] | None
 
 
-class Placed:
+class Divided:
     """What was computed of a graph, each node on its device.
 
     Args:
@@ -119,7 +119,7 @@ class Placed:
         return keys_of(self._draws, np.array([node.index]), np.array([node.lanes]))
 
 
-class PlacedBackward:
+class DividedBackward:
     """The gradients of one node of one number, each on the device of its node.
 
     Attributes:
@@ -129,11 +129,11 @@ class PlacedBackward:
         weight_gradients: of parameters and what is computed of them, by kind id.
     """
 
-    def __init__(self, placed: Placed, node: Expression, full: bool):
+    def __init__(self, divided: Divided, node: Expression, full: bool):
         self.node, self.full = node, full
-        placed.rows([node])
+        divided.rows([node])
         with phase("run", 1, " back"):
-            self._gradients: dict[Expression, Array] = _gradients(placed, node, full)
+            self._gradients: dict[Expression, Array] = _gradients(divided, node, full)
         self.reached: frozenset[Kind] = _reached(node)
         self.weight_gradients: dict[int, list[Any]] = {}
         for x, gradient in self._gradients.items():
@@ -164,9 +164,11 @@ class PlacedBackward:
         return np.asarray(gradient)
 
 
-def _gradients(placed: Placed, root: Expression, full: bool) -> dict[Expression, Array]:
+def _gradients(
+    divided: Divided, root: Expression, full: bool
+) -> dict[Expression, Array]:
     """Of what `root` is made of, or of what is learned among it."""
-    made = placed.made
+    made = divided.made
     begin = np.ones(made[root].array.shape, np.float32)
     gradients = {root: _on(made[root].device, begin)}
     for node in reversed([*made]):

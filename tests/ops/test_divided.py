@@ -30,7 +30,7 @@ def test_value_and_gradient(case, two_devices):
     close(value, expected)
     loss = loss_of(y, weights(expected.shape))
     loss.backward()
-    assert current_graph().state.placed is not None
+    assert current_graph().state.divided is not None
     if not case.smooth:
         return
     r = weights(expected.shape).astype(float)

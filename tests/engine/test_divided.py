@@ -59,7 +59,7 @@ def outcome(updates=3):
         told += [p.grad_as_array() for p in model.all]
         trainer.update()
     values = [p.as_array() for p in model.all]
-    return told + values, current_graph().state.placed is not None
+    return told + values, current_graph().state.divided is not None
 
 
 def test_as_on_one_device(two_devices, monkeypatch):
@@ -179,7 +179,7 @@ loss = dy.sum_elems(dy.to_device(y, ""))
 print(loss.value())
 loss.backward()
 print(W.grad_as_array().tolist(), V.grad_as_array().tolist())
-made = loss.graph.state.placed.made if loss.graph.state.placed else {{}}
+made = loss.graph.state.divided.made if loss.graph.state.divided else {{}}
 print([d.id for x in (y, loss) if x in made for d in made[x].array.devices()])
 """
 
