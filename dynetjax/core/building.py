@@ -460,7 +460,9 @@ def append_products(
         graph: Nodes = owner
         nodes: list[Expression] = graph.open
         for x in exprs:
-            if (x.lanes and x.lanes != lanes) or (x.graph or owner) is not owner:
+            if x.lanes and x.lanes != lanes:
+                return None
+            if x.graph is not None and x.graph is not owner:
                 return None
         bias, k = exprs[0], 1
         args: tuple[Any, ...] = bias.args if bias.lanes else ()

@@ -189,7 +189,7 @@ def description(node: Expression) -> Description:
         op,
         static,
         data,
-        node.index if node.graph else -1,
+        node.index if node.graph is not None else -1,
         node.lanes,
         storage.name if storage else None,
         bool(storage) and signature.operands[0].constant,

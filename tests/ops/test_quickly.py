@@ -161,3 +161,24 @@ def test_batches_in_turns():
         np.testing.assert_allclose(dy.emax([one, one]).npvalue(), one.npvalue())
         with pytest.raises(dy.DimError):
             dy.emax([x, one])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, b, M, W: dy.affine_transform([b, W, x, W, x]),
+        lambda x, b, M, W: dy.affine_transform([dy.tanh(x), M, x]),
+    ],
+    ids=["bias", "matrix"],
+)
+def test_what_is_stale_is_refused(program):
+    """Where the others are as ever, too."""
+    W = dy.ParameterCollection().add_parameters((3, 3))
+    for _ in range(3):
+        dy.renew_cg()
+        x = dy.tanh(dy.inputVector([1, 2, 3]))
+        b, M = dy.inputVector([4, 5, 6]), dy.inputTensor(np.eye(3))
+        program(x, b, M, W).value()
+    dy.renew_cg()
+    with pytest.raises(ValueError, match="stale"):
+        program(dy.tanh(dy.inputVector([1, 2, 3])), b, M, W)
