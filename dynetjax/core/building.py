@@ -226,6 +226,26 @@ def append_known(
         return None
 
 
+def add_known(
+    graph: Any,
+    op: Op,
+    x: Expression,
+    static: tuple[Any, ...],
+    data: Any,
+    own: tuple[Any, ...],
+    batch: int = 1,
+) -> Expression:
+    """Add a node of `op` with checked arguments, and know its rule next time.
+
+    `batch` is that of its `data`, and `own` what its rule mentions of this.
+    """
+    node = append_known(op, x, static, data, own)
+    if node is not None:
+        return node
+    added: Expression = graph.add_quick(op.quick, op, (x,), static, data, batch, static)
+    return added
+
+
 def append_all(
     rule: Rule, operands: tuple[Expression, ...], data: Any, own: tuple[Any, ...]
 ) -> Expression | None:

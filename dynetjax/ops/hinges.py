@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.building import append_known
+from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -23,6 +23,7 @@ from dynetjax.ops.arguments import (
 )
 from dynetjax.ops.declare import op
 from dynetjax.ops.losses import (
+    USUAL_CLASS,
     classes_of,
     new_class,
     not_batched,
@@ -52,8 +53,7 @@ def _new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class_and_margin,
     reset=_new_class,
-    usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]"
-    " and type(m) is float and m >= 0",
+    usual=f"{USUAL_CLASS} and type(m) is float and m >= 0",
 )
 def hinge(x, v: Int, m: Number = 1.0):
     """Margin by which scores come too close to that of class `v`, or exceed it.
@@ -110,11 +110,7 @@ def hinge_batch(x: Expression, vs: Ints, m: Number = 1.0) -> Expression:
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
     data = (classes, number_from(name, "m", m, 0))
-    node = append_known(hinge.op, x, (), data, data)
-    if node is not None:
-        return node
-    op = hinge.op
-    return graph.add_quick(op.quick, op, (x,), (), data, len(classes), ())
+    return add_known(graph, hinge.op, x, (), data, data, len(classes))
 
 
 def _lines(name: str, x: Dim, ids: Dim, d: int) -> Shape:

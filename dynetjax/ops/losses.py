@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynetjax.core.building import append_known
+from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -68,6 +68,9 @@ def _class(name, dims, v):
     return (), index_below(name, "v", v, dims[0].shape[0]), 1
 
 
+USUAL_CLASS = "type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]"
+
+
 def picked(x: Any, v: Any) -> Any:
     """``x[v]``, whose gradient is a mask rather than a scatter."""
     return jnp.sum(jnp.where(lax.iota(jnp.int32, x.size) == v, x, 0))
@@ -87,7 +90,7 @@ def new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class,
     reset=new_class,
-    usual="type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]",
+    usual=USUAL_CLASS,
 )
 def pickneglogsoftmax(x, v: Int):
     """Negative log likelihood, in nats, of class `v` under softmax(x).
@@ -141,10 +144,7 @@ def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
     op = pickneglogsoftmax.op
-    node = append_known(op, x, (), classes, (classes,))
-    if node is not None:
-        return node
-    return graph.add_quick(op.quick, op, (x,), (), classes, len(classes), ())
+    return add_known(graph, op, x, (), classes, (classes,), len(classes))
 
 
 def classes_of(name: str, x: Dim, vs: Any) -> list[int]:

@@ -7,7 +7,7 @@ nothing, or adds none, is its operand itself, and takes no draw from the generat
 
 from typing import Any
 
-from dynetjax.core.building import append_known
+from dynetjax.core.building import add_known
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -63,12 +63,15 @@ def _dropped(x, p, key, shape: Shape):
     return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
 
 
+USUAL_RATE = "type(p) is float and 0 < p < 1"
+
+
 @op(
     inputs="x",
     runtime="p:f k",
     dim=same,
     accept=_rate,
-    usual="type(p) is float and 0 < p < 1",
+    usual=USUAL_RATE,
     idle=True,
 )
 def dropout(x, p: Number, key):
@@ -95,7 +98,7 @@ def dropout(x, p: Number, key):
     runtime="p:f k",
     dim=same,
     accept=_rate,
-    usual="type(p) is float and 0 < p < 1",
+    usual=USUAL_RATE,
     idle=True,
 )
 def dropout_batch(x, p: Number, key):
@@ -184,11 +187,7 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     p = rate(name, p)
     if not p:
         return x
-    op, own = DROPOUT_DIM_OP, (p, len(graph))
-    node = append_known(op, x, (axis,), p, own)
-    if node is not None:
-        return node
-    return graph.add_quick(op.quick, op, (x,), (axis,), p, key=(axis,))
+    return add_known(graph, DROPOUT_DIM_OP, x, (axis,), p, (p, len(graph)))
 
 
 @op(

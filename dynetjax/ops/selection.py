@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynetjax.core.building import append_known
+from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -149,11 +149,7 @@ def strided_select(
     dim = x.full_dim
     given = _ints(strides), _ints(range_from), _ints(range_to)
     *parts, rows = _strides(dim, *given)
-    ranges = tuple(parts)
-    result = append_known(STRIDED_OP, x, (ranges,))
-    if result is None:
-        op = STRIDED_OP
-        result = graph.add_quick(op.quick, op, (x,), (ranges,), key=(ranges,))
+    result = add_known(graph, STRIDED_OP, x, (tuple(parts),), None, ())
     if rows == (0, dim.batch, 1):
         return result
     return pick_batch_elems(result, list(range(*rows)))
