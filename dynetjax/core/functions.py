@@ -203,9 +203,13 @@ def _read(node: Description, values: Array) -> Array:
     if node.op.form == PARAMETER:
         return values
     if node.op.form == LOOKUP:
-        rows = node.data if isinstance(node.data, list) else [node.data]
-        return values[jnp.asarray(rows)]
+        return values[row_ids(node.data)]
     return node.op.bind(node.static)(values)
+
+
+def row_ids(data: Any) -> np.ndarray:
+    """The rows of a table that a node with this data reads."""
+    return np.array(data if isinstance(data, list) else [data], np.int32)
 
 
 def computed(

@@ -15,7 +15,14 @@ import numpy as np
 from dynetjax.core.devices import device_named
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
-from dynetjax.core.functions import Value, computed, description, needed, storage_of
+from dynetjax.core.functions import (
+    Value,
+    computed,
+    description,
+    needed,
+    row_ids,
+    storage_of,
+)
 from dynetjax.core.lazy import jax
 from dynetjax.core.registry import (
     DEVICES,
@@ -150,7 +157,7 @@ class DividedBackward:
         for node, gradient in self._gradients.items():
             signature = node.rule.signature
             if signature.op.form == LOOKUP and not signature.operands[0].constant:
-                yield signature.operands[0].id, _row_ids(node), np.asarray(gradient)
+                yield signature.operands[0].id, row_ids(node.data), np.asarray(gradient)
 
     def has(self, node: Expression) -> bool:
         """Whether it knows the gradient of a node, which it does."""
@@ -237,17 +244,11 @@ def _device_of(op: Op, operands: list[_Made]) -> str:
     return names[0] if names else ""
 
 
-def _row_ids(node: Expression) -> np.ndarray:
-    """The rows of a table that a node reads."""
-    rows = node.data if isinstance(node.data, list) else [node.data]
-    return np.array(rows, np.int32)
-
-
 def _read(node: Expression, storage: Any) -> np.ndarray:
     """A parameter, or rows of a table."""
     if node.rule.signature.op.form == PARAMETER:
         return storage.host_values()
-    return storage.host_rows(_row_ids(node))
+    return storage.host_rows(row_ids(node.data))
 
 
 def _reached(root: Expression) -> frozenset[Kind]:
