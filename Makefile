@@ -98,6 +98,7 @@ memory: $(VENV)/test
 	$(call SANITIZE,-fsanitize=address$(,)undefined)
 	$(call SANELY,libasan.so) $(BIN)/$(OF_NATIVE)
 	$(call SANELY,libasan.so) $(BIN)/python tests/campaign.py --graphs 60 --seed 1 --xla 0
+	$(call SANELY,libasan.so) $(BIN)/python tests/mutants.py --mutants 2000
 
 # Without a random layout of memory, which the sanitizer cannot have.
 threads: $(VENV)/test

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 OPCODES: dict[str, int]  # by name
+OPERANDS: dict[str, int]  # how many each has besides its result, by name
 MEANINGS: dict[str, str]  # what each computes, by name
 LEVEL: str  # of the processor's instructions
 

@@ -1,8 +1,10 @@
 """Byte code that outlives the process, so that the next one need not trace it.
 
-A file has what makes a program, under a digest of all that it follows from: its
-structure, this package's source, JAX's version. It is kept where JAX's settings are as
-they come. The executor checks every program, whoever wrote its file.
+The name of a file is a digest of all that its byte code follows from: the structure,
+this package's source, JAX's version. A digest of its name and content is in it, so that a
+damaged file, or another one under its name, is not read but written again. The executor
+checks every program besides, whoever wrote its file. Files are kept where JAX's settings
+are as they come.
 """
 
 import hashlib
@@ -58,32 +60,54 @@ def _fields(structure: Any) -> tuple:
     return tuple([getattr(structure, name) for name in structure.__slots__])
 
 
-def load(file: pathlib.Path) -> Any:
-    """The program that `keep` wrote; None if there is none, or it is damaged."""
+def load(file: pathlib.Path, interface: dict[str, Any]) -> Any:
+    """The program of which `keep` wrote the code; None if there is none, or damage.
+
+    `interface` are its other arguments.
+    """
     try:
-        head, _, rest = file.read_bytes().partition(b"\n")
-        arguments, lengths = json.loads(head)
-        words = np.frombuffer(rest, np.int32)
-        if len(words) != sum(lengths.values()):
+        head, _, content = file.read_bytes().partition(b"\n")
+        numbers, lengths, digest = json.loads(head)
+        if digest != _digest(file, numbers, lengths, content):
             return None
+        words = np.frombuffer(content, np.int32)
         stops = np.cumsum([0, *lengths.values()])
+        if stops[-1] != len(words):
+            return None
         pieces = zip(lengths, stops[:-1], stops[1:], strict=True)
         arrays = {name: words[start:stop] for name, start, stop in pieces}
-        return core.Program(**arguments, **arrays)
+        return core.Program(**interface, **numbers, **arrays)
     except (OSError, ValueError, TypeError, AttributeError, OverflowError):
         return None
 
 
-def keep(file: pathlib.Path, arguments: dict[str, Any]) -> None:
-    """Write what makes a program, for those who come after."""
-    arrays = {k: x for k, x in arguments.items() if isinstance(x, np.ndarray)}
-    plain = {k: x for k, x in arguments.items() if k not in arrays}
-    head = json.dumps([plain, {k: len(x.ravel()) for k, x in arrays.items()}])
-    words = b"".join(
+def keep(file: pathlib.Path, code: dict[str, Any]) -> None:
+    """Write the code of a program, for those who come after."""
+    arrays = {k: x for k, x in code.items() if isinstance(x, np.ndarray)}
+    numbers = {k: x for k, x in code.items() if k not in arrays}
+    lengths = {k: x.size for k, x in arrays.items()}
+    content = b"".join(
         [x.astype(np.int32, copy=False).tobytes() for x in arrays.values()]
     )
+    write(file, numbers, lengths, content)
+
+
+def write(
+    file: pathlib.Path, numbers: dict[str, int], lengths: dict[str, int], content: bytes
+) -> None:
+    """Write a file that `load` takes for whole."""
+    digest = _digest(file, numbers, lengths, content)
+    head = json.dumps([numbers, lengths, digest]).encode()
     with draft_of(file) as draft:
-        draft.write_bytes(head.encode() + b"\n" + words)
+        draft.write_bytes(head + b"\n" + content)
+
+
+def _digest(
+    file: pathlib.Path, numbers: dict[str, int], lengths: dict[str, int], content: bytes
+) -> str:
+    """Of a file's name, and of all that is in it."""
+    told = json.dumps([file.name, numbers, lengths]).encode()
+    return hashlib.sha256(told + content).hexdigest()
 
 
 def is_plain() -> bool:

@@ -129,32 +129,22 @@ def _data_of(fused: FusedOp) -> list[tuple[int, str]]:
 @lru_cache(maxsize=MOST)
 def _code_of(structure: Structure) -> Any:
     """A program of this structure, bound to nothing; None if it has no byte code."""
-    file = kept.file_of(structure)
-    known = None if file is None else kept.load(file)
+    file, interface = kept.file_of(structure), _interface(structure)
+    known = None if file is None else kept.load(file, interface)
     if known is not None:
         return known
     try:
-        arguments = _compiled(structure)
+        code = _compiled(structure)
     except NotCoveredError:
         return None
     if file is not None:
-        kept.keep(file, arguments)
-    return core.Program(**arguments)
+        kept.keep(file, code)
+    return core.Program(**interface, **code)
 
 
-def _compiled(structure: Structure) -> dict[str, Any]:
-    """What makes its program.
-
-    Raises:
-        NotCoveredError: some of it has no byte code.
-    """
+def _interface(structure: Structure) -> dict[str, Any]:
+    """The arguments of its program that tell what this reads and makes."""
     shapes, data = structure.shapes, structure.data
-    if not all(map(prod, [*shapes, structure.shape])):
-        raise NotCoveredError("arrays without numbers")
-    forth, back = _traced(structure)
-    pool = Pool()
-    residuals, room, forward, top, hoisted = _forward(pool, structure, forth)
-    backward, more, apart = _backward(pool, structure, residuals, back)
     first, sizes = len(structure.weights), [*map(prod, shapes)]
     return {
         "form": FORMS[MAP],
@@ -166,6 +156,22 @@ def _compiled(structure: Structure) -> dict[str, Any]:
         "types": data,
         "weights": _ints(range(first)),
         "weight_sizes": _ints(sizes[:first]),
+    }
+
+
+def _compiled(structure: Structure) -> dict[str, Any]:
+    """The arguments of its program that tell what this computes.
+
+    Raises:
+        NotCoveredError: some of it has no byte code.
+    """
+    if not all(map(prod, [*structure.shapes, structure.shape])):
+        raise NotCoveredError("arrays without numbers")
+    forth, back = _traced(structure)
+    pool = Pool()
+    residuals, room, forward, top, hoisted = _forward(pool, structure, forth)
+    backward, more, apart = _backward(pool, structure, residuals, back)
+    return {
         "forward": forward,
         "backward": backward,
         "extra": _ints(pool.extra),

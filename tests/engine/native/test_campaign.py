@@ -1,4 +1,4 @@
-"""A short campaign; see tests/campaign.py for longer ones."""
+"""Short campaigns; see tests/campaign.py and tests/mutants.py for longer ones."""
 
 import pathlib
 import sys
@@ -10,6 +10,7 @@ import dynetjax as dy
 sys.path.append(str(pathlib.Path(__file__).parents[2]))
 
 import campaign
+import mutants
 
 
 def test_graphs():
@@ -27,3 +28,11 @@ def test_the_seed_of_what_is_wrong_is_printed(monkeypatch, capsys):
         list(campaign.run(100, seed=3, xla=0))
     assert "python tests/campaign.py --graphs 20 --seed" in capsys.readouterr().out
     dy.renew_cg()
+
+
+@pytest.mark.usefixtures("natively")
+def test_mutants():
+    """Some are refused, and whatever the others compute, they end."""
+    _, tried = mutants.campaign(60, seed=1)
+    assert tried.refused
+    assert tried.run

@@ -45,10 +45,16 @@ def place(name, **other):
     return list({**given, **other}.values())
 
 
+COUNTS = {OP[name]: count for name, count in core.OPERANDS.items()}
+
+
 def instruction(op, d="value", a="operand", b="operand", c="operand", n=SIZE, **more):
+    """Words of an instruction; the operands that it has not are copies of `d`."""
     given = {"flags": 0, "m": 0, "k": 0, "extra": 0, **more}
-    where = [place(x) if isinstance(x, str) else x for x in (d, a, b, c)]
     number = OP[op] if isinstance(op, str) else op
+    count = COUNTS.get(number, 3)
+    where = [place(x) if isinstance(x, str) else x for x in (d, a, b, c)]
+    where = (where[: 1 + count] + where[:1] * 3)[:4]
     head = [number, given["flags"], n, given["m"], given["k"], given["extra"]]
     return ints(*head, *[word for words in where for word in words])
 
@@ -125,8 +131,6 @@ NOWHERE = "an operand is not where it may be"
 @pytest.mark.parametrize(
     "where",
     [
-        place("operand", slot=-1),
-        place("operand", slot=GRADIENT + 1),
         place("constant", inner=1),
         place("constant", stride=1),
         place("temporary", start=1),
@@ -162,6 +166,50 @@ def test_places(where):
             made(instruction(name, "value", *three))
 
 
+@pytest.mark.parametrize("slot", [-1, GRADIENT + 1, 0x70000000])
+@pytest.mark.parametrize("position", range(4))
+def test_every_operand_has_a_slot(slot, position):
+    """Also one that the instruction has no use for: it is looked up."""
+    words = instruction("EXP")
+    words[6 + 5 * position] = slot
+    with pytest.raises(ValueError, match="an operand has no slot"):
+        made(words)
+
+
+@pytest.mark.parametrize("word", [20, 21, 22, 23, 24])
+def test_what_stands_for_no_operand(word):
+    words = instruction("ADD")
+    words[word + 1] += 1
+    with pytest.raises(ValueError, match=r"an operand that it has not|has no slot"):
+        made(words)
+
+
+def test_a_product_is_put_aside_once():
+    """There is room for one of each lane."""
+    aside = instruction("PUT_ASIDE", "gradient", "cotangent", "datum", m=1)
+    about = {"asides": ints(4, 1), "types": "f"}
+    assert made(back=[aside], **about)
+    with pytest.raises(ValueError, match="a product is put aside twice"):
+        made(back=[aside, aside], **about)
+
+
+def test_sizes_of_products_put_aside():
+    with pytest.raises(ValueError, match="a product has no size"):
+        made(asides=ints(4, 0))
+
+
+def test_a_rule_hoists_nothing_and_has_no_backward():
+    """An update has no place for what recurrences hoist."""
+    three = {"weights": ints(0, 1, 2), "weight_sizes": ints(1, 1, 1)}
+    two = {"places": ints(0, 1), "sizes": ints(SIZE, SIZE), "data": ints()}
+    right = {**three, **two, "types": "", "saved": 0, "hoisted": 0, "backward": None}
+    forward = instruction("COPY", "value", "temporary")
+    assert core.Rule(made(forward, **right), (), 0)
+    for wrong in {"hoisted": SIZE}, {"backward": ints()}:
+        with pytest.raises(ValueError, match="the program is not that of a rule"):
+            core.Rule(made(forward, **{**right, **wrong}), (), 0)
+
+
 @pytest.mark.parametrize("name", ["constant", "weight", "operand", "cotangent"])
 def test_results(name):
     with pytest.raises(ValueError, match="may be"):
@@ -170,7 +218,7 @@ def test_results(name):
         made(back=[instruction("COPY", "value")])
 
 
-FIT = {"d": "value", "a": "operand", "b": "operand"}
+ONE_BY_ONE = {"m": 1, "k": 1, "extras": [1] + [0] * 6}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +229,7 @@ FIT = {"d": "value", "a": "operand", "b": "operand"}
         ("an opcode or a size is none", "COPY", {"n": -1}),
         ("an opcode or a size is none", "SUM", {"m": -1, "k": 1}),
         ("an opcode or a size is none", "SUM", {"m": 1, "k": -1}),
-        ("a size is too large", "COPY", {"n": (1 << 30) + 1}),
+        ("a size is too large", "MATMUL", {"n": 1 << 30, **ONE_BY_ONE}),
         ("a size is too large", "SUM", {"n": 1 << 16, "m": 1 << 16, "k": 1}),
         ("a size is too large", "SUM", {"n": 1 << 12, "m": 1 << 12, "k": 1 << 12}),
         ("nothing to compute", "COPY", {"n": 0}),

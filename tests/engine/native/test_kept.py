@@ -69,8 +69,7 @@ def test_what_was_traced_once_is_read(folder, monkeypatch):
         lambda b: b[:-1],
         lambda b: b[:-4],
         lambda b: b.partition(b"\n")[2],
-        lambda b: b'[1, {"forward": 0}]\n',
-        lambda b: b"[{}, {}]\n",
+        lambda b: b[:-2] + bytes([b[-2] ^ 0x40]) + b[-1:],
     ],
 )
 def test_a_damaged_file_is_written_anew(folder, damage, monkeypatch):
@@ -83,16 +82,41 @@ def test_a_damaged_file_is_written_anew(folder, damage, monkeypatch):
     assert {file: file.read_bytes() for file in folder.iterdir()} == whole
 
 
-def test_a_place_out_of_bounds_is_traced_again(folder):
-    """The executor refuses such a program, and the file is of no use."""
+def test_a_file_under_the_name_of_another_is_written_anew(folder):
     check(layer())
-    for file in folder.iterdir():
-        head, _, rest = file.read_bytes().partition(b"\n")
-        plain, lengths = json.loads(head)
-        head = json.dumps([{**plain, "temporary": 0, "saved": 0, "size": 1}, lengths])
-        file.write_bytes(head.encode() + b"\n" + rest)
+    layer(dy.exp)
+    files = sorted(folder.iterdir())
+    whole = [file.read_bytes() for file in files]
+    assert len(files) > 1
+    for file, content in zip(files, whole[1:] + whole[:1], strict=True):
+        file.write_bytes(content)
     forget()
     check(layer())
+    layer(dy.exp)
+    assert [file.read_bytes() for file in files] == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda numbers: {**numbers, "temporary": 0, "saved": 0},
+        lambda numbers: {**numbers, "temporary": 1 << 40},
+        lambda numbers: {**numbers, "size": 1},
+        lambda numbers: {},
+        lambda numbers: [],
+    ],
+)
+def test_a_program_that_is_refused_is_traced_again(folder, change):
+    """Its digest is right, but the executor has no use for it."""
+    check(layer())
+    whole = {file: file.read_bytes() for file in folder.iterdir()}
+    for file, content in whole.items():
+        head, _, words = content.partition(b"\n")
+        numbers, lengths, _ = json.loads(head)
+        kept.write(file, change(numbers), lengths, words)
+    forget()
+    check(layer())
+    assert {file: file.read_bytes() for file in folder.iterdir()} == whole
 
 
 def test_functions_of_users_are_not_kept(folder):

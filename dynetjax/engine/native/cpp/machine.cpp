@@ -453,6 +453,7 @@ struct Checker {
     const Program& p;
     bool back;
     std::string wrong;
+    std::vector<bool> put_aside;  // which products were
 
     bool need(bool right, const char* what) {
         if (!right && wrong.empty()) wrong = what;
@@ -500,6 +501,8 @@ struct Checker {
         return q.op == MATMUL && q.d.slot == (back ? TEMPORARY : HOISTED) && known(q.a) && known(q.b);
     }
 
+    static bool is_copy(const Operand& x, const Operand& d) { return !memcmp(&x, &d, sizeof(Operand)); }
+
     // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
     const Instruction* failed = nullptr;
     void block(const Instruction* at, const Instruction* end, int depth) {
@@ -527,9 +530,15 @@ struct Checker {
 };
 
 void Checker::instruction(const Instruction& q) {
-    const long n = q.n, m = q.m, k = q.k, most = 1L << 30;
+    const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
     if (!need(q.op >= 0 && q.op < OPCODES && n >= 0 && m >= 0 && k >= 0, "an opcode or a size is none")) return;
-    if (!need(n <= most && m <= most && k <= most && (!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k), "a size is too large")) return;
+    for (const Operand* x : {&q.d, &q.a, &q.b, &q.c}) need(x->slot >= 0 && x->slot < p.slots() && (x->one == 0 || x->one == 1), "an operand has no slot");
+    const int count = operands(q.op);
+    need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) && (count > 2 || is_copy(q.c, q.d)), "an operand that it has not");
+    if (!wrong.empty()) return;
+    // of most the sizes multiplied are numbers in an array; of these they are only work
+    const bool work = q.op == MATMUL || q.op == CONVOLVE || q.op == POOL || q.op == POOL_BACK || is_control(q.op);
+    if (!need(work || ((!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k)), "a size is too large")) return;
     if (is_elementwise(q.op)) {
         if (!need(n > 0, "nothing to compute")) return;
         writes(q.d, n - 1);
@@ -561,6 +570,7 @@ void Checker::instruction(const Instruction& q) {
         }
         case MATMUL: {
             if (!has_extra(q, 7) || !need(n > 0 && m > 0 && k > 0, "an empty product")) return;
+            if (!need(n <= most / 2 && m <= most / 2 && k <= most / 2, "a size is too large")) return;
             const int32_t* e = p.extra.data() + q.extra;
             for (int i = 0; i < 7; i++) if (!need(e[i] >= 0, "a distance is negative")) return;
             if (!need(e[0] > 0 && n * k <= most / e[0], "no batch")) return;
@@ -573,7 +583,10 @@ void Checker::instruction(const Instruction& q) {
         }
         case PUT_ASIDE:
             if (!need(q.extra >= 0 && q.extra < (int)p.asides.size() && p.asides[q.extra] == std::make_pair(q.n, q.m), "no such product")) return;
-            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.slot < p.slots() && q.d.inner == 0 && room(q.d) == n * m, "a product for no gradient");
+            if (put_aside.size() < p.asides.size()) put_aside.resize(p.asides.size());
+            if (!need(!put_aside[q.extra], "a product is put aside twice")) return;  // there is room for one of a lane
+            put_aside[q.extra] = true;
+            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.inner == 0 && room(q.d) == n * m, "a product for no gradient");
             reads(q.a, n - 1), reads(q.b, m - 1);
             return;
         case ADD_TO_WEIGHT:
@@ -680,10 +693,11 @@ void product(float* d, long ldd, const float* a, long ai, long ak, const float* 
 }
 
 std::string Program::check() const {
-    Checker forth{*this, false, {}}, back{*this, true, {}};
+    Checker forth{*this, false, {}, {}}, back{*this, true, {}, {}};
     for (const auto& x : weight_sizes) if (x < 0) return "a weight has no size";
     for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
     if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
+    for (const auto& [rows, columns] : asides) if (rows <= 0 || columns <= 0) return "a product has no size";
     for (const auto& x : places) if (x < 0) return "an operand has no place";
     for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
     if (weights.size() != weight_sizes.size() || places.size() != sizes.size()) return "sizes are missing";

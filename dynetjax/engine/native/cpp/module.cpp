@@ -155,8 +155,8 @@ void GraphState::fetch(int32_t n) {
     const Py_buffer& b = v.raw();
     if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1) fail(PyExc_ValueError, "rows are not [batch, *shape] of float32");
     Node& c = graph.nodes[n];
-    c.lanes = (int32_t)b.shape[0];
-    c.use = use_of_rows((int32_t)(v.words() / b.shape[0]));
+    c.lanes = narrow(b.shape[0]);
+    c.use = use_of_rows(narrow((int64_t)v.words() / b.shape[0]));
     graph.external(n, v.as<float>());
 }
 
@@ -164,12 +164,12 @@ void GraphState::fetch(int32_t n) {
 void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
     const Py_ssize_t given = PyTuple_GET_SIZE(args);
     if (p.data.empty()) return;
-    c.data = (int32_t)graph.words.size();
+    c.data = narrow((int64_t)graph.words.size());
     for (const Datum& d : p.data) {
         if (d.place >= given) fail(PyExc_ValueError, "runtime data is missing");
         PyObject* x = PyTuple_GET_ITEM(args, d.place);
         if (d.type == 'k') {
-            random_nodes.push_back(integer(x)), random_lanes.push_back(c.lanes), random_at.push_back((int32_t)graph.words.size());
+            random_nodes.push_back(integer(x)), random_lanes.push_back(c.lanes), random_at.push_back(narrow((int64_t)graph.words.size()));
             graph.words.resize(graph.words.size() + 2 * (size_t)c.lanes);
             continue;
         }
@@ -216,20 +216,20 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
         const int32_t u = use_of(rule_of.of(node.get()).get(), fused);
         if (u < 0) return fused;
         const Program& p = *graph.uses[u].program;
-        Node c{u, 1, (int32_t)graph.refs.size(), 0, -1, -1, 0, 0, nullptr, false, false, false};
+        Node c{u, 1, narrow((int64_t)graph.refs.size()), 0, -1, -1, 0, 0, nullptr, false, false, false};
         c.lanes = word(lanes_of.of(node.get()).get());
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
         if (p.weighted) c.index = word(index_of.of(node.get()).get());
         if (p.form == Form::LOOKUP) {
             Ref data = data_of.of(node.get());
-            c.data = (int32_t)graph.words.size();
+            c.data = narrow((int64_t)graph.words.size());
             const bool several = PyList_Check(data.get());
             if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
             for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
             const Ref args = args_of.of(node.get());
             append_reads(graph.refs, args.get(), p.form == Form::MAP ? &p.places : nullptr);
-            c.count = (int32_t)graph.refs.size() - c.reads;
+            c.count = narrow((int64_t)graph.refs.size()) - c.reads;
             if (p.form == Form::MAP) append_data(c, p, args.get());
             else if (p.form != Form::JOIN) c.data = append_elements(graph.words, data_of.of(node.get()).get());
         }
@@ -244,7 +244,7 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
         }
         const Reading reading = p.form == Form::REDUCE ? Reading::SUM : p.form == Form::GATHER ? Reading::COPIES : Reading::BY_LANE;
         const int32_t* elements = reading != Reading::BY_LANE && c.data >= 0 ? graph.words.data() + c.data : nullptr;
-        const int32_t picked = elements ? (int32_t)graph.words.size() - c.data : 0;
+        const int32_t picked = elements ? narrow((int64_t)graph.words.size()) - c.data : 0;
         check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, picked, [&](int32_t r) { return graph.nodes[r].lanes; });
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
         graph.nodes.push_back(c);
@@ -291,6 +291,7 @@ void GraphState::look_up() {
 
 GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 PyObject* new_graph(PyTypeObject* type, PyObject* args, PyObject*) {
+    (void)std::uncaught_exceptions();  // as in the crew's threads
     return guarded([&]() -> PyObject* {
         PyObject *tables, *known = nullptr;
         int timed = 0;
@@ -385,15 +386,10 @@ PyObject* extend(PyObject* self, PyObject* args) {
             memcpy(c.value, v.as<float>(), v.bytes());
         }
         s.look_up();
-        bool full = false;
-        Py_BEGIN_ALLOW_THREADS
-        try {
+        {
+            const Released released;
             s.graph.compute();
-        } catch (const std::exception&) {  // of memory
-            full = true;
         }
-        Py_END_ALLOW_THREADS
-        if (full) throw std::bad_alloc();
         undo.keep((size_t)start);
         return PyLong_FromLong(DONE);
     });
@@ -408,13 +404,16 @@ const Node& node_of(GraphState& s, PyObject* which) {
 PyObject* rows(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
+        const Busy busy(s);
         const Node& c = node_of(s, which);
         return PyBytes_FromStringAndSize((const char*)c.value, 4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
 PyObject* number_of(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
-        const Node& c = node_of(state_of(self), which);
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        const Node& c = node_of(s, which);
         return PyFloat_FromDouble(*c.value);  // of any node: there are no rows without numbers
     });
 }
@@ -424,6 +423,7 @@ PyObject* array(PyObject* self, PyObject* args) {
         PyObject *which, *to;
         if (!PyArg_ParseTuple(args, "OO", &which, &to)) throw Failed();
         GraphState& s = state_of(self);
+        const Busy busy(s);
         const Node& c = node_of(s, which);
         const View v(to, PyBUF_F_CONTIGUOUS | PyBUF_WRITABLE);
         const Py_buffer& b = v.raw();
@@ -456,6 +456,7 @@ PyObject* array(PyObject* self, PyObject* args) {
 PyObject* gradient(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
         GraphState& s = state_of(self);
+        const Busy busy(s);
         const Node& c = node_of(s, which);
         const float* found = s.graph.gradient_of((int32_t)integer(which));
         if (!found) Py_RETURN_NONE;
@@ -465,7 +466,9 @@ PyObject* gradient(PyObject* self, PyObject* which) {
 // [(how many steps, nodes)] of the components that were computed, in order.
 PyObject* components(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
-        const Graph& g = state_of(self).graph;
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        const Graph& g = s.graph;
         Ref found = owned(PyList_New(0));
         for (size_t k = 0; k < g.groups.size();) {
             const int32_t here = g.groups[k].component;
@@ -489,8 +492,10 @@ PyObject* components(PyObject* self, PyObject*) {
 // [(fused op, groups, rows, seconds)] since the last call, of those that ran.
 PyObject* times(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Busy busy(s);
         Ref found = owned(PyList_New(0));
-        for (Use& u : state_of(self).graph.uses) {
+        for (Use& u : s.graph.uses) {
             if (u.number < 0 || !(u.groups || u.seconds)) continue;
             Ref entry = owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
             if (PyList_Append(found.get(), entry.get())) throw Failed();
@@ -562,15 +567,10 @@ PyObject* backward(PyObject* self, PyObject* args) {
                 gradients[n].push_back(at->second);
             }
         }
-        bool no_memory = false;
-        Py_BEGIN_ALLOW_THREADS
-        try {
+        {
+            const Released released;
             g.backward(roots, full, gradients);
-        } catch (const std::exception&) {
-            no_memory = true;
         }
-        Py_END_ALLOW_THREADS
-        if (no_memory) throw std::bad_alloc();
         std::vector<bool> met(g.uses.size());
         for (const Node& c : g.nodes)
             if (c.use >= 0 && g.uses[c.use].program->weighted && c.index <= index) met[c.use] = true;
@@ -643,12 +643,19 @@ PyObject* make_module() {
         DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X)
 #undef X
     };
-    Ref opcodes = owned(PyDict_New()), meanings = owned(PyDict_New());
+    Ref opcodes = owned(PyDict_New()), meanings = owned(PyDict_New()), counts = owned(PyDict_New());
     for (int k = 0; k < OPCODES; k++) {
-        Ref n = owned(PyLong_FromLong(k)), text = owned(PyUnicode_FromString(table[k].meaning));
-        if (PyDict_SetItemString(opcodes.get(), table[k].name, n.get()) || PyDict_SetItemString(meanings.get(), table[k].name, text.get())) throw Failed();
+        const auto tell = [&](const Ref& of, const Ref& what) {
+            if (PyDict_SetItemString(of.get(), table[k].name, what.get())) throw Failed();
+        };
+        tell(opcodes, owned(PyLong_FromLong(k)));
+        tell(counts, owned(PyLong_FromLong(operands(k))));
+        tell(meanings, owned(PyUnicode_FromString(table[k].meaning)));
     }
-    if (PyModule_AddObjectRef(m.get(), "OPCODES", opcodes.get()) || PyModule_AddObjectRef(m.get(), "MEANINGS", meanings.get())) throw Failed();
+    const auto add = [&](const char* name, const Ref& what) {
+        if (PyModule_AddObjectRef(m.get(), name, what.get())) throw Failed();
+    };
+    add("OPCODES", opcodes), add("OPERANDS", counts), add("MEANINGS", meanings);
     if (PyModule_AddStringConstant(m.get(), "LEVEL", kernels().level)) throw Failed();
     add_updates(m.get());
     add_planner(m.get());

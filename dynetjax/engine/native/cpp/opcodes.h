@@ -176,6 +176,18 @@ inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
 inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
 inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
 
+// How many operands an instruction has besides `d`. The places of others hold copies of `d`.
+inline int operands(int op) {
+    if (is_elementwise(op)) return is_unary(op) ? 1 : is_binary(op) ? 2 : 3;
+    switch (op) {
+        case LOOP: return 0;
+        case GATHER: return 3;
+        case MATMUL: case PUT_ASIDE: case SLICE_AT: case PUT_AT: case TAKE: case ADD_AT: case SCATTER: case SOLVE_TRIANGLE:
+        case CONVOLVE: case POOL_BACK: return 2;
+        default: return 1;
+    }
+}
+
 // HOIST: a product with a weight, or what adds one to an operand's gradient, that may be
 // made for all nodes of a recurrence at once if that operand, of which the number stands
 // from bit 8 on, comes from outside.

@@ -344,6 +344,7 @@ PyObject* new_rule(PyTypeObject* type, PyObject* args, PyObject*) {
             const size_t operands = 2 + (size_t)states;
             bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) && p.weight_sizes == std::vector<int32_t>(3, 1);
             fits = fits && p.size <= MOST_AT_ONCE && p.data.empty() && p.saved == states * p.size;
+            fits = fits && !p.hoisted && !p.differentiable;
             if (!fits) fail(PyExc_ValueError, "the program is not that of a rule");
         }
         Ref self = owned(type->tp_alloc(type, 0));
@@ -455,15 +456,10 @@ PyObject* update(PyObject*, PyObject* args) {
         }
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(frozen_tables); k++) u.frozen_tables.push_back(in.table(PyList_GET_ITEM(frozen_tables, k)));
         double norm = 0;
-        bool full = false;
-        Py_BEGIN_ALLOW_THREADS
-        try {
+        {
+            const Released released;
             norm = u.run(rule);
-        } catch (const std::bad_alloc&) {
-            full = true;
         }
-        Py_END_ALLOW_THREADS
-        if (full) throw std::bad_alloc();
         return PyFloat_FromDouble(norm);
     });
 }
