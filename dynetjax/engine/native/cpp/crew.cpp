@@ -6,10 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
+#include <utility>
 
 #if defined(__linux__)
 #include <sched.h>
@@ -57,11 +58,20 @@ struct Crew {
     void* context = nullptr;
     long count = 0, step = 1;
     std::atomic<long> next{0};
+    std::exception_ptr failure;  // the first of this loop
 
-    void work() {
-        for (long at; (at = next.fetch_add(step, std::memory_order_relaxed)) < count;) part(context, at, std::min(at + step, count));
+    // An exception stays within its thread; the caller raises it when all have left.
+    void work() noexcept {
+        try {
+            for (long at; (at = next.fetch_add(step, std::memory_order_relaxed)) < count;) part(context, at, std::min(at + step, count));
+        } catch (...) {
+            next.store(count, std::memory_order_relaxed);  // no more of it
+            const std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+        }
     }
     void help() {
+        (void)std::uncaught_exceptions();  // where an exception lies is made now: later there may be no memory
         for (long seen = 0;;) {
             for (int i = 0; i < PATIENCE && loops.load(std::memory_order_relaxed) == seen; i++) pause();
             {
@@ -87,6 +97,7 @@ struct Crew {
         std::unique_lock lock(mutex);
         open = false;
         left.wait(lock, [&] { return !inside; });
+        if (failure) std::rethrow_exception(std::exchange(failure, nullptr));
     }
 };
 
@@ -94,7 +105,7 @@ std::shared_ptr<Crew> hired() {
     auto crew = std::make_shared<Crew>();
     try {
         for (int i = 1; i < threads(); i++) std::thread([crew] { crew->help(); }).detach();
-    } catch (const std::system_error&) {  // there may be no more: some will do
+    } catch (const std::exception&) {  // there may be no more, or no memory: some will do
     }
     return crew;
 }

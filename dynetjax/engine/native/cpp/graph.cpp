@@ -8,8 +8,6 @@
 
 #include "kernels.h"
 
-namespace {
-
 constexpr size_t CHUNK = (size_t)1 << 18;  // words
 constexpr size_t MOST_KEPT = 64;           // chunks
 constexpr int32_t WIDE = 32;               // lanes, of which a product of more gains nothing
@@ -17,6 +15,7 @@ constexpr int32_t WIDE = 32;               // lanes, of which a product of more 
 // Chunks that nobody has, for the next arena: memory that is new to a process is slow.
 class Chunks {
 public:
+    Chunks() { free_.reserve(MOST_KEPT); }  // to give back needs no memory
     Arena::Words take() {
         {
             std::lock_guard<std::mutex> held(lock_);
@@ -28,12 +27,12 @@ public:
         }
         return make(CHUNK);
     }
-    void give_back(Arena::Words words) {
+    void give_back(Arena::Words words) noexcept {
         std::lock_guard<std::mutex> held(lock_);
         if (free_.size() < MOST_KEPT) free_.push_back(std::move(words));
     }
     static Arena::Words make(size_t words) {
-        void* p = std::aligned_alloc(64, words * sizeof(float));
+        void* p = words > SIZE_MAX / 8 ? nullptr : std::aligned_alloc(64, words * sizeof(float));
         if (!p) throw std::bad_alloc();
         return Arena::Words((float*)p);
     }
@@ -42,8 +41,11 @@ private:
     std::mutex lock_;
     std::vector<Arena::Words> free_;
 };
-Chunks& chunks() {
-    static Chunks all;
+
+namespace {
+
+std::shared_ptr<Chunks> chunks() {
+    static const auto all = std::make_shared<Chunks>();
     return all;
 }
 
@@ -65,9 +67,11 @@ private:
 
 }  // namespace
 
+Arena::Arena() : pool_(chunks()) {}
+
 Arena::~Arena() {
     for (Chunk& c : chunks_)
-        if (c.room == CHUNK) chunks().give_back(std::move(c.words));
+        if (c.room == CHUNK) pool_->give_back(std::move(c.words));
 }
 
 float* Arena::take(size_t words) {
@@ -76,7 +80,8 @@ float* Arena::take(size_t words) {
     while (chunk < chunks_.size() && at + words > chunks_[chunk].room) chunk++, at = 0;
     if (chunk == chunks_.size()) {
         const size_t room = std::max(words, CHUNK);
-        chunks_.push_back({room == CHUNK ? chunks().take() : Chunks::make(room), room});
+        chunks_.reserve(chunks_.size() + 1);
+        chunks_.push_back({room == CHUNK ? pool_->take() : Chunks::make(room), room});
     }
     float* found = chunks_[chunk].words.get() + at;
     at += words;
@@ -146,7 +151,7 @@ void Graph::arrange(int32_t start) {
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
             Node& c = nodes[sorted[k]];
             c.group = (int32_t)groups.size(), c.lane = g.lanes;
-            g.lanes += c.lanes;
+            g.lanes = narrow((int64_t)g.lanes + c.lanes);
         }
         const Program& p = *uses[g.use].program;
         g.value = values_.take((size_t)g.lanes * p.size);
@@ -171,7 +176,7 @@ void Graph::arrange_series(size_t first, int32_t start) {
         if (number < 0) number = (int32_t)series_.size(), series_.push_back({g.use, (int32_t)k, 0, 0, ~0u, nullptr});
         Series& s = series_[number];
         g.series = number, g.before = s.lanes;
-        s.last = (int32_t)k, s.lanes += g.lanes;
+        s.last = (int32_t)k, s.lanes = narrow((int64_t)s.lanes + g.lanes);
         for (int32_t i = 0; i < g.count; i++) {
             const Node& c = nodes[order[g.first + i]];
             for (int32_t j = 0; j < std::min(c.count, HOISTABLE); j++) {

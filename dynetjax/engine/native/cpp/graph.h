@@ -10,6 +10,8 @@
 #include "program.h"
 #include "reads.h"
 
+class Chunks;
+
 // Memory that is handed out piece by piece, and taken back as a whole.
 class Arena {
 public:
@@ -24,10 +26,11 @@ public:
         void operator()(float* p) const { std::free(p); }
     };
     using Words = std::unique_ptr<float, Free>;
-    Arena() = default;
+    Arena();
     ~Arena();
 
 private:
+    std::shared_ptr<Chunks> pool_;  // of the process; it lives as long as any arena
     struct Chunk {
         Words words;
         size_t room;

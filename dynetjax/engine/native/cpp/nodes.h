@@ -45,7 +45,7 @@ inline void append_reads(std::vector<int32_t>& refs, PyObject* args, const std::
 // Append the batch elements that a node picks; where they begin, -1 if it picks none.
 inline int32_t append_elements(std::vector<int32_t>& elements, PyObject* data) {
     if (data == Py_None) return -1;
-    const int32_t begin = (int32_t)elements.size();
+    const int32_t begin = narrow((int64_t)elements.size());
     const Ref several = owned(PySequence_Tuple(data));
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++) elements.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
     return begin;

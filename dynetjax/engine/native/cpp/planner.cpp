@@ -12,17 +12,6 @@ struct Names {
     PyObject *rule, *fused, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
 } names;
 
-class Released {  // the GIL, meanwhile
-public:
-    Released() : state_(PyEval_SaveThread()) {}
-    ~Released() { PyEval_RestoreThread(state_); }
-    Released(const Released&) = delete;
-    Released& operator=(const Released&) = delete;
-
-private:
-    PyThreadState* state_;
-};
-
 View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
     View found(attribute(owner, name).get(), flags);
     if (found.raw().itemsize != 4) fail(PyExc_TypeError, "an array is not of int32");

@@ -133,6 +133,17 @@ inline void prefetch(PyObject* list, Py_ssize_t n) {
 #endif
 }
 
+class Released {  // the GIL, meanwhile; nothing that lives in it may call Python
+public:
+    Released() : state_(PyEval_SaveThread()) {}
+    ~Released() { PyEval_RestoreThread(state_); }
+    Released(const Released&) = delete;
+    Released& operator=(const Released&) = delete;
+
+private:
+    PyThreadState* state_;
+};
+
 // Runs `f`; what goes wrong becomes Python's exception.
 template <class F> PyObject* guarded(F f) {
     try {
@@ -140,6 +151,10 @@ template <class F> PyObject* guarded(F f) {
     } catch (const Failed&) {
     } catch (const std::bad_alloc&) {
         PyErr_NoMemory();
+    } catch (const std::length_error&) {  // a vector of more than there can be
+        PyErr_NoMemory();
+    } catch (const std::overflow_error& e) {
+        PyErr_SetString(PyExc_OverflowError, e.what());
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_RuntimeError, e.what());
     }
