@@ -34,6 +34,7 @@ from dynetjax.core.nodes import (
     own_data,
     repeated,
     rule_of_rows,
+    rule_with_rows,
     zeros_rule,
 )
 from dynetjax.core.registry import (
@@ -66,6 +67,8 @@ class ComputationGraph(Nodes):
         sessions: what builders note of this graph, by builder.
         changes: how many rules of the process had changed when this was built.
         held: indices of nodes that have rows whenever the graph is entered anew.
+        late: indices of nodes that got rows when they were a part of others already;
+            what these read of them does not come by their rows.
         marks: how many nodes there were at each checkpoint.
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
@@ -92,6 +95,7 @@ class ComputationGraph(Nodes):
         self.stored_nodes: list[Expression] = []
         self.changes: int = len(CHANGED)
         self.held: set[int] = set()
+        self.late: set[int] = set()
         self.entering: int | None = None
         self.given = 0
         self.weights: list[Expression] = []
@@ -517,6 +521,8 @@ class ComputationGraph(Nodes):
         if spec is not None and not spec.inlined:
             return
         rule = node.rule
+        if spec is None:
+            self.late.add(node.index)
         if rule.sums:
             node.inner = self._summed(node, node.args, FAN_IN)
         else:
@@ -561,12 +567,14 @@ class ComputationGraph(Nodes):
         while True:
             self.changes = len(CHANGED)
             self.stored_nodes.clear()
+            self.late.clear()
             try:
                 for node in self.nodes:
                     self.entering = node.index
                     self._enter_again(node)
             finally:
                 self.entering = None
+            self.weights = [node for node in self.nodes if not node.lanes]
             if self.changes == len(CHANGED):
                 return
 
@@ -589,8 +597,11 @@ class ComputationGraph(Nodes):
             for x in operands:
                 if x.spec is None or not rule.sums:
                     self.store(x)
+        held = node.index in self.held
+        if held and not node.lanes:
+            node.rule, node.lanes = rule_with_rows(node.rule), 1
         self._settle(node, operands)
-        if node.index in self.held:
+        if held:
             self.store(node)
 
     def _compute_now(self, node: Expression) -> None:

@@ -125,6 +125,10 @@ def check(several):
             expected = arrays[k] - (RATE * gradients[k] if moves else 0)
             is_near(p.as_array(), expected, f"update {number} of {several}")
             arrays[k] = p.as_array().astype(np.float64)
+        if gradients is not None and about["full"]:
+            history(world, about, f"graph {number} of {several}")
+            trainer.learning_rate = 0.0
+            trainer.update()
 
 
 def one_graph(world, about, arrays, text):
@@ -186,12 +190,36 @@ def inner_gradient(nodes, exact, about, along, text):
     at = about["inner"] % len(nodes)
     if numbers.count(numbers[at]) > 1 or not about["full"]:
         return
-    gradient = np.atleast_2d(nodes[at].gradient().T)
+    gradient = rows_of_gradient(nodes[at])
     direction = np.random.default_rng(1).normal(size=exact[at].shape)
     none = [np.zeros(a.shape) for a in (W, V, B, E)]
     wanted = along(none, {at: direction})
     size = 1 + np.abs(gradient).sum()
     assert abs(np.sum(gradient * direction) - wanted) < 1e-3 * size, text
+
+
+def history(world, about, text):
+    """In one piece, or with every node read at once: no value or gradient is another.
+
+    Random numbers begin anew with each of the two.
+    """
+    found = []
+    for reads in False, True:
+        dy.reset_random_seed(about["inner"] + 1)
+        world.new_graph()
+        nodes = build(world, about["program"], lambda x: x.dim()[1], False)
+        if reads:
+            for node in nodes:
+                node.npvalue()
+        loss = world.loss(nodes[-about["program"][2] :])
+        loss.backward(full=True)
+        found.append([x for n in nodes for x in (rows_of(n), rows_of_gradient(n))])
+    for k, (one, other) in enumerate(zip(*found, strict=True)):
+        is_near(one, other, f"node {k // 2} of {text}")
+
+
+def rows_of_gradient(node):
+    return np.atleast_2d(node.gradient().T).astype(np.float64)
 
 
 def run(graphs, seed, xla):

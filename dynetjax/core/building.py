@@ -370,6 +370,10 @@ def _append_over(
         fuses = rule.fuses
         if len(fuses) > 1 and repeated(rule, operands):
             return None
+        if not lanes:  # of parameters alone: a weight, which the graph has a list of
+            if rule.kind.is_weight:
+                return None
+            lanes = 1
         node = enter(graph, rule, lanes, None, operands, args + own)
     except (AttributeError, TypeError):
         return None

@@ -43,6 +43,18 @@ def rule_of_rows(op: Op, shape: Shape, sums: bool = False) -> Rule:
     return rule
 
 
+def rule_with_rows(rule: Rule) -> Rule:
+    """That of a node of parameters alone, for one that is to have rows of its own."""
+    signature = rule.signature
+    op, key = signature.op, ("rows", rule)
+    known: Rule | None = op.rules.get(key)
+    if known is None:
+        own = Signature(op, signature.static, signature.operands, signature.broadcast)
+        own.kind = batched_kind(rule.kind.shape)
+        known = op.rules[key] = Rule(own, rule.operands)
+    return known
+
+
 def checked_rule(
     op: Op, operands: tuple[Expression, ...], static: tuple[Any, ...], broadcast: int
 ) -> Rule:

@@ -64,6 +64,8 @@ def _cut(graph: ComputationGraph, count: int) -> None:
     graph.weights[:] = [node for node in graph.weights if node.index < count]
     if graph.lines is not None:
         graph.lines = {k: line for k, line in graph.lines.items() if k < count}
+    graph.late = {k for k in graph.late if k < count}
+    graph.held = {k for k in graph.held if k < count}
     for number in [k for k in graph.devices if k >= count]:
         del graph.devices[number]
     for session in graph.sessions.values():

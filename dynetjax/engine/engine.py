@@ -162,14 +162,14 @@ class Engine:
                     fix="call backward() on a later expression first",
                 )
             )
-        if not node.lanes:
-            gradients = last.weight_gradients.get(node.rule.kind.id)
-            if not gradients:
-                return np.zeros((1, *node.rule.kind.shape), np.float32)
-            return np.asarray(add_up([gradients])[0])[None]
-        while not last.has(node):
-            state.last = last = self._with_rows(graph, state, last, node)
-        return last.rows(node)
+        if node.lanes or _is_one_of_several(graph, node):
+            while not node.lanes or not last.has(node):
+                state.last = last = self._with_rows(graph, state, last, node)
+            return last.rows(node)
+        gradients = last.weight_gradients.get(node.rule.kind.id)
+        if not gradients:
+            return np.zeros((1, *node.rule.kind.shape), np.float32)
+        return np.asarray(add_up([gradients])[0])[None]
 
     def _with_rows(
         self,
@@ -183,8 +183,14 @@ class Engine:
         graph.rebuild()
         state.forget()
         again = go_back(graph, state, last.node, last.full)
-        again.weight_gradients = last.weight_gradients
+        again.weight_gradients = again.pulled_back(again.weight_gradients)
         return again
+
+
+def _is_one_of_several(graph: ComputationGraph, weight: Expression) -> bool:
+    """Whether other nodes of parameters are computed once for all with this one."""
+    kind = weight.rule.kind
+    return sum(node.rule.kind is kind for node in graph.weights) > 1
 
 
 def _divided(graph: ComputationGraph, state: State) -> Divided | None:

@@ -178,6 +178,54 @@ def made(case, arrays, batched, operand, slowly=False):
     return all_of_it
 
 
+# Where operands come from: the user, nodes of these, parameters, or nodes of parameters.
+SOURCES = {
+    "inputs": lambda case, arrays: case.inputs(arrays),
+    "nodes": lambda case, arrays: [dy.tanh(x) for x in case.inputs(arrays)],
+    "parameters": lambda case, arrays: _parameters(case, arrays),
+    "weights": lambda case, arrays: [dy.tanh(p) for p in _parameters(case, arrays)],
+}
+
+
+def _parameters(case, arrays):
+    add = dy.ParameterCollection().parameters_from_numpy
+    return [_element_dims(case, p, s) for p, s in _pairs(case, map(add, arrays))]
+
+
+def told(case, source, *, grown=False, read=False, twice=False):
+    """The values and gradients of every node of a graph of a case, in order.
+
+    `grown`: something else was computed in the graph before. `read`: each node is,
+    before the last ones are made. `twice`: the case stands there another time, and
+    counts for nothing.
+    """
+    dy.renew_cg()
+    if grown:
+        dy.sum_elems(dy.inputVector([1, 2])).value()
+    given = SOURCES[source](case, case.arrays())
+    y = case.call(case.op, given)
+    z = y * 2
+    nodes = [*given, y, z]
+    if read:
+        for node in nodes:
+            node.npvalue()
+    r = weights(_shape(y))
+    loss = loss_of(dy.tanh(z), r)
+    if twice:
+        loss += loss_of(case.call(case.op, given) * 0, r)
+    loss.value()
+    loss.backward(full=True)
+    slope = 2 * r * (1 - np.tanh(2 * y.npvalue()) ** 2)
+    if y not in given:
+        close(y.gradient(), slope)
+    found = [loss.value(), *[node.npvalue() for node in nodes], z.gradient()]
+    return [*found, *[_gradient(node) for node in nodes]]
+
+
+def _gradient(x):
+    return x.grad_as_array() if isinstance(x, dy.Parameters) else x.gradient()
+
+
 def loss_of(y, r):
     return dy.sum_batches(dy.dot_product(y, dy.inputTensor(r, batched=y.dim()[1] > 1)))
 
@@ -416,6 +464,27 @@ class Laws:
         )
         for actual, expected in zip(gradients, wanted, strict=True):
             close(actual, expected, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize("source", SOURCES)
+    def test_history(self, case, source, monkeypatch):
+        """No value and no gradient of any node depends on what came before.
+
+        The case is made thrice, in turn with another; read in the middle or not, in
+        one piece or not, alone or beside its like.
+        """
+        if not policy.native():
+            pytest.skip("there is no tier 0")
+        monkeypatch.setattr(RUNTIME, "tier", "native")
+        every = [*ALL.values()]
+        other = every[every.index(ALL[str(case)]) - 1]
+        first = told(case, source)
+        for _ in range(3):
+            for manner in {}, {"grown": True, "read": True}, {"twice": True}:
+                for one, wanted in zip(
+                    told(case, source, **manner), first, strict=True
+                ):
+                    close(one, wanted)
+            told(other, source)
 
     @pytest.mark.parametrize("operand", OPERANDS.values(), ids=OPERANDS)
     @pytest.mark.parametrize("batch", [1, 3])

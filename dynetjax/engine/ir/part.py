@@ -104,5 +104,6 @@ def has_no_rows(node: Expression) -> bool:
 
 def has_no_gradient(node: Expression) -> bool:
     """Whether its gradient is a part of another's, or of that of several."""
-    summed = node.rule.sums and node.index not in node.graph.held
-    return summed or has_no_rows(node)
+    graph = node.graph
+    summed = node.rule.sums and node.index not in graph.held
+    return summed or node.index in graph.late or has_no_rows(node)

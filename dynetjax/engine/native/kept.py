@@ -1,10 +1,10 @@
 """Byte code that outlives the process, so that the next one need not trace it.
 
 The name of a file is a digest of all that its byte code follows from: the structure,
-this package's source, JAX's version. A digest of its name and content is in it, so that a
-damaged file, or another one under its name, is not read but written again. The executor
-checks every program besides, whoever wrote its file. Files are kept where JAX's settings
-are as they come.
+this package's source, JAX's version. A digest of its name and content is in it, so that
+a damaged file, or another one under its name, is not read but written again. Besides,
+the executor checks every program, whoever wrote its file. Files are kept where the
+settings of JAX are as they come.
 """
 
 import hashlib

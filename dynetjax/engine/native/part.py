@@ -1,7 +1,6 @@
 """Parts of a graph that tier 0 computes, and backward through these."""
 
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -169,7 +168,6 @@ class NativeBackward:
         self._graph = native.graph
         self.pulled_back: PullBack = native.weights.pull_back
         self._count = native.count
-        self._latest: list[int] = []  # index of the latest node, up to each stored one
         gradients: dict[int, np.ndarray] = {}
 
         def zeros(kind: int) -> np.ndarray:
@@ -194,18 +192,8 @@ class NativeBackward:
             yield table, np.frombuffer(ids, np.int32), values.reshape(-1, *row)
 
     def has(self, node: Expression) -> bool:
-        """Whether it knows the gradient of a node.
-
-        Not of one that was stored after later nodes, of which it may be a part: what
-        goes through these does not come by its rows.
-        """
-        if has_no_gradient(node) or node.args[0] >= self._count:
-            return False
-        stored_nodes = self.node.graph.stored_nodes
-        if len(self._latest) < self._count:
-            indices = [node.index for node in stored_nodes[: self._count]]
-            self._latest = [*accumulate(indices, max)]
-        return self._latest[node.args[0]] == node.index
+        """Whether it knows the gradient of a node."""
+        return not has_no_gradient(node) and node.args[0] < self._count
 
     def rows(self, node: Expression) -> np.ndarray:
         """The gradient of a node, ``[batch, *shape]``."""
