@@ -178,7 +178,7 @@ def made(case, arrays, batched, operand, slowly=False):
     return all_of_it
 
 
-# Where operands come from: the user, nodes of these, parameters, or nodes of parameters.
+# Operands: the user's, nodes of these, parameters, and nodes of parameters.
 SOURCES = {
     "inputs": lambda case, arrays: case.inputs(arrays),
     "nodes": lambda case, arrays: [dy.tanh(x) for x in case.inputs(arrays)],
