@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 
 import dynetjax
-from dynetjax.compat import old_api
+from dynetjax.compat import old_api, startup
 from dynetjax.compat.options import parse
-from dynetjax.compat.startup import DynetParams, apply
 from dynetjax.inspect import drawing
 from dynetjax.trainers.base import check_at_once_by_default
 
@@ -55,10 +54,12 @@ def install() -> None:
     """Let DyNet's names mean the modules below, from the next import on."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-        old_api.install()
-        for value in vars(dynetjax).values():
-            if isinstance(value, type) and value.__module__.startswith("dynetjax."):
-                # Programs tell our objects by "_dynet." in str(type(x)).
+        old_api.install(getattr(dynetjax, name) for name in _TRAINERS)
+        for name, value in (vars(dynetjax) | _RENEWED).items():
+            home = getattr(value, "__module__", "")
+            if home.startswith("dynetjax.") and not name.startswith("_"):
+                # Pickles say where it is found, and programs look for "_dynet." in
+                # str(type(x)).
                 value.__module__ = "_dynet"
 
 
@@ -84,20 +85,15 @@ class _Loader(importlib.abc.Loader):
 def _names() -> dict[str, Any]:
     """The public names of the package as release 2.1 has them."""
     names = {n: v for n, v in vars(dynetjax).items() if not n.startswith("_")}
-    names |= {n: old_api.with_old_arguments(names[n]) for n in _TRAINERS}
     names |= _IMPORTED
     names["dynet_config"] = importlib.import_module("dynet_config")
     names |= {
         "LSTMBuilder": dynetjax.VanillaLSTMBuilder,
-        "DynetParams": _Params,
-        "init": _init,
-        "init_from_params": _init_from_params,
         "__version__": _VERSION,
         "__gitversion__": "",
         "HAVE_CUDA": False,
-        "Saveable": old_api.Saveable,
     }
-    return names
+    return names | _RENEWED
 
 
 def _fill_dynet(module: ModuleType) -> None:
@@ -149,17 +145,17 @@ def _start(options: Any) -> None:
         return
     _started = True
     check_at_once_by_default()
-    apply(options, tell=True)
+    startup.apply(options, tell=True)
 
 
-def _init(shared_parameters: bool | None = None) -> None:
+def init(shared_parameters: bool | None = None) -> None:
     """Read the command line, and let it hold."""
     params = DynetParams()
     params.from_args(shared_parameters)
     _start(params.options)
 
 
-class _Params(DynetParams):
+class DynetParams(startup.DynetParams):
     """DynetParams, whose `init` works once."""
 
     def init(self) -> None:
@@ -167,9 +163,17 @@ class _Params(DynetParams):
         _start(self.options)
 
 
-def _init_from_params(params: DynetParams) -> None:
+def init_from_params(params: startup.DynetParams) -> None:
     """The same as ``params.init()``."""
     params.init()
+
+
+_RENEWED = {
+    "DynetParams": DynetParams,
+    "Saveable": old_api.Saveable,
+    "init": init,
+    "init_from_params": init_from_params,
+}
 
 
 def _set(

@@ -9,6 +9,7 @@ import os
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import wraps
 from typing import Any
 
 from dynetjax.core.errors import error_text
@@ -28,21 +29,23 @@ def _tell_once(feature: str, instead: str) -> None:
         print(f"{feature} is deprecated. {instead}", file=sys.stderr)
 
 
-def with_old_arguments(kind: type[Trainer]) -> type[Trainer]:
-    """A trainer class that takes ``e0``, ``edecay`` and ``eta_decay``, too.
+def take_old_arguments(kind: type[Trainer]) -> None:
+    """Let a trainer class take ``e0``, ``edecay`` and ``eta_decay``, too.
 
     With a decay, `update_epoch` does what it did: after n epochs the learning rate is
     ``e0 / (1 + n * edecay)``.
     """
-    own = inspect.signature(kind.__init__).parameters
+    make, tell, reduce = kind.__init__, kind.update_epoch, kind.__reduce__
+    own = inspect.signature(make).parameters
     rate_name = next((n for n in ("learning_rate", "alpha") if n in own), None)
 
+    @wraps(make)
     def __init__(self, m, *args, e0=None, edecay=0.0, eta_decay=0.0, **options):
         if e0 is not None:
             _tell_once("The trainer argument e0", "Use learning_rate instead.")
             if rate_name is not None:
                 options[rate_name] = e0
-        kind.__init__(self, m, *args, **options)
+        make(self, m, *args, **options)
         self._decay = float(edecay or eta_decay)
         self._first_rate, self._epochs = self.learning_rate, 0.0
         if self._decay:
@@ -51,18 +54,17 @@ def with_old_arguments(kind: type[Trainer]) -> type[Trainer]:
     def update_epoch(self, r=1.0):
         """Lower the learning rate, if there is a decay; else only a notice."""
         if not self._decay:
-            kind.update_epoch(self, r)
+            tell(self, r)
             return
         self._epochs += r
         self.learning_rate = self._first_rate / (1 + self._epochs * self._decay)
 
-    members = {
-        "__init__": __init__,
-        "update_epoch": update_epoch,
-        "__doc__": kind.__doc__,
-        "__module__": kind.__module__,
-    }
-    return type(kind.__name__, (kind,), members)
+    def __reduce__(self):
+        return *reduce(self), {"_epochs": self._epochs}
+
+    members = __init__, update_epoch, __reduce__
+    for member in members:
+        setattr(kind, member.__name__, member)
 
 
 class Saveable:
@@ -182,7 +184,9 @@ def _load(self: ParameterCollection, fname: FilePath) -> list[Any]:
     return load_objects(fname, self)
 
 
-def install() -> None:
-    """Give collections the methods of the first release."""
+def install(trainers: Iterable[type[Trainer]]) -> None:
+    """Give collections the methods of the first release, and trainers its arguments."""
     ParameterCollection.save = _save  # type: ignore[method-assign]
     ParameterCollection.load = _load  # type: ignore[attr-defined]
+    for kind in trainers:
+        take_old_arguments(kind)

@@ -208,6 +208,37 @@ print(b"_dynet" in open("model.meta", "rb").read())
     assert out.splitlines() == ["['VanillaLSTMBuilder', 'CoupledLSTMBuilder']", "True"]
 
 
+PICKLING = """
+import pickle
+import {module} as dy
+
+for name, value in vars(dy).items():
+    if name[0] == "_" or not getattr(value, "__module__", "").startswith("_dynet"):
+        continue
+    pickled = pickle.dumps(value, 0)
+    assert pickled.startswith(b"c_dynet\\n"), (name, pickled)
+    assert pickle.loads(pickled) is value, name
+for name in "AdamTrainer", "tanh", "LSTMBuilder", "Expression", "cg_version":
+    assert getattr(dy, name).__module__ == "_dynet", name
+
+m = dy.ParameterCollection()
+w = m.add_parameters(3)
+trainer = dy.AdamTrainer(m, alpha=0.5)
+dy.squared_norm(w).backward()
+trainer.update()
+w, trainer = pickle.loads(pickle.dumps([w, trainer]))
+print(type(trainer) is dy.AdamTrainer, trainer.learning_rate)
+"""
+
+
+@pytest.mark.parametrize("module", ["dynet", "_dynet", "dynetjax"])
+def test_pickles_go_by_dynets_names(tmp_path, module):
+    """Classes, trainers' too, and functions: DyNet's own are in its module _dynet."""
+    program = PICKLING.format(module=module)
+    out, _ = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out == "True 0.5\n"
+
+
 def test_a_program_in_python_2(tmp_path):
     """And what it imports; a traceback shows lines of the original."""
     (tmp_path / "helper.py").write_text(
