@@ -31,6 +31,7 @@ import numpy as np
 import dynetjax
 from dynetjax.compat import old_api, startup
 from dynetjax.compat.options import parse
+from dynetjax.compat.spawned import begin_spawned_with
 from dynetjax.inspect import drawing
 from dynetjax.trainers.base import check_at_once_by_default
 
@@ -54,6 +55,7 @@ def install() -> None:
     """Let DyNet's names mean the modules below, from the next import on."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        begin_spawned_with(_begin_spawned)
         old_api.install(getattr(dynetjax, name) for name in _TRAINERS)
         for name, value in (vars(dynetjax) | _RENEWED).items():
             home = getattr(value, "__module__", "")
@@ -66,6 +68,11 @@ def install() -> None:
 def public_names() -> set[str]:
     """The names that programs may use of ``dynet``."""
     return {name for name in _names() if not name.startswith("_")}
+
+
+def _begin_spawned(data: dict[str, Any]) -> dict[str, Any]:
+    """Nothing is left to do where this module was imported to call it."""
+    return data
 
 
 class _Finder(importlib.abc.MetaPathFinder):

@@ -11,7 +11,6 @@ from dynetjax.core.errors import error_text
 from dynetjax.parallel.shared import (
     Letter,
     SharedModel,
-    main_left_out,
     makes_parameters,
     opened,
 )
@@ -58,8 +57,7 @@ def _results(model: SharedModel, data: list[Any], count: int) -> Iterator[Any]:
     pool = ProcessPoolExecutor(count, CONTEXT, _begin, (model.letter,))
     try:
         size = max(1, min(MOST, len(data) // (count * CHUNKS)))
-        with main_left_out():
-            results = pool.map(_call, data, chunksize=size)
+        results = pool.map(_call, data, chunksize=size)
         yield from results
     except BrokenProcessPool as error:
         raise RuntimeError(

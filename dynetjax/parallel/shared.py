@@ -3,12 +3,6 @@
 import io
 import math
 import pickle
-import runpy
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +13,6 @@ from dynetjax.core.registry import OWNERS
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.parallel.segment import Segment
 
-DROPIN, DYNET = "dynetjax.dropin", "_dynet"
 UNPICKLABLE = pickle.PicklingError, AttributeError, TypeError, RuntimeError
 
 
@@ -48,16 +41,11 @@ class Letter(NamedTuple):
         pickled: all of it but the values.
         memory: the name of the segment that has these.
         places: of the values of each parameter and table.
-        has_dynet: DyNet's names mean this package's.
-        program: the file of the main module, where a process would not run it as it
-            should.
     """
 
     pickled: bytes
     memory: str
     places: list[Place]
-    has_dynet: bool
-    program: str
 
 
 class SharedModel:
@@ -87,12 +75,7 @@ class SharedModel:
             places.append(Place(s.is_table, s.name, s.shape, size, s.updated))
             size += 4 * math.prod(s.shape)
         self._memory = Segment.made(max(size, 1))
-        has_dynet = DROPIN in sys.modules
-        main = getattr(sys.modules["__main__"], "__file__", None)
-        program = main if has_dynet and main else ""
-        self.letter: Letter = Letter(
-            pickled, self._memory.name, places, has_dynet, program
-        )
+        self.letter: Letter = Letter(pickled, self._memory.name, places)
         self._views = [_view(self._memory, place) for place in places]
         self._is_open = True
         self.publish()
@@ -155,10 +138,6 @@ class Opened(NamedTuple):
 
 def opened(letter: Letter) -> Opened:
     """What was sent; its parameters have values that other processes see."""
-    if letter.has_dynet:
-        import_module(DROPIN)
-    if letter.program:
-        _run_main(letter.program)
     memory = Segment(letter.memory)
     storages = [_storage(memory, place) for place in letter.places]
     things = _Unpickler(io.BytesIO(letter.pickled), storages).load()
@@ -168,28 +147,6 @@ def opened(letter: Letter) -> Opened:
 def makes_parameters(received: Opened) -> bool:
     """Whether modules have made parameters here when they were imported."""
     return len(OWNERS) > len(received.storages)
-
-
-def _run_main(program: str) -> None:
-    """Have the definitions of the main module, as `multiprocessing` would."""
-    module = ModuleType("__mp_main__")
-    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
-    vars(module).update(runpy.run_path(program, run_name="__mp_main__"))
-
-
-@contextmanager
-def main_left_out() -> Iterator[None]:
-    """A context in which new processes do not run the main module by themselves.
-
-    They would before DyNet's names are there; so `opened` does it after.
-    """
-    main = sys.modules["__main__"]
-    if DROPIN in sys.modules:
-        sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _storage(memory: Segment, place: Place) -> DenseStorage | TableStorage:
@@ -235,19 +192,6 @@ class _Pickler(pickle.Pickler):
             self.storages.append(thing)
             self.contents[self.current].append(thing)
         return number
-
-    def reducer_override(self, thing: Any) -> Any:
-        """Where to find a class that goes by the name of DyNet's module."""
-        if isinstance(thing, type) and thing.__module__ == DYNET:
-            name = thing.__name__
-            for module in ("dynetjax", "dynet", DYNET):
-                if getattr(sys.modules.get(module), name, None) is thing:
-                    return _attribute, (module, name)
-        return NotImplemented
-
-
-def _attribute(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -22,7 +22,6 @@ from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
 from dynetjax.parallel.hosts import HostGroup, Hosts
 from dynetjax.parallel.memory import MemoryGroup, Seat, seats
-from dynetjax.parallel.shared import main_left_out
 
 BEAT = 0.5  # seconds between two signs of life
 LOOK = 0.2  # seconds between two looks at the workers
@@ -97,8 +96,7 @@ class Workers:
                     name=f"dynetjax-{seat.rank}",
                 )
                 self._processes.append(process)
-                with main_left_out():
-                    process.start()
+                process.start()
                 there.close()
         except BaseException:
             self.close()
