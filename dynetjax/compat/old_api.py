@@ -32,12 +32,15 @@ def _tell_once(feature: str, instead: str) -> None:
 def take_old_arguments(kind: type[Trainer]) -> None:
     """Let a trainer class take ``e0``, ``edecay`` and ``eta_decay``, too.
 
+    Without its name, ``edecay`` comes after all that the class takes so.
     With a decay, `update_epoch` does what it did: after n epochs the learning rate is
     ``e0 / (1 + n * edecay)``.
     """
     make, tell, reduce = kind.__init__, kind.update_epoch, kind.__reduce__
     own = inspect.signature(make).parameters
     rate_name = next((n for n in ("learning_rate", "alpha") if n in own), None)
+    kinds = [parameter.kind for parameter in own.values()]
+    most = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - len(("self", "m"))
 
     @wraps(make)
     def __init__(self, m, *args, e0=None, edecay=0.0, eta_decay=0.0, **options):
@@ -45,6 +48,8 @@ def take_old_arguments(kind: type[Trainer]) -> None:
             _tell_once("The trainer argument e0", "Use learning_rate instead.")
             if rate_name is not None:
                 options[rate_name] = e0
+        if len(args) == most + 1:
+            args, edecay = args[:-1], args[-1]
         make(self, m, *args, **options)
         self._decay = float(edecay or eta_decay)
         self._first_rate, self._epochs = self.learning_rate, 0.0
@@ -179,7 +184,12 @@ def _save(
 
 
 def _load(self: ParameterCollection, fname: FilePath) -> list[Any]:
-    """The objects of a file, made again in this collection."""
+    """The objects of a file, made again in this collection, or its values alone."""
+    path = as_path("load", fname)
+    if os.path.exists(path) and not os.path.exists(path + ".meta"):
+        _tell_once("Model.load of values", "Use model.populate(fname) instead.")
+        self.populate(path)
+        return []
     _tell_once("Model.load", "Use dy.load(fname, model) instead.")
     return load_objects(fname, self)
 
@@ -188,5 +198,7 @@ def install(trainers: Iterable[type[Trainer]]) -> None:
     """Give collections the methods of the first release, and trainers its arguments."""
     ParameterCollection.save = _save  # type: ignore[method-assign]
     ParameterCollection.load = _load  # type: ignore[attr-defined]
+    ParameterCollection.save_all = _save_text  # type: ignore[attr-defined]
+    ParameterCollection.load_all = ParameterCollection.populate  # type: ignore[attr-defined]
     for kind in trainers:
         take_old_arguments(kind)

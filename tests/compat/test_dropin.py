@@ -239,6 +239,19 @@ def test_pickles_go_by_dynets_names(tmp_path, module):
     assert out == "True 0.5\n"
 
 
+def test_files_of_the_first_release(tmp_path):
+    program = """
+import dynet as dy
+one, other = dy.Model(), dy.Model()
+p, q = one.add_parameters(3), other.add_parameters(3)
+one.save_all("model")
+other.load_all("model")
+print((p.as_array() == q.as_array()).all())
+"""
+    out, _ = run(tmp_path, "-m", "dynetjax", "program.py", program=program)
+    assert out == "True\n"
+
+
 def test_a_program_in_python_2(tmp_path):
     """And what it imports; a traceback shows lines of the original."""
     (tmp_path / "helper.py").write_text(

@@ -50,6 +50,24 @@ class TestTrainers:
         other.update_epoch(1.0)
         assert other.learning_rate == np.float32(0.05)
 
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("SimpleSGDTrainer", (0.5,)),
+            ("MomentumSGDTrainer", (0.5, 0.9)),
+            ("AdagradTrainer", (0.5, 1e-20)),
+            ("AdamTrainer", (0.5, 0.9, 0.999, 1e-8)),
+        ],
+    )
+    def test_decay_after_the_others(self, name, words):
+        """As the first release declared them."""
+        kind = with_old_arguments(getattr(dy, name))
+        trainer = kind(dy.ParameterCollection(), *words, 1.0)
+        trainer.update_epoch()
+        assert trainer.learning_rate == 0.25
+        with pytest.raises(TypeError, match="positional arguments"):
+            kind(dy.ParameterCollection(), *words, 1.0, 2.0)
+
     def test_no_decay(self, capsys):
         kind = with_old_arguments(dy.SimpleSGDTrainer)
         trainer = kind(dy.ParameterCollection())
@@ -125,7 +143,11 @@ class TestSaveable:
         assert "Model.save(fname, objects) is deprecated" in err
         assert "Model.load is deprecated" in err
         m.save(str(tmp_path / "text"))
-        m.populate(str(tmp_path / "text"))
+        other = dy.ParameterCollection()
+        q = other.add_parameters(3)
+        assert other.load(str(tmp_path / "text")) == []
+        np.testing.assert_array_equal(q.as_array(), W.as_array())
+        assert "Use model.populate(fname)" in capsys.readouterr().err
 
     def test_classes_that_are_not_saveable(self, tmp_path):
         m = dy.ParameterCollection()
