@@ -4,7 +4,7 @@ import os
 import runpy
 import sys
 
-from dynetjax.compat.python2 import NAMES, convert_imports, run_converted
+from dynetjax.compat.python2.convert import convert_imports, run_converted
 from dynetjax.core.errors import error_text
 
 
@@ -31,10 +31,9 @@ def run_program(words: list[str], usage: str) -> None:
         fix = "-m for the name of a module"
         sys.exit(error_text(message, got=name, expected="a file", fix=fix))
     if old:
-        convert_imports(folder)
+        convert_imports()
     if as_module:
-        names = NAMES if old else None
-        runpy.run_module(name, names, run_name="__main__", alter_sys=True)
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
     elif old:
         run_converted(name)
     else:

@@ -82,3 +82,14 @@ def test_a_program(tmp_path, method, words):
     (tmp_path / "program.py").write_text(program)
     expected = EXPECTED.format(words=["--dynet-seed", "7"], half=3.5)
     assert run(tmp_path, *words) == expected
+
+
+@pytest.mark.parametrize("words", [["program.py"], ["-m", "program"]], ids=len)
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_program_in_python_2(tmp_path, method, words):
+    """The processes convert what they import, and the main module."""
+    (tmp_path / "helper.py").write_text("def half(n):\n    return int(`n`) / 2\n")
+    program = PROGRAM.format(helper="helper", method=method)
+    (tmp_path / "program.py").write_text(program.replace("print(", "print ("))
+    expected = EXPECTED.format(words=["--dynet-seed", "7"], half=3)
+    assert run(tmp_path, "--py2", *words) == expected
