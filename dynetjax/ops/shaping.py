@@ -203,7 +203,21 @@ JOIN_OP = Op(
     lambda name, *dims_and_shape: dims_and_shape[-1],
     static=("shape",),
 )
-PIECE_OP = Op("reshape", _piece, _as_given, static=("shape",), runtime="i")
+
+
+def _in_order(
+    graph: ComputationGraph, operands: tuple[Expression, ...]
+) -> tuple[Expression, ...]:
+    """A vector of the numbers that are cut, put in order once for all pieces."""
+    (x,) = operands
+    if len(x.true_shape) == 1:
+        return operands
+    return graph.rows((graph.part(RESHAPE_OP, (x,), ((x.full_dim.size,),)),))
+
+
+PIECE_OP = Op(
+    "reshape", _piece, _as_given, static=("shape",), runtime="i", compose=_in_order
+)
 
 
 def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expression:

@@ -107,6 +107,28 @@ class Case:
         return [dy.inputTensor(array, batched=batched) for array in arrays]
 
 
+def written(make):
+    """Words that tier 0 writes for a node and back from it, with all that it reads."""
+    dy.renew_cg()
+    loss = dy.sum_batches(dy.sum_elems(dy.square(make())))
+    loss.value()
+    (part,) = loss.graph.state.parts
+    forward = part.graph.written()
+    loss.backward(full=True)
+    return forward, part.graph.written() - forward
+
+
+def grows_linearly(make, count):
+    """`make` of twice as much writes at most 2.5 times as many words, either way.
+
+    Once it was seen that sizes differ, for then an axis may be told to be ragged.
+    """
+    for _ in range(2):
+        few, many = written(lambda: make(count)), written(lambda: make(2 * count))
+    for one, other in zip(few, many, strict=True):
+        assert other <= 2.5 * one, (few, many)
+
+
 def _is_list_of_shapes(value):
     return isinstance(value, list) and all(isinstance(v, tuple) for v in value)
 
@@ -485,6 +507,51 @@ class Laws:
                 ):
                     close(one, wanted)
             told(other, source)
+
+    @pytest.mark.parametrize("batched", ["all", 0, 1])
+    def test_cost_of_batches(self, case, batched, natively):
+        """Twice the batch elements, of all operands or of one, are twice the work."""
+        if case.batch > 1 or batched not in ("all", *range(len(case.shapes))):
+            pytest.skip("works across the batch, or there is no such operand")
+
+        def make(count):
+            arrays = case.arrays(batch=count)
+            every = [batched in ("all", k) for k in range(len(arrays))]
+            return case.call(
+                case.op,
+                [
+                    dy.inputTensor(a if b else a[..., 0], batched=b)
+                    for a, b in zip(arrays, every, strict=True)
+                ],
+            )
+
+        dy.renew_cg()
+        try:
+            make(2)
+        except (dy.DimError, RuntimeError):
+            pytest.skip("takes no such batches")
+        grows_linearly(make, 16)
+
+    def test_cost_of_lists(self, case, natively):
+        """A list of twice as many operands is twice the work."""
+
+        def longer(count):
+            given = iter(case.inputs(case.arrays()))
+            for value in case.args.values():
+                if _is_list_of_shapes(value):
+                    xs = [next(given) for _ in value]
+                    yield [dy.tanh(x) for _ in range(count) for x in xs]
+                else:
+                    yield next(given) if isinstance(value, tuple) else value
+
+        dy.renew_cg()
+        try:
+            case.op(*longer(2))
+        except ValueError:
+            pytest.skip("the dims of other operands follow from the list's length")
+        if not any(map(_is_list_of_shapes, case.args.values())):
+            pytest.skip("it takes no list")
+        grows_linearly(lambda count: case.op(*longer(count)), 64)
 
     @pytest.mark.parametrize("operand", OPERANDS.values(), ids=OPERANDS)
     @pytest.mark.parametrize("batch", [1, 3])

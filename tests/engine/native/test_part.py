@@ -449,10 +449,10 @@ def test_fused_operations_are_timed(world):
         dy.sum_elems(h).backward()
         work = dy.stats().work
         ((label, steps),) = [about for about in work.items() if "tanh" in about[0]]
-        assert label == "tanh+1 {3}"
+        assert label in ("tanh+1 {3}", "tanh+2 {3}")  # with the product, or beside it
         assert (steps.runs, steps.trips, steps.rows, steps.room) == (2, 3, 3, 3)
         assert all(each.seconds > 0 for each in work.values())
-        assert " s  tanh+1 {3}" in str(dy.stats())
+        assert f" s  {label}" in str(dy.stats())
     finally:
         dy.init(profiling=0)
 

@@ -107,6 +107,7 @@ Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
         if (found.whole > 1L << 40) return fail("a block is larger than what it is of");
     }
     if (scatters && (at[3 * axes] < 0 || at[3 * axes] > (int)How::MAX)) return fail("no such change");
+    found.adds = scatters && at[3 * axes] == (int)How::ADD;
     found.block = size, found.whole += 1;
     return found;
 }

@@ -19,6 +19,7 @@ void scatter(float* d, const float* a, const int32_t* places, const int32_t* ext
 struct Blocks {
     long block = 0, whole = 0;
     int placed = 0;
+    bool adds = false;  // what a scatter does
     std::string wrong;
 };
 Blocks blocks_of(const int32_t* extra, long given, bool scatters);

@@ -205,6 +205,7 @@ void Graph::forward(Group& g) {
     Use& u = uses[g.use];
     const Program& p = *u.program;
     const size_t size = p.size;
+    if (p.form != Form::REDUCE) written_ += (double)g.lanes * size;
     switch (p.form) {
         case Form::MAP: return map(g, u);
         case Form::INPUT:
@@ -224,6 +225,7 @@ void Graph::forward(Group& g) {
                         first = false;
                     }
                     if (first) std::fill(to, to + size, 0.f);
+                    written_ += (double)size * c.count;
                 }
             }
             return;
@@ -301,6 +303,7 @@ Graph::Operands Graph::side_by_side(long size, Arena& arena) {
     if (!even) {
         base = arena.take(rows_.size() * size), stride = size;
         for (size_t l = 0; l < rows_.size(); l++) memcpy(base + l * size, rows_[l], 4 * size);
+        written_ += (double)rows_.size() * size;
     }
     return {base, stride};
 }
@@ -351,6 +354,7 @@ void Graph::map(Group& g, Use& u) {
     for (size_t j = 0; j < p.places.size(); j++) f.base[p.first_operand() + j] = operands_[g.operands + j].base, f.strides[j] = operands_[g.operands + j].stride;
     for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
     run(p.forward, p, f);
+    written_ += p.written * g.lanes;
 }
 
 float* Graph::reach(int32_t number) {
@@ -361,6 +365,7 @@ float* Graph::reach(int32_t number) {
     if (!g.gradient) {
         g.gradient = gradients_.take((size_t)g.lanes * size);
         std::fill(g.gradient, g.gradient + g.lanes * size, 0.f);
+        written_ += (double)g.lanes * size;
     }
     c.reached = true;
     return g.gradient + (size_t)c.lane * size;
@@ -448,6 +453,7 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
         auto to = [&](int32_t r, int32_t lane) -> float* {
             if (r == NOTHING || !nodes[r].needed) return nullptr;
             float* found = reach(r);
+            written_ += (double)size;
             return found ? found + (size_t)(nodes[r].lanes == 1 ? 0 : lane) * uses[nodes[r].use].program->size : nullptr;
         };
         if (p.form == Form::REDUCE) {
@@ -516,6 +522,7 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     for (size_t j = 0; j < gradients.size(); j++) f.base[p.first_gradient() + j] = gradients[j];
     f.asides = u.asides.data();
     run(p.backward, p, f);
+    written_ += p.written_back * lanes;
 }
 
 // Add to the gradients of what comes from outside a recurrence, for all groups at once.

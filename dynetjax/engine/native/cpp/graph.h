@@ -116,6 +116,7 @@ public:
     };
     void backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
+    double written() const { return written_; }
 
 private:
     struct Operands {
@@ -128,6 +129,7 @@ private:
     std::vector<Series> series_;
     std::vector<int32_t> series_of_;  // of fused ops, in the part that was arranged last
     std::vector<float> zeros_;
+    double written_ = 0;  // words: what the work is measured by
     size_t fresh_ = 0;
     std::vector<Mark> marks_;
     std::vector<int32_t> fetched_;  // nodes that something else has computed

@@ -332,6 +332,14 @@ void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
         }
 }
 
+void scatter_to_operand(const Instruction& q, const Frame& f, const Program& p) {
+    float** targets = f.targets[q.k];
+    if (!targets) return;
+    const Words a = find(q.a, f, p), b = find(q.b, f, p);
+    for (long l = 0; l < f.lanes; l++)
+        if (float* to = targets[f.lane + l]) scatter(to, a.of(l), (const int32_t*)b.of(l), p.extra.data() + q.extra, q.n, q.flags & CLIPPED, false);
+}
+
 void put_aside(const Instruction& q, const Frame& f, const Program& p) {
     Aside& to = f.asides[q.extra];
     const Words a = find(q.a, f, p), b = find(q.b, f, p);
@@ -397,6 +405,10 @@ void run(Cursor at, Cursor end, const Program& p, Frame& f) {
         }
         if (q.op == PUT_ASIDE) {
             put_aside(q, f, p);
+            continue;
+        }
+        if (q.op == SCATTER_TO_OPERAND) {
+            scatter_to_operand(q, f, p);
             continue;
         }
         const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p);
@@ -537,7 +549,7 @@ void Checker::instruction(const Instruction& q) {
     need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) && (count > 2 || is_copy(q.c, q.d)), "an operand that it has not");
     if (!wrong.empty()) return;
     // of most the sizes multiplied are numbers in an array; of these they are only work
-    const bool work = q.op == MATMUL || q.op == CONVOLVE || q.op == POOL || q.op == POOL_BACK || is_control(q.op);
+    const bool work = q.op == MATMUL || q.op == SCATTER_TO_OPERAND || q.op == CONVOLVE || q.op == POOL || q.op == POOL_BACK || is_control(q.op);
     if (!need(work || ((!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k)), "a size is too large")) return;
     if (is_elementwise(q.op)) {
         if (!need(n > 0, "nothing to compute")) return;
@@ -630,11 +642,17 @@ void Checker::instruction(const Instruction& q) {
             writes(q.d, n - 1), reads(q.a, 1);
             return;
         case GATHER:
-        case SCATTER: {
+        case SCATTER:
+        case SCATTER_TO_OPERAND: {
             if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no blocks")) return;
-            const Blocks x = blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == SCATTER);
+            const Blocks x = blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op != GATHER);
             if (!need(x.wrong.empty(), x.wrong.c_str()) || !need(x.block == m && n <= most / std::max(x.placed, 1), "blocks of another size")) return;
             if (x.placed) reads(q.b, n * x.placed - 1);
+            if (q.op == SCATTER_TO_OPERAND) {
+                need(back && k < (long)p.sizes.size() && x.whole <= p.sizes[k] && x.adds, "no gradient of an operand");
+                reads(q.a, n * m - 1);
+                return;
+            }
             if (q.op == GATHER) writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
             else writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
             return;
@@ -690,6 +708,29 @@ void product(float* d, long ldd, const float* a, long ai, long ak, const float* 
     in_parts(columns, 64, work, MANY_PRODUCTS, [&](long at, long end) {
         product_of_some(d + at, ldd, a, ai, ak, b + at * bj, bk, bj, rows, count, end - at, more);
     });
+}
+
+namespace {
+
+// Words that the instructions [at, end) write, of which each is run so often.
+double count_words(const Program& p, Cursor at, Cursor end, double times) {
+    double words = 0;
+    while (at != end) {
+        const Instruction& q = *at++;
+        const double batch = q.op == MATMUL ? p.extra[q.extra] : 1;
+        words += times * batch * words_written(q.op, q.n, q.m, q.k);
+        if (q.op != LOOP) continue;
+        words += count_words(p, at, at + q.m, times * q.n);
+        at += q.m;
+    }
+    return words;
+}
+
+}  // namespace
+
+void Program::count() {
+    written = count_words(*this, forward.data(), forward.data() + forward.size(), 1);
+    written_back = count_words(*this, backward.data(), backward.data() + backward.size(), 1);
 }
 
 std::string Program::check() const {

@@ -20,9 +20,10 @@ struct ProgramObject {
 };
 PyTypeObject* program_type;
 
-PyObject* programmed(PyTypeObject* type, std::shared_ptr<const Program> p) {
+PyObject* programmed(PyTypeObject* type, std::shared_ptr<Program> p) {
     const std::string wrong = p->check();
     if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
+    p->count();
     Ref self = owned(type->tp_alloc(type, 0));
     ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(std::move(p));
     return self.release();
@@ -504,6 +505,14 @@ PyObject* times(PyObject* self, PyObject*) {
         return found.release();
     });
 }
+// How many words the instructions have written, and what moved or cleared rows.
+PyObject* written(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        return PyFloat_FromDouble(s.graph.written());
+    });
+}
 PyObject* cut(PyObject* self, PyObject* count) {
     return guarded([&]() -> PyObject* {
         const int32_t n = word(count);
@@ -608,6 +617,7 @@ PyMethodDef graph_methods[] = {
     {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
     {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
     {"times", times, METH_NOARGS, "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
+    {"written", written, METH_NOARGS, "How many words were written so far, forward and back."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number, or from several whose gradients are given."},
     {nullptr, nullptr, 0, nullptr}};

@@ -143,6 +143,7 @@
     X(PUT_ASIDE, "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; extra: which of such products of the fused op") \
     X(ADD_TO_WEIGHT, "gradient d of a weight += the sum of a[n] over lanes") \
     X(ADD_TO_OPERAND, "gradient of operand number m, from its number k on, += a[n]") \
+    X(SCATTER_TO_OPERAND, "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, axes]; flag CLIPPED; extra: see blocks.h") \
     X(SLICE_AT, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
     X(PUT_AT, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
     X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS; flag LARGEST_FIRST: NaN comes first then") \
@@ -182,9 +183,24 @@ inline int operands(int op) {
     switch (op) {
         case LOOP: return 0;
         case GATHER: return 3;
-        case MATMUL: case PUT_ASIDE: case SLICE_AT: case PUT_AT: case TAKE: case ADD_AT: case SCATTER: case SOLVE_TRIANGLE:
+        case MATMUL: case PUT_ASIDE: case SCATTER_TO_OPERAND: case SLICE_AT: case PUT_AT: case TAKE: case ADD_AT: case SCATTER: case SOLVE_TRIANGLE:
         case CONVOLVE: case POOL_BACK: return 2;
         default: return 1;
+    }
+}
+
+// Words of a result that an instruction writes for each lane.
+inline double words_written(int op, double n, double m, double k) {
+    if (is_reduction(op)) return n * k;
+    if (is_scan(op)) return n * m * k;
+    switch (op) {
+        case MATMUL: return n * k;
+        case PUT_ASIDE: return n + m;
+        case SCATTER_TO_OPERAND: case SORT_ORDER: case TAKE: case ADD_AT: case GATHER: case SCATTER: return n * m;
+        case FACTORISE: case SOLVE_TRIANGLE: return n * m * k;
+        case CHOLESKY: return n * m * m;
+        case LOOP: case WHILE: case BRANCH: return 0;
+        default: return n;
     }
 }
 

@@ -43,6 +43,7 @@ struct Program {
     std::vector<float> constants;
     int32_t temporary = 0, saved = 0, hoisted = 0;  // words a lane
     std::vector<std::pair<int32_t, int32_t>> asides;  // sizes of products put aside
+    double written = 0, written_back = 0;  // words a lane, of which a loop counts once for each time
     int32_t table = -1;              // kind of a LOOKUP's table
     int32_t pieces = 0, outer = 1;   // of a JOIN: how many rows it has room for, and how a row is cut
 
@@ -54,6 +55,8 @@ struct Program {
     // What is wrong with it; empty if nothing is. Every place that an instruction names is
     // checked here, so that nothing need be when it runs.
     std::string check() const;
+    // How many words a lane the instructions write, found once they are checked.
+    void count();
 };
 
 // What a program runs on: where slots begin, for some lanes of a group.

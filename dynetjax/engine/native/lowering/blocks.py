@@ -12,10 +12,16 @@ from dynetjax.engine.native.lowering.arrays import (
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import CLIPPED, INTS, Code
+from dynetjax.engine.native.lowering.bytecode import (
+    ADD,
+    CLIPPED,
+    INTS,
+    Code,
+    Scattered,
+)
 
 Values = list[Value]
-_COMBINATIONS = {"": 0, "add": 1, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
+_COMBINATIONS = {"": 0, "add": ADD, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
 
 
 def _gather(code: Code, equation: Any, operands: Values) -> Values:
@@ -56,7 +62,8 @@ def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
         tuple(numbers.scatter_indices_batching_dims),
     )
     along = _along_lines(x, places, numbers.inserted_window_dims, lines)
-    if numbers.update_window_dims or x.kind != "f" or not along:
+    alone = code.pool.number(x) == 0  # it may be the gradient of an operand
+    if numbers.update_window_dims or x.kind != "f" or not along or alone:
         return _scatter(code, equation, operands)
     which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
     room = x.shape[-1]
@@ -103,7 +110,9 @@ def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
     kept = [k for k in range(len(x.shape)) if k not in dropped]
     block = [sizes[k] for k in kept]
     where = _all_places(code, places, lines[1])
-    extra = _note(code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block)
+    extra = note_blocks(
+        code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block
+    )
     d = code.temporary((*where.shape[:-1], *block), x.kind)
     flags = 0 if "FILL" in str(params["mode"]) else CLIPPED
     fill = _fill(code, params["fill_value"], x.kind)
@@ -132,7 +141,7 @@ def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     where = _all_places(code, places, lines[1])
     d = code.copy(code.temporary(x.shape, x.kind), x)
     last = [x.shape[k] - sizes.get(k, 1) for k in axes]
-    extra = _note(code, d, axes, last, kept, block)
+    extra = note_blocks(code, d, axes, last, kept, block)
     code.pool.note(_COMBINATIONS[combine])
     order = _order(len(updates.shape), numbers.update_window_dims, len(block))
     ready = code.contiguous(updates.transposed(np.argsort(order).tolist()))
@@ -141,6 +150,9 @@ def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("SCATTER", d, ready, where, **size, flags=flags)
     code.made.pop(d.buffer, None)
+    if combine == "add" and x.kind == "f" and code.pool.number(x) == 0:
+        parts = Scattered(ready, where, size["n"], flags, extra)
+        code.scattered[d.buffer] = parts
     return [d]
 
 
@@ -179,7 +191,7 @@ def _fill(code: Code, value: Any, kind: str) -> Array:
     return code.pool.constant(np.array(value, dtype))
 
 
-def _note(
+def note_blocks(
     code: Code,
     whole: Array,
     axes: Sequence[int],
@@ -187,7 +199,7 @@ def _note(
     kept: Sequence[int],
     block: Sequence[int],
 ) -> int:
-    """See blocks.h."""
+    """The numbers that say how blocks are placed; see blocks.h."""
     if max(len(axes), len(kept)) > 8:
         raise NotCoveredError("more than eight axes")
     placed = [

@@ -30,6 +30,7 @@ OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
 ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
 CLIPPED, LOWER, UNIT, HOIST = 16, 32, 64, 128
 HOISTABLE = 32  # operands
+ADD = 1  # what a scatter does, as in blocks.h
 MOST_AXES = 8
 WORDS = 26  # of an instruction
 
@@ -53,6 +54,21 @@ class Instruction:
     flags: int = 0
     extra: int = 0
     blocks: tuple[list["Instruction"], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """Blocks that are added to zeros at places that are data; see SCATTER.
+
+    Attributes:
+        count: how many there are.
+    """
+
+    blocks: Array
+    places: Array
+    count: int
+    flags: int
+    extra: int
 
 
 @dataclass(eq=False)
@@ -123,6 +139,7 @@ class Code:
         self.code: list[Instruction] = []
         self.made: dict[Buffer, Instruction] = {}  # by results of one instruction
         self.results: Counter[Buffer] = Counter()  # how often each is a result
+        self.scattered: dict[Buffer, Scattered] = {}  # zeros, but for some blocks
 
     def temporary(self, shape: Shape, kind: str) -> Array:
         """A new array."""
@@ -231,6 +248,9 @@ class Code:
 
     def add_to_operand(self, x: Value, number: int, shape: Shape) -> None:
         """Add to the gradient of an operand's row, block by block."""
+        if isinstance(x, Array) and x.is_whole and x.buffer in self.scattered:
+            self._scatter_to_operand(self.scattered[x.buffer], number)
+            return
         blocks = x.blocks if isinstance(x, Pieces) else [((0,) * len(shape), x)]
         strides = side_by_side(shape)
         for start, block in blocks:
@@ -240,11 +260,27 @@ class Code:
                 start, block.shape
             )
             if not to.is_contiguous:
-                whole = Pieces(shape, block.kind, [(start, block)])
-                block, to = self._filled(whole), replace(to, offset=0, shape=shape)
+                self._scatter_to_operand(self._placed(block, to), number)
+                continue
             ready = block if block.is_one else self.contiguous(block)
             fields = ready.size, number, to.offset, to, (ready,)
             self.code.append(Instruction(OP["ADD_TO_OPERAND"], *fields))
+
+    def _placed(self, block: Array, to: Array) -> "Scattered":
+        """A block that goes to a known place, whose numbers are not side by side."""
+        if len(block.shape) > MOST_AXES:
+            raise NotCoveredError("more than eight axes")
+        place = self.pool.constant(np.array([to.offset], np.int32))
+        axes = zip(block.shape, side_by_side(block.shape), to.strides, strict=True)
+        about = [v for axis in axes for v in axis]
+        extra = self.pool.note(1, to.offset, 1, len(block.shape), *about, ADD)
+        return Scattered(self.contiguous(block), place, 1, 0, extra)
+
+    def _scatter_to_operand(self, x: "Scattered", number: int) -> None:
+        anywhere = Array(Buffer(VALUE, 0, 0), 0, (), (), "f")
+        sizes = x.count, x.blocks.size // x.count, number
+        fields = anywhere, (x.blocks, x.places), x.flags, x.extra
+        self.code.append(Instruction(OP["SCATTER_TO_OPERAND"], *sizes, *fields))
 
     def add_to_weight(self, x: Value, gradient: Buffer, shape: Shape) -> None:
         """Add to the gradient of a weight; outer products are put aside."""

@@ -12,7 +12,8 @@ from dynetjax.engine.native.lowering.arrays import (
     NotCoveredError,
     Values,
 )
-from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.engine.native.lowering.blocks import note_blocks
+from dynetjax.engine.native.lowering.bytecode import ADD, CLIPPED, Code, Scattered
 
 
 def _starts(code: Code, operands: Values) -> Array:
@@ -43,6 +44,12 @@ def _dynamic_update_slice(code: Code, equation: Any, operands: Values) -> Values
     extra = code.pool.note(len(d.shape), *[v for axis in axes for v in axis])
     code.emit("PUT_AT", d, block, at, n=block.size, extra=extra)
     code.made.pop(d.buffer, None)
+    if array.kind == "f" and code.pool.number(array) == 0:
+        every = range(len(d.shape))
+        last = [n - size for n, size in zip(d.shape, block.shape, strict=True)]
+        extra = note_blocks(code, d, every, last, every, block.shape)
+        code.pool.note(ADD)
+        code.scattered[d.buffer] = Scattered(block, at, 1, CLIPPED, extra)
     return [d]
 
 
