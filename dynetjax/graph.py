@@ -78,10 +78,10 @@ class ComputationGraph(Nodes):
         entering: the number of the node that is entered anew, whose parts have it too.
     """
 
+    # `Nodes` declares what it has: compiled, an attribute that is declared twice is
+    # visited twice by the garbage collector, which then takes it for reachable.
     check_validity: bool
     immediate: bool
-    live: bool
-    open: Any
 
     def __init__(
         self, version: int = 0, immediate: bool = False, check_validity: bool = False
@@ -89,10 +89,10 @@ class ComputationGraph(Nodes):
         self.version = version
         self.immediate, self.check_validity = immediate, check_validity
         self.live = True
-        self.nodes: list[Expression] = []
+        self.nodes = []
         self.lines: dict[int, str] | None = {} if _noting_lines else None
         self.open = None if immediate or _noting_lines else self.nodes
-        self.stored_nodes: list[Expression] = []
+        self.stored_nodes = []
         self.changes: int = len(CHANGED)
         self.held: set[int] = set()
         self.late: set[int] = set()

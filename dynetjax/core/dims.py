@@ -6,6 +6,7 @@ from typing import NamedTuple
 from dynetjax.core.errors import error_text
 
 MAX_ORDER = 7
+MOST_NUMBERS = 2**31 - 1  # of one batch element
 
 Shape = tuple[int, ...]
 

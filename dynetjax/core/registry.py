@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dynetjax.core.dims import Dim, Shape
+from dynetjax.core.dims import MOST_NUMBERS, Dim, DimError, Shape
+from dynetjax.core.errors import error_text
 from dynetjax.core.tables import Life, Numbered, Shared, forgets
 
 MAP = "map"  # one row per batch element, each from the same element of the operands
@@ -382,6 +383,9 @@ def intern(
 
     `shape` is that of the result. The result is a weight if every operand is one and
     nothing about it is runtime data, up to a few operations from the parameters.
+
+    Raises:
+        DimError: an operand or the result has more numbers than can be counted.
     """
     static, broadcast, *kinds = key
     operands = tuple(KINDS[k] for k in kinds)
@@ -389,10 +393,25 @@ def intern(
         known = op.signatures.get(key)
         if known is not None:
             return known
+        read = [] if op.form == LOOKUP else [kind.shape for kind in operands]
+        for numbers in (*read, shape):
+            _check_size(op.name, Dim(numbers))
         signature = Signature(op, static, operands, broadcast)
         signature.kind = kind or _result_kind(signature, shape)
         op.signatures[key] = signature
         return signature
+
+
+def _check_size(name: str, dim: Dim) -> None:
+    if dim.size > MOST_NUMBERS:
+        raise DimError(
+            error_text(
+                f"{name}: too many numbers in one batch element",
+                got=dim,
+                expected=f"at most {MOST_NUMBERS}",
+                fix="compute it in several parts, or as a batch",
+            )
+        )
 
 
 def _result_kind(signature: Signature, shape: Shape) -> Kind:

@@ -230,7 +230,7 @@ def _list_signature(others) -> inspect.Signature:
 def in_parts(
     graph: ComputationGraph, op: Op, operands: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """At most FAN_IN operands of an associative `op`; those of a long list are parts."""
+    """At most FAN_IN operands of an associative `op`; of a long list they are parts."""
     while len(operands) > FAN_IN:
         starts = range(0, len(operands), FAN_IN)
         several = [operands[k : k + FAN_IN] for k in starts]

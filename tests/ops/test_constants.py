@@ -102,3 +102,12 @@ def test_refusals(make, args, error, message):
 )
 def test_other_refusals(function, error, message):
     rejects(function, error, message)
+
+
+def test_more_numbers_than_can_be_counted():
+    """At most 2^31 - 1 in one batch element, also of what is computed."""
+    message = "too many numbers in one batch element"
+    rejects(lambda: dy.zeros((1 << 16, 1 << 15)), dy.DimError, message)
+    column, row = [dy.inputTensor(np.ones(d)) for d in ((1 << 16, 1), (1, 1 << 15))]
+    with pytest.raises(dy.DimError, match=f"matmul: {message}"):
+        column * row
