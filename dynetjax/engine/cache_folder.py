@@ -27,17 +27,27 @@ def is_wanted() -> bool:
     return bool(jax_wants) and os.environ.get(VARIABLE, "yes").lower() not in NOWHERE
 
 
+def folder_in(variable: str) -> str:
+    """The folder that an environment variable names; empty if it names none.
+
+    JAX takes addresses, too (``gs://bucket/x``), which are no folders here.
+    """
+    given = os.environ.get(variable, "")
+    return "" if "://" in given else given
+
+
 def cache_folder() -> pathlib.Path:
     """Where things are kept, unless JAX was given another folder."""
-    given = os.environ.get(VARIABLE)
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(given or pathlib.Path(cache, "dynetjax")) / processor()
+    given = folder_in(VARIABLE) or pathlib.Path(cache, "dynetjax")
+    return pathlib.Path(given) / processor()
 
 
 def is_made(folder: pathlib.Path) -> bool:
     """Whether there is such a folder of the user's own now."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for part in (*reversed(folder.parents), folder):
+            part.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return False
     return is_private(str(folder))
@@ -45,28 +55,50 @@ def is_made(folder: pathlib.Path) -> bool:
 
 @cache
 def is_private(folder: str) -> bool:
-    """Whether a folder is the user's own, and no other may write to it.
+    """Whether a folder is the user's own, and no other may write to it or replace it.
 
-    What is read from it is run. Where it is another's, that is said once, and nothing
-    is read or written there.
+    What is read from it is run. Where others may, that is said once, and nothing is
+    read or written there.
     """
+    if os.name != "posix":  # Windows has other means
+        return os.path.isdir(folder)
+    real, own = pathlib.Path(os.path.realpath(folder)), os.geteuid()
+    given = pathlib.Path(os.path.abspath(folder))
     try:
-        info = os.stat(folder)
+        if not _is_safe(real, {own}, but=0):
+            return _refused(real, own)
+        for part in (*real.parents, given, *given.parents):
+            if not _is_safe(part, {own, 0}, but=stat.S_ISVTX):
+                return _refused(part, own)
     except OSError:
         return False
-    own = getattr(os, "geteuid", lambda: info.st_uid)()  # Windows has other means
-    others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) if os.name == "posix" else 0
-    if info.st_uid == own and not others:
-        return True
+    return True
+
+
+def _is_safe(path: pathlib.Path, owners: set[int], *, but: int) -> bool:
+    """Whether only `owners` can put something else in the place of what is there.
+
+    Others may write to a folder that has the bit `but`, and to a link, which is only
+    its owner's to change.
+    """
+    info = path.lstat()
+    others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    harmless = not others or info.st_mode & but or stat.S_ISLNK(info.st_mode)
+    return info.st_uid in owners and bool(harmless)
+
+
+def _refused(path: pathlib.Path, own: int) -> bool:
+    info = path.lstat()
     warnings.warn(
         error_text(
             "compiled programs are not kept: others could put theirs in their place",
-            got=f"{folder} of user {info.st_uid}, mode {stat.filemode(info.st_mode)}",
-            expected=f"a folder of user {own} that nobody else may write to",
-            fix=f"chmod 700 {folder}, or another DYNETJAX_CACHE_DIR",
+            got=f"{path} of user {info.st_uid}, mode {stat.filemode(info.st_mode)}",
+            expected=f"a folder of user {own} that nobody else may write to, nor to"
+            " those above it",
+            fix=f"chmod go-w {path}, or another DYNETJAX_CACHE_DIR",
         ),
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     return False
 

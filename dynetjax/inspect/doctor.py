@@ -103,7 +103,7 @@ def _cache() -> Iterator[Finding]:
         return
     folder = cache_folder()
     if not is_made(folder):
-        advice = "chmod 700, or another folder in DYNETJAX_CACHE_DIR"
+        advice = "chmod go-w, or another folder in DYNETJAX_CACHE_DIR"
         yield Finding("cache", f"{folder} cannot be used", advice)
         return
     files = [file.stat().st_size for file in folder.iterdir() if file.is_file()]

@@ -22,6 +22,7 @@ from dynetjax.engine.cache_folder import (
     cache_folder,
     digest_of_source,
     draft_of,
+    folder_in,
     is_made,
     is_wanted,
 )
@@ -125,7 +126,7 @@ def _folder() -> pathlib.Path | None:
     """A folder of the user's own, if he wants one."""
     if not is_wanted():
         return None
-    folder = pathlib.Path(os.environ.get("JAX_COMPILATION_CACHE_DIR") or cache_folder())
+    folder = pathlib.Path(folder_in("JAX_COMPILATION_CACHE_DIR") or cache_folder())
     return folder if is_made(folder) else None
 
 

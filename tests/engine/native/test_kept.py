@@ -143,6 +143,20 @@ def _x64():
     return jax.experimental.enable_x64()
 
 
+@pytest.mark.parametrize("name", ["JAX_COMPILATION_CACHE_DIR", cache_folder.VARIABLE])
+def test_an_address_is_no_folder(tmp_path, monkeypatch, name):
+    """JAX takes buckets; byte code stays on the machine."""
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.delenv(cache_folder.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(name, "gs://bucket/x")
+    own = tmp_path / "home" / "dynetjax" / cache_folder.processor()
+    assert kept._folder.__wrapped__() == own
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
 def test_where_it_is(tmp_path, monkeypatch):
     """With what JAX compiles; nowhere, if that is wanted."""
     monkeypatch.undo()

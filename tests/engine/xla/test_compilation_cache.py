@@ -144,7 +144,7 @@ def test_not_where_others_may_write(folder, mode):
     folder.mkdir()
     folder.chmod(mode)
     is_private.cache_clear()
-    with pytest.warns(RuntimeWarning, match=r"others could put(.|\n)*chmod 700"):
+    with pytest.warns(RuntimeWarning, match=r"others could put(.|\n)*chmod go-w"):
         keep_compilations()
     keep_compilations()
     assert jax.config.jax_compilation_cache_dir is None
@@ -163,6 +163,75 @@ def test_not_where_it_is_somebody_elses(folder, monkeypatch):
         keep_compilations()
     is_private.cache_clear()
     assert jax.config.jax_compilation_cache_dir is None
+
+
+@posix
+class TestFoldersAbove:
+    """Who may write to one can put another folder in the place of the next."""
+
+    @pytest.fixture
+    def above(self, folder, tmp_path, monkeypatch):
+        above = tmp_path / "above"
+        (above / "cache").mkdir(mode=0o700, parents=True)
+        monkeypatch.setenv(VARIABLE, str(above / "cache"))
+        is_private.cache_clear()
+        yield above
+        is_private.cache_clear()
+
+    @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+    def test_others_may_write(self, above, mode):
+        above.chmod(mode)
+        with pytest.warns(RuntimeWarning, match=rf"got: +{above} of (.|\n)*chmod go-w"):
+            keep_compilations()
+        assert jax.config.jax_compilation_cache_dir is None
+
+    def test_sticky(self, above):
+        """Only its owner can remove what is in there, as in ``/tmp``."""
+        above.chmod(0o1777)
+        keep_compilations()
+        assert jax.config.jax_compilation_cache_dir == str(cache_folder())
+
+    def test_sticky_itself(self, above):
+        """Others can put files into it."""
+        cache_folder().mkdir()
+        cache_folder().chmod(0o1777)
+        with pytest.warns(RuntimeWarning, match="others could put"):
+            keep_compilations()
+
+    def test_somebody_elses(self, above, monkeypatch):
+        """His own to change, whatever the mode."""
+        other = cache_folder().parent.stat().st_uid + 1
+        lstat = pathlib.Path.lstat
+
+        def of_another(path):
+            info = lstat(path)
+            return (
+                info if path != above else os.stat_result([*info[:4], other, *info[5:]])
+            )
+
+        monkeypatch.setattr(pathlib.Path, "lstat", of_another)
+        with pytest.warns(RuntimeWarning, match=f"{above} of user {other}"):
+            keep_compilations()
+
+    def test_a_link(self, above, monkeypatch):
+        """The folders that it leads through count."""
+        (above / "link").symlink_to(above / "open" / "cache")
+        (above / "open" / "cache").mkdir(parents=True)
+        (above / "open").chmod(0o777)
+        monkeypatch.setenv(VARIABLE, str(above / "link"))
+        with pytest.warns(RuntimeWarning, match=f"{above}/open of user"):
+            keep_compilations()
+
+    def test_made_for_the_user_alone(self, above, monkeypatch):
+        """Whatever the mask says."""
+        monkeypatch.setenv(VARIABLE, str(above / "new" / "cache"))
+        before = os.umask(0)
+        try:
+            keep_compilations()
+        finally:
+            os.umask(before)
+        assert (above / "new").stat().st_mode & 0o777 == 0o700
+        assert jax.config.jax_compilation_cache_dir == str(cache_folder())
 
 
 def test_a_look_a_day(folder, monkeypatch):
