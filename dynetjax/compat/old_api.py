@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 
 from dynetjax.core.errors import error_text
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.meta import dumps, loads_all
 from dynetjax.io.pair import load, save
 from dynetjax.io.text import FilePath, as_path
@@ -96,7 +96,8 @@ def save_objects(fname: FilePath, objects: Iterable[Any]) -> None:
     plan = [_planned(thing, flat) for thing in objects]
     save(path, flat)
     if any(entry is not None for entry in plan):
-        with replacing(path + ".objects") as file:
+        name = path + ".objects"
+        with explained("save", name), replacing(name) as file:
             file.write(dumps(plan, _name_of))
     elif os.path.exists(path + ".objects"):
         os.unlink(path + ".objects")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dynetjax.core.errors import error_text
 from dynetjax.engine.stats import Event, stats
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 
 NOTHING = "nothing was recorded: dy.init(profiling=2) has graphs made after it recorded"
 BAR = 24  # characters
@@ -191,7 +191,8 @@ class Timeline:
         Raises:
             OSError: the file cannot be written.
         """
-        with replacing(os.fspath(path)) as file:
+        name = os.fspath(path)
+        with explained("timeline", name), replacing(name) as file:
             file.write(json.dumps(self.trace(), indent=1).encode())
 
     def trace(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.lib import format as npy
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.text import FilePath, as_path
 from dynetjax.model import random
 from dynetjax.model.collection import ParameterCollection
@@ -45,6 +45,7 @@ def save_checkpoint(
         trainers: one trainer, or several.
         step: any number that the program wants back.
     Raises:
+        OSError: the disk is full.
         RuntimeError: the file cannot be written, or an update was refused.
     Examples:
         >>> m = dy.ParameterCollection()
@@ -68,18 +69,11 @@ def save_checkpoint(
         for i, storage in enumerate(storages_of(m))
     ]
     arrays[_DESCRIPTION] = np.frombuffer(json.dumps(description).encode(), np.uint8)
-    try:
-        with replacing(path) as file:
-            np.savez(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise RuntimeError(
-            error_text(
-                f"save_checkpoint: the file cannot be written: {path}",
-                got=error.strerror,
-                expected="a file in a folder that exists",
-                fix="check the path",
-            )
-        ) from error
+    with (
+        explained("save_checkpoint", path, RuntimeError),
+        replacing(path) as file,
+    ):
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def load_checkpoint(

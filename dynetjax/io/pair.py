@@ -16,7 +16,7 @@ from dynetjax.builders.base import RNNBuilder
 from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS
 from dynetjax.core.uninterrupted import Uninterrupted
-from dynetjax.io.atomic import Draft, sync_folder
+from dynetjax.io.atomic import Draft, explained, sync_folder
 from dynetjax.io.classes import (
     can_be_saved,
     find_part,
@@ -90,7 +90,9 @@ def save(basename: FilePath, objects: Iterable[Any]) -> None:
         entry, of_thing = _describe(thing)
         entries.append(entry)
         owners += of_thing
-    broken = _write(base, owners, b"".join(dumps(e, name_of) for e in entries))
+    description = b"".join(dumps(e, name_of) for e in entries)
+    with explained("save", f"{base}.data and {base}.meta"):
+        broken = _write(base, owners, description)
     warn_of(broken, stacklevel=2)
 
 

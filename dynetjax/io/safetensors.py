@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.errors import error_text
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.text import FilePath, as_path
 from dynetjax.model.collection import ParameterCollection, storages
 from dynetjax.model.loading import Loaded, restore
@@ -27,6 +27,7 @@ def save_safetensors(pc: ParameterCollection, path: FilePath) -> None:
     Raises:
         AttributeError: `path` is no str or path.
         ImportError: the package `safetensors` is not installed.
+        OSError: the disk is full.
         RuntimeError: the file cannot be written, or an update was refused.
         ValueError: two parameters have the same name.
     Examples:
@@ -46,18 +47,11 @@ def save_safetensors(pc: ParameterCollection, path: FilePath) -> None:
         name: np.array(owner.host_values(), np.float32, order="C")
         for name, owner in _by_name(pc).items()
     }
-    try:
-        with replacing(fname) as file:
-            file.write(library.save(arrays))
-    except OSError as error:
-        raise RuntimeError(
-            error_text(
-                f"save_safetensors: cannot write {fname}",
-                got=error,
-                expected="a file, or a new name in a folder that exists",
-                fix="check the name, the permissions and the room on the disk",
-            )
-        ) from error
+    with (
+        explained("save_safetensors", fname, RuntimeError),
+        replacing(fname) as file,
+    ):
+        file.write(library.save(arrays))
 
 
 def load_safetensors(pc: ParameterCollection, path: FilePath) -> None:

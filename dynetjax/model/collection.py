@@ -226,6 +226,7 @@ class ParameterCollection(Whole):
             AttributeError: `fname` is no str or path.
             IndexError: with a `name`: a parameter that was loaded has a name that is
                 shorter than this collection's.
+            OSError: the disk is full.
             RuntimeError: the file cannot be written, or an update was refused.
             ValueError: `name` does not start with ``/``, is ``/``, or has a space or a
                 ``#`` in it.

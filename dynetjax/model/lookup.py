@@ -221,6 +221,7 @@ class LookupParameters(Whole, Expression):
             append: keep what the file has, and add to it.
         Raises:
             AttributeError: `fname` is no str or path.
+            OSError: the disk is full.
             RuntimeError: the file cannot be written, or an update was refused.
             ValueError: `key` is ``/``, or has a space or a ``#`` in it.
         Warns:

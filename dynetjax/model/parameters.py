@@ -168,6 +168,7 @@ class Parameters(Whole, _Leaf):
             append: keep what the file has, and add to it.
         Raises:
             AttributeError: `fname` is no str or path.
+            OSError: the disk is full.
             RuntimeError: the file cannot be written, or an update was refused.
             ValueError: `key` is ``/``, or has a space or a ``#`` in it.
         Warns:

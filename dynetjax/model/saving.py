@@ -8,7 +8,7 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.text import FilePath, as_path, write_block
 from dynetjax.model.storage import DenseStorage, TableStorage
 
@@ -22,24 +22,18 @@ def save(
 
     Raises:
         AttributeError: `fname` is no name of a file.
+        OSError: the disk is full.
         RuntimeError: the file cannot be written, or an update was refused.
         ValueError: there is a line break in a key.
     Warns:
         RuntimeWarning: something is not finite; the file cannot be loaded.
     """
     path = as_path("save", fname)
-    try:
-        with replacing(path, append=append) as file:
-            broken = write_blocks(file, owners, keys)
-    except OSError as error:
-        raise RuntimeError(
-            error_text(
-                f"save: cannot write {path}",
-                got=error,
-                expected="a file, or a new name in a folder that exists",
-                fix="check the name, the permissions and the room on the disk",
-            )
-        ) from error
+    with (
+        explained("save", path, RuntimeError),
+        replacing(path, append=append) as file,
+    ):
+        broken = write_blocks(file, owners, keys)
     warn_of(broken, stacklevel=3)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
-from dynetjax.io.atomic import replacing
+from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.numbers import encode, parse
 from dynetjax.io.text import FilePath, as_path
 
@@ -67,21 +67,12 @@ def write(fname: FilePath, record: Record) -> None:
 
     Raises:
         AttributeError: `fname` is no str.
+        OSError: the disk is full.
         RuntimeError: it cannot be written to.
     """
     path = as_path("save", fname)
-    try:
-        with replacing(path) as file:
-            _write(file, record)
-    except OSError as error:
-        raise RuntimeError(
-            error_text(
-                f"save: the file cannot be written: {path}",
-                got=error.strerror,
-                expected="a file in a folder that exists",
-                fix="check the path",
-            )
-        ) from error
+    with explained("save", path, RuntimeError), replacing(path) as file:
+        _write(file, record)
 
 
 def _write(file: IO[bytes], record: Record) -> None:
