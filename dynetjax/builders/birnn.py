@@ -78,10 +78,9 @@ class BiRNNBuilder(Whole):
         self.builder_layers: Layers = builder_layers or []
         if builder_layers is None:
             whole = unsigned("BiRNNBuilder", "hidden_dim", hidden_dim)
-            read = [unsigned("BiRNNBuilder", "input_dim", input_dim)]
-            read += [whole] * (int(num_layers) - 1)
-            for size in read:
-                args = 1, size, whole // 2, self.model
+            first = unsigned("BiRNNBuilder", "input_dim", input_dim)
+            for layer in range(int(num_layers)):
+                args = 1, whole if layer else first, whole // 2, self.model
                 forward = rnn_builder_factory(*args)
                 self.builder_layers.append((forward, rnn_builder_factory(*args)))
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dynetjax.core.devices import are_several, check_device
-from dynetjax.core.dims import to_shape
+from dynetjax.core.dims import Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.registry import DEVICES
 from dynetjax.graph import free_last_graph
@@ -17,6 +17,7 @@ from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
+from dynetjax.model.room import Room
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.model.unique import Whole
 
@@ -61,6 +62,7 @@ class ParameterCollection(Whole):
         self._taken_by_collections: dict[str, int] = {}
         self._parameters: list[Parameters] = []
         self._tables: list[LookupParameters] = []
+        self._room: Room | None = None
 
     def name(self) -> str:
         """Full name: ``/`` for a root, else ``/encoder/lstm/``."""
@@ -109,9 +111,11 @@ class ParameterCollection(Whole):
             check_device("add_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
+            self._take_room(own, init.shape, 0)
             values = np.array(init, np.float32)
             return self._add_parameters(self._name + own, values, device)
         shape = to_shape("add_parameters", dim)
+        self._take_room(own, shape, math.prod(shape))
         chosen = initializer(init, shape, scale=scale, mean=mean, std=std)
         return self._add_parameters(self._name + own, chosen.fill(shape), device)
 
@@ -138,6 +142,7 @@ class ParameterCollection(Whole):
             check_device("add_lookup_parameters", device)
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray):
+            self._take_room(own, init.shape, 0)
             values = np.array(init, np.float32)
             return self._add_table(self._name + own, values, device)
         shape = to_shape("add_lookup_parameters", dim)
@@ -145,6 +150,7 @@ class ParameterCollection(Whole):
             shape = (*shape, 1)
         if not shape:
             raise _no_rows(dim)
+        self._take_room(own, shape, math.prod(shape))
         rows, *row = shape
         chosen = initializer(init, tuple(row), scale=scale, mean=mean, std=std)
         _require_for_tables(chosen)
@@ -283,6 +289,13 @@ class ParameterCollection(Whole):
         """A new table; see `load_param`."""
         return adopt(self, loading.load(fname, key, is_table=True))
 
+    def _take_room(self, own: str, shape: Shape, numbers: int) -> None:
+        """Refuse what is too much for a saved object, if one is being made here."""
+        for collection in (self, *reversed(self._ancestors)):
+            if collection._room is not None:
+                collection._room.take(self._name + own, shape, numbers)
+                return
+
     def _add_parameters(
         self, name: str, values: np.ndarray, device: str = ""
     ) -> Parameters:
@@ -353,6 +366,16 @@ def all_or_nothing(collection: ParameterCollection) -> Iterator[None]:
             del member._parameters[parameters:], member._tables[tables:]
         collection._taken, collection._taken_by_collections = taken
         raise
+
+
+@contextlib.contextmanager
+def limited(collection: ParameterCollection, room: Room | None) -> Iterator[None]:
+    """What is added to `collection` in this context must fit into `room`."""
+    before, collection._room = collection._room, room
+    try:
+        yield
+    finally:
+        collection._room = before
 
 
 def _unique(name: str, taken: dict[str, int]) -> str:
