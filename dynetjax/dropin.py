@@ -112,6 +112,7 @@ def _fill_dynet(module: ModuleType) -> None:
         params = DynetParams()
         params.from_config(conf)
         options = params.options
+        options.trust = "--dynet-trust" in sys.argv  # which dynet_config has not got
     if options.viz:
         sys.argv[:] = [word for word in sys.argv if word != "--dynet-viz"]
         drawing.compute_nothing()

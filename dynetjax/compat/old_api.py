@@ -116,16 +116,16 @@ def _planned(thing: Any, flat: list[Any]) -> tuple[Any, ...] | None:
 def _is_plain(value: Any) -> bool:
     try:
         dumps(value, _no_classes)
-    except pickle.PicklingError:
+    except (pickle.PicklingError, RecursionError):
         return False
     return True
 
 
-def _no_classes(kind: type[Any]) -> tuple[str, str]:
+def _no_classes(thing: Any, name: str | None) -> tuple[str, str]:
     raise pickle.PicklingError("a class is no plain data")
 
 
-def _name_of(kind: type[Any]) -> tuple[str, str]:
+def _name_of(kind: type[Any], name: str | None) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 

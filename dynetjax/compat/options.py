@@ -32,6 +32,7 @@ class Options:
         requested_gpus: how many GPUs were asked for.
         devices: names of devices that were asked for; `AUTO` alone is for none.
         viz: draw graphs, and compute nothing.
+        trust: let `dynetjax.load` trust every file.
         precision: see `dynetjax.init`.
     """
 
@@ -44,6 +45,7 @@ class Options:
     requested_gpus: int = 0
     devices: tuple[str, ...] = ()
     viz: bool = False
+    trust: bool = False
     precision: str = EXACT
 
 
@@ -193,6 +195,7 @@ _FLAGS: dict[str, tuple[str, Read | None]] = {
     "--dynet-precision": ("precision", _precision),
     "--dynet-gpu": ("requested_gpus", None),
     "--dynet-viz": ("viz", None),
+    "--dynet-trust": ("trust", None),
     "--dynet-shared-parameters": ("shared_parameters", None),
 }
 _SWITCHES = [flag for flag, (_, read) in _FLAGS.items() if read is None]

@@ -26,6 +26,7 @@ from dynetjax.core.lazy import RUNS, jax
 from dynetjax.core.precision import EXACT
 from dynetjax.engine import policy
 from dynetjax.engine.runtime import RUNTIME
+from dynetjax.io.pair import trust_by_default
 from dynetjax.model.collection import decay_by_default
 from dynetjax.model.random import new_seed, reset_random_seed
 
@@ -57,6 +58,8 @@ def apply(options: Options, *, tell: bool = False) -> None:
     if options.profiling:
         _tell(tell, f"using profiling level {options.profiling}")
         init(profiling=options.profiling)
+    if options.trust:
+        trust_by_default()
     decay_by_default(options.weight_decay)
     _log.debug("--dynet-mem %s: memory is taken as it is needed", options.mem)
     _tell(tell, f"allocating memory: {options.mem}MB")

@@ -1,4 +1,4 @@
-"""Pickles of plain data, names of classes and objects, written and read safely.
+"""Pickles, written in full, and read safely as far as they have plain data.
 
 Plain data is None, bool, int, float, str, bytes, and tuples, lists, dicts and sets of
 it. Any unpickler reads what is written here. No unpickler reads a file here: opcodes
@@ -10,7 +10,6 @@ the container that it is, or of `object`, and its attributes are set. Of the met
 its class, only ``__setstate__`` is called, and what Python calls for keys.
 """
 
-import copyreg
 import inspect
 import io
 import pickle
@@ -19,136 +18,75 @@ import reprlib
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
-from types import MemberDescriptorType, NoneType, UnionType
-from typing import Any
+from collections.abc import Callable
+from types import FunctionType, MemberDescriptorType, NoneType, UnionType
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dynetjax.core.errors import error_text
 
-FindClass = Callable[[str, str], type]
-NameOf = Callable[[type], tuple[str, str]]
+FindClass = Callable[[str, str], Any]
+NameOf = Callable[[Any, str | None], tuple[str, str]]
 MayMake = Callable[[type], bool]
 
 _DEEPEST = 100  # tuples in tuples: their hash recurses in C
-_PROTOCOL = 4
+_MOST_TUPLES = 1 << 22  # that a hash goes through: a few bytes can make 2**100 of them
+PROTOCOL = 4
 
 
 def dumps(value: Any, name_of: NameOf) -> bytes:
     """A pickle of protocol 4.
 
     Args:
-        value: plain data, in which classes, objects and NumPy scalars may stand; the
-            scalars become Python's numbers.
-        name_of: module and qualified name that a class goes by.
+        value: what `pickle` can write; NumPy scalars become Python's numbers.
+        name_of: module and qualified name that a class or a function goes by; the
+            second argument is the name that it is known to have, or None.
     Raises:
         pickle.PicklingError: there is something else in it.
+        RecursionError: it is too deep.
     """
-    return b"\x80\x04" + _Writer(name_of).encode(value, 0) + b"."
+    stream = io.BytesIO()
+    try:
+        _Pickler(stream, name_of).dump(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise pickle.PicklingError(
+            error_text(
+                "save: spec has what no pickle can hold",
+                got=error,
+                expected="data, classes, functions of modules, and objects of them",
+                fix="put what describes it into spec, and make it in from_spec",
+            )
+        ) from error
+    return stream.getvalue()
 
 
-class _Writer:
-    """Encodes one pickle."""
+# The one in C writes no names of our choice.
+_PythonPickler: Any = pickle._Pickler
 
-    def __init__(self, name_of: NameOf):
+
+class _Pickler(_PythonPickler):
+    """Writes names that `name_of` gives, and numbers for NumPy's scalars."""
+
+    def __init__(self, file: io.BytesIO, name_of: NameOf):
+        super().__init__(file, PROTOCOL)
         self._name_of = name_of
-        # By id; the values are kept, for else another one could get their id.
-        self._memo: dict[int, tuple[int, Any]] = {}
 
-    def encode(self, value: Any, depth: int) -> bytes:
-        if isinstance(value, np.generic):
-            value = value.item()
-        if value is None:
-            return b"N"
-        kind = type(value)
-        if kind in _SIMPLE:
-            return _SIMPLE[kind](value)
-        if isinstance(value, type):
-            module, name = self._name_of(value)
-            return _text(module) + _text(name) + b"\x93"
-        if id(value) in self._memo:
-            return b"j" + struct.pack("<I", self._memo[id(value)][0])
-        if depth == _DEEPEST:
-            raise _not_plain(value, depth)
-        if kind is tuple:
-            return b"(" + self._encode_all(value, depth) + b"t"
-        if kind in _CONTAINERS:
-            empty, last = _CONTAINERS[kind]
-            items = _flat(value.items()) if kind is dict else value
-            start = empty + self._memoize(value)
-            return start + b"(" + self._encode_all(items, depth) + last
-        return self._encode_object(value, depth)
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(obj, np.generic) and obj.dtype.kind in "biufcSU":
+            obj = obj.item()
+        super().save(obj, save_persistent_id)
 
-    def _encode_object(self, value: Any, depth: int) -> bytes:
-        try:
-            make, args, *rest = value.__reduce_ex__(_PROTOCOL)
-        except (TypeError, ValueError) as error:  # a lock, say; a str
-            raise _not_plain(value, depth) from error
-        call = b"R"
-        if make is copyreg.__newobj__:  # type: ignore[attr-defined]
-            (make, *args), call = args, b"\x81"
-        if make is not type(value) or make.__module__ == "builtins" or len(rest) > 3:
-            raise _not_plain(value, depth)
-        state, items, pairs = (*rest, None, None, None)[:3]
-        parts = [self.encode(make, depth), self.encode(tuple(args), depth + 1), call]
-        parts.append(self._memoize(value))
-        if items is not None:
-            parts += [b"(", self._encode_all(items, depth), b"e"]
-        if pairs is not None:
-            parts += [b"(", self._encode_all(_flat(pairs), depth), b"u"]
-        if state is not None:
-            parts += [self.encode(state, depth + 1), b"b"]
-        return b"".join(parts)
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        for part in self._name_of(obj, name):
+            self.save(part)
+        self.write(pickle.STACK_GLOBAL)
+        self.memoize(obj)
 
-    def _encode_all(self, values: Iterable[Any], depth: int) -> bytes:
-        return b"".join([self.encode(value, depth + 1) for value in values])
-
-    def _memoize(self, value: Any) -> bytes:
-        self._memo[id(value)] = len(self._memo), value
-        return b"\x94"
-
-
-def _flat(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    return [x for pair in pairs for x in pair]
-
-
-def _not_plain(value: Any, depth: int) -> pickle.PicklingError:
-    return pickle.PicklingError(
-        error_text(
-            "save: spec is not plain data",
-            got=f"{reprlib.repr(value)} ({type(value).__name__}), {depth} levels deep",
-            expected="None, bool, int, float, str, bytes; tuples, lists, dicts and"
-            f" sets of them, at most {_DEEPEST} deep; classes, objects of classes",
-            fix="put what describes it into spec, and make it in from_spec",
-        )
-    )
-
-
-def _number(value: int) -> bytes:
-    if -(2**31) <= value < 2**31:
-        return b"J" + struct.pack("<i", value)
-    digits = pickle.encode_long(value)
-    return b"\x8b" + struct.pack("<i", len(digits)) + digits
-
-
-def _text(value: str) -> bytes:
-    encoded = value.encode("utf-8", "surrogatepass")
-    return b"X" + struct.pack("<I", len(encoded)) + encoded
-
-
-_SIMPLE: dict[type[Any], Callable[[Any], bytes]] = {
-    bool: lambda value: b"\x88" if value else b"\x89",
-    int: _number,
-    float: lambda value: b"G" + struct.pack(">d", value),
-    str: _text,
-    bytes: lambda value: b"B" + struct.pack("<I", len(value)) + value,
-}
-_CONTAINERS: dict[type[Any], tuple[bytes, bytes]] = {
-    list: (b"]", b"e"),
-    dict: (b"}", b"u"),
-    set: (b"\x8f", b"\x90"),
-}
+    dispatch: ClassVar[dict[type, Any]] = {
+        **_PythonPickler.dispatch,
+        FunctionType: save_global,
+    }
 
 
 def _no_objects(kind: type[Any]) -> bool:
@@ -197,8 +135,7 @@ def _refusal(got: str) -> pickle.UnpicklingError:
             "load: the pickle is damaged, or has more than classes and plain data",
             got=got,
             expected="plain data, classes, and objects of the program's own classes",
-            fix="save the model again, with plain data as spec; trusted=True, if it is"
-            " from you",
+            fix="dy.load(..., trust=True), if you know who wrote the file",
         )
     )
 
@@ -277,7 +214,8 @@ class _Machine:
         self._may_make = may_make
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
-        self._depths: dict[int, int] = {}  # of tuples, by id
+        # Of tuples, by id: how deep they are, and how many are in them.
+        self._sizes: dict[int, tuple[int, int]] = {}
 
     def result(self) -> Any:
         value = self._pop()
@@ -309,9 +247,14 @@ class _Machine:
         elif name == "STACK_GLOBAL":
             qualified, module = self._pop(str), self._pop(str)
             push(self._find_class(module, qualified))
+        elif name == "POP":
+            self._stack.pop()
         elif name in ("NEWOBJ", "REDUCE"):
             args, kind = self._pop(tuple), self._pop(type)
             push(self._make(kind, args, is_call=name == "REDUCE"))
+        elif name == "NEWOBJ_EX":
+            kind = self._stack[-3]
+            raise ValueError(f"an object of {_full_name(kind)} made from arguments")
         elif name == "BUILD":
             state = self._pop()
             self._set_state(self._top(object), state)
@@ -370,6 +313,10 @@ class _Machine:
         """The opcodes that put items into containers."""
         if name == "TUPLE":
             self._push_tuple(self._since_mark())
+        elif name == "FROZENSET":
+            self._stack.append(frozenset(self._since_mark()))
+        elif name == "POP_MARK":
+            self._since_mark()
         elif name == "LIST":
             self._stack.append(self._since_mark())
         elif name == "DICT":
@@ -429,10 +376,13 @@ class _Machine:
         return items
 
     def _push_tuple(self, items: list[Any]) -> None:
-        depths = [self._depths[id(x)] for x in items if type(x) is tuple and x]
-        depth = 1 + max(depths, default=0)
+        sizes = [self._sizes[id(x)] for x in items if type(x) is tuple and x]
+        depth = 1 + max((depth for depth, _ in sizes), default=0)
+        count = 1 + sum(count for _, count in sizes)
         if depth > _DEEPEST:
             raise ValueError(f"tuples more than {_DEEPEST} deep")
+        if count > _MOST_TUPLES:
+            raise ValueError(f"more than {_MOST_TUPLES} tuples in a tuple")
         made = tuple(items)
-        self._depths[id(made)] = depth
+        self._sizes[id(made)] = depth, count
         self._stack.append(made)

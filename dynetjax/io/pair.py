@@ -21,20 +21,23 @@ from dynetjax.io.classes import (
     can_be_saved,
     find_part,
     is_own,
-    name_of,
+    is_signed,
+    pickled,
     unpickle_all,
 )
-from dynetjax.io.meta import dumps, loads_all
+from dynetjax.io.meta import loads_all
 from dynetjax.io.text import FilePath, Header, TextFile, as_path
 from dynetjax.model.collection import (
     ParameterCollection,
     adopt,
     all_or_nothing,
+    limited,
     storages,
 )
 from dynetjax.model.loading import fill, find, read
 from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
+from dynetjax.model.room import Room
 from dynetjax.model.saving import Owner, warn_of, write_blocks
 
 _KINDS: dict[type[Any], str] = {
@@ -53,15 +56,15 @@ def save(basename: FilePath, objects: Iterable[Any]) -> None:
         basename: name of the files, without the suffix.
         objects: Parameters, LookupParameters, builders, and objects of classes that
             have what builders have for it: a method `param_collection`; an attribute
-            `spec`; and a class method ``from_spec(spec, collection)``. A spec is plain
-            data (None, bool, int, float, str, bytes, and tuples, lists, dicts and sets
-            of it), in which classes and objects of classes may stand, a vocabulary for
-            instance. What these hold is pickled.
+            `spec`; and a class method ``from_spec(spec, collection)``. A spec is
+            pickled: plain data (None, bool, int, float, str, bytes, and tuples, lists,
+            dicts and sets of it), a vocabulary, whatever `pickle` takes but
+            parameters and collections. `load` says what it reads of it.
     Raises:
         AttributeError: an object has not got these.
         OSError: the files cannot be written.
-        pickle.PicklingError: a `spec` has what is not written (arrays, functions,
-            parameters), or a class is not to be found under its name.
+        pickle.PicklingError: a `spec` has what cannot be pickled, or parameters; or a
+            class or a function is not to be found under its name.
         RuntimeError: an update was refused.
     Warns:
         RuntimeWarning: a value is not finite.
@@ -90,7 +93,7 @@ def save(basename: FilePath, objects: Iterable[Any]) -> None:
         entry, of_thing = _describe(thing)
         entries.append(entry)
         owners += of_thing
-    description = b"".join(dumps(e, name_of) for e in entries)
+    description = pickled(entries)
     with explained("save", f"{base}.data and {base}.meta"):
         broken = _write(base, owners, description)
     warn_of(broken, stacklevel=2)
@@ -168,6 +171,15 @@ def _remove_unless(path: str, content: bytes) -> None:
         pass
 
 
+_trusts = False
+
+
+def trust_by_default() -> None:
+    """Let `load` trust every file, as ``--dynet-trust`` asks."""
+    global _trusts
+    _trusts = True
+
+
 class _Entry(NamedTuple):
     """What ``.meta`` tells of one object; `kind` is a str and `spec` no spec for
     parameters."""
@@ -178,7 +190,7 @@ class _Entry(NamedTuple):
 
 
 def load(
-    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trust: bool = False
 ) -> list[Any]:
     """The objects that `save` has written, made again in the collection `params`.
 
@@ -189,20 +201,23 @@ def load(
     imported modules that lie beneath the folder of the program or the current one. They
     are made without ``__init__``, and get the attributes that they had. If their class
     has a ``__setstate__``, it is called. Of other classes, only what `collections` has
-    is made.
+    is made; operations go by their names. What this very process has saved, or the one
+    that started it as a worker, is read in full.
 
     Args:
         basename: name of the files, without the suffix.
         params: gets the objects.
-        trusted: read ``.meta`` as `pickle` does: what stands in the file is imported
-            and called. Only for files whose writer you know.
+        trust: read ``.meta`` as `pickle` does: what stands in the file is imported and
+            called. Only for files whose writer you know. ``--dynet-trust`` on the
+            command line of a program says so for all its files.
     Raises:
         FileNotFoundError: there is no ``.meta``.
-        pickle.UnpicklingError: it is damaged, or names what is not known. Unless it is
-            trusted, a file makes nothing run but ``from_spec`` and ``__setstate__``,
+        pickle.UnpicklingError: it is damaged, or names what is not known. Unless you
+            trust it, a file makes nothing run but ``from_spec`` and ``__setstate__``,
             and the methods by which keys of a dict are compared.
         RuntimeError: ``.data`` cannot be read, is damaged or does not fit. In all these
-            cases, and if a ``from_spec`` raises, nothing stays in `params`.
+            cases, and if a ``from_spec`` raises, nothing stays in `params`. Sizes that
+            ``.data`` cannot have are refused before memory is taken for them.
         TypeError: `params` is no collection.
     Warns:
         RuntimeWarning: a builder computes with parameters outside its collection, and
@@ -220,11 +235,11 @@ def load(
     """
     _require_collection(params)
     with all_or_nothing(params):
-        return list(_load(basename, params, trusted))
+        return list(_load(basename, params, trust))
 
 
 def load_generator(
-    basename: FilePath, params: ParameterCollection, *, trusted: bool = False
+    basename: FilePath, params: ParameterCollection, *, trust: bool = False
 ) -> Iterator[Any]:
     """As `load`, one object after the other, each when it is asked for.
 
@@ -239,21 +254,25 @@ def load_generator(
         /_1 (2,)
     """
     _require_collection(params)
-    yield from _load(basename, params, trusted)
+    yield from _load(basename, params, trust)
 
 
 def _load(
-    basename: FilePath, params: ParameterCollection, trusted: bool
+    basename: FilePath, params: ParameterCollection, trust: bool
 ) -> Iterator[Any]:
     base = as_path("load", basename)
     with open(base + ".meta", "rb") as meta:
         data = meta.read()
-    values = unpickle_all(data) if trusted else loads_all(data, find_part, is_own)
+    trust = trust or _trusts
+    if trust or is_signed(data):
+        values = unpickle_all(data)
+    else:
+        values = loads_all(data, find_part, is_own)
     entries = [_entry(value) for value in values]
     if not entries:
         return
     with TextFile(base + ".data") as file:
-        blocks = _Blocks(file)
+        blocks = _Blocks(file, limited=not trust)
         blocks.require(entries)
         for number, entry in enumerate(entries, 1):
             with all_or_nothing(params):
@@ -285,10 +304,11 @@ class _Blocks:
     saved in, each gets its own.
     """
 
-    def __init__(self, file: TextFile):
+    def __init__(self, file: TextFile, *, limited: bool):
         self.file = file
         self._headers = list(file.headers())
         self._next = 0
+        self.room: Room | None = Room(file.path, self._headers) if limited else None
 
     def require(self, entries: Sequence[_Entry]) -> None:
         """Raise RuntimeError unless all parameters of `entries` are there."""
@@ -344,7 +364,7 @@ def _make(
     if isinstance(entry.kind, str):
         header = blocks.take(entry.key, is_table=_is_table(entry))
         return adopt(params, read(blocks.file, header))
-    thing = entry.kind.from_spec(entry.spec, params)
+    thing = _made_again(entry.kind, entry.spec, params, blocks.room)
     owners = storages(thing.param_collection())
     headers = blocks.take_all(entry.key, len(owners))
     fill(blocks.file, headers, owners)
@@ -355,6 +375,18 @@ def _make(
     elif others:
         _warn_of_missing(thing, others)
     return thing
+
+
+def _made_again(
+    kind: type[Any], spec: Any, params: ParameterCollection, room: Room | None
+) -> Any:
+    """A builder or an object of a user's class, without its numbers."""
+    try:
+        with limited(params, room):
+            return kind.from_spec(spec, params)
+    except Exception as error:
+        error.add_note(f"in load, of {kind.__qualname__} with {reprlib.repr(spec)}")
+        raise
 
 
 def _warn_of_missing(thing: RNNBuilder, others: list[Owner]) -> None:

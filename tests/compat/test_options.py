@@ -28,6 +28,7 @@ from dynetjax.compat.startup import DynetParams
         ("--dynet-devices auto", {"devices": ("auto",)}),
         ("--dynet-precision bfloat16", {"precision": "bfloat16"}),
         ("--dynet-viz", {"viz": True}),
+        ("--dynet-trust", {"trust": True}),
         ("--dynet-shared-parameters", {"shared_parameters": True}),
         ("--dynet-unknown 3 --seed 4", {}),
     ],

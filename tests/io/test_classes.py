@@ -1,17 +1,24 @@
 """Objects in a spec: those of the program's own classes come back, others do not."""
 
+import datetime
+import decimal
+import enum
+import functools
 import os
 import pathlib
 import pickle
 import re
 import subprocess
 import sys
+import threading
 import types
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from multiprocessing.process import current_process
 from os import system
 
 import numpy as np
 import pytest
+from sortedcontainers import SortedDict
 
 import dynetjax as dy
 from dynetjax.io.classes import find_part, is_own, name_of
@@ -475,24 +482,245 @@ class TestOwn:
             loads_all(data, lambda *_: kind, is_own)
 
 
+Point = namedtuple("Point", "x y")
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Bidict(dict):
+    """Of a package that the program uses, say."""
+
+    def __reduce__(self):
+        return Bidict, (dict(self),)
+
+
+def nothing():
+    return 0
+
+
+FOREIGN = {
+    "function": (lambda: function, "test_classes.function"),
+    "builtin": (lambda: len, "builtins.len"),
+    "pattern": (lambda: re.compile("a"), "re._compile"),
+    "array": (lambda: np.arange(3.0), "_reconstruct"),
+    "array of objects": (lambda: np.array([{}, 1], object), "_reconstruct"),
+    "type of arrays": (lambda: np.dtype("f4"), "numpy"),
+    "class with arguments": (lambda: Bidict(a=1), "Bidict, which has a __reduce__"),
+    "named tuple": (lambda: Point(1, 2), "Point, which has a __new__"),
+    "enumeration": (lambda: Colour.RED, "Colour, which has a __new__"),
+    "factory": (lambda: defaultdict(nothing, a=1), "test_classes.nothing"),
+    "date": (lambda: datetime.date(2000, 1, 2), "datetime.date"),
+    "time": (lambda: np.datetime64("2000-01-02"), "scalar"),
+    "path": (lambda: pathlib.Path("a"), r"pathlib[\w.]*.PosixPath"),
+    "number": (lambda: decimal.Decimal("0.1"), "decimal.Decimal"),
+    "complex": (lambda: 1j, "builtins.complex"),
+    "sorted": (lambda: SortedDict(a=1), "SortedDict"),
+    "partial": (lambda: functools.partial(nothing), "functools.partial"),
+    "method": (lambda: Vocabulary("ab").__eq__, "builtins.getattr"),
+    "ellipsis": (lambda: ..., "ellipsis|Ellipsis"),
+    "ufunc": (lambda: np.sin, "numpy.*sin|_ufunc_reconstruct"),
+}
+
+
+@pytest.fixture
+def other_process():
+    """Be another process to those who look at signatures."""
+    process, key = current_process(), current_process().authkey
+
+    def become():
+        process.authkey = bytes(32)
+
+    yield become
+    process.authkey = key
+
+
+@pytest.mark.parametrize(("made", "name"), FOREIGN.values(), ids=FOREIGN)
+class TestForeign:
+    """What pickle can save is saved. It is read in the process that has saved it."""
+
+    @pytest.fixture
+    def base(self, tmp_path, made):
+        base, m = str(tmp_path / "pair"), dy.ParameterCollection()
+        dy.save(base, [m.add_parameters(1), Model([made()], m)])
+        return base
+
+    def check(self, things, made):
+        assert pickle.dumps(things[1].spec) == pickle.dumps([made()])
+
+    def test_same_process(self, base, made, name):
+        self.check(dy.load(base, dy.ParameterCollection()), made)
+
+    def test_python_reads_it(self, base, made, name):
+        with open(base + ".meta", "rb") as file:
+            assert pickle.load(file) == ("Parameters", "/_0")
+            assert pickle.dumps(pickle.load(file)[1]) == pickle.dumps([made()])
+
+    def test_another_process(self, base, made, name, other_process):
+        other_process()
+        match = rf"(?s){name}.*dy\.load\(\.\.\., trust=True\)"
+        with pytest.raises(pickle.UnpicklingError, match=match):
+            dy.load(base, dy.ParameterCollection())
+        self.check(dy.load(base, dy.ParameterCollection(), trust=True), made)
+
+    def test_changed(self, base, made, name):
+        """By a byte: it is no longer what this process has saved."""
+        path = pathlib.Path(base + ".meta")
+        path.write_bytes(path.read_bytes().replace(b"/model/", b"/model-"))
+        with pytest.raises(pickle.UnpicklingError, match=name):
+            dy.load(base, dy.ParameterCollection())
+
+
+class TestSignature:
+    def test_of_another_file(self, tmp_path, monkeypatch):
+        """It holds for one file."""
+        base, m = str(tmp_path / "pair"), dy.ParameterCollection()
+        dy.save(base, [Model([Point(1, 2)], m)])
+        start = pathlib.Path(base + ".meta").read_bytes()[:37]
+        entry = pickle.dumps((Model, Reduces(), "/model/"), 4)
+        pathlib.Path(base + ".meta").write_bytes(start + entry[2:])
+        called = []
+        monkeypatch.setattr(os, "system", called.append)
+        with pytest.raises(pickle.UnpicklingError, match=r"posix\.system|nt\.system"):
+            dy.load(base, dy.ParameterCollection())
+        assert not called
+
+    def test_only_where_it_is_needed(self, tmp_path):
+        """What DyNet alone can name is the same file from any process."""
+        base, m = str(tmp_path / "pair"), dy.ParameterCollection()
+        dy.save(base, [m.add_parameters(1), dy.BiRNNBuilder(1, 1, 2, m, dy.GRUBuilder)])
+        data = pathlib.Path(base + ".meta").read_bytes()
+        assert data == b"".join(
+            dumps(value, name_of)
+            for value in (
+                ("Parameters", "/_0"),
+                (dy.BiRNNBuilder, (1, 1, 2, dy.GRUBuilder, None), "/birnn/"),
+            )
+        )
+
+    def test_workers(self, tmp_path):
+        """A process that another one starts reads what that one has saved."""
+        (tmp_path / "program.py").write_text(WORKER)
+        done = subprocess.run(
+            [sys.executable, "program.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.stdout == "a\n", done.stderr
+
+
+WORKER = """
+import multiprocessing
+from pathlib import Path
+import dynetjax as dy
+
+class Model:
+    def __init__(self, spec, model):
+        self.spec, self.collection = spec, model.add_subcollection("model")
+    def param_collection(self):
+        return self.collection
+    @classmethod
+    def from_spec(cls, spec, model):
+        return cls(spec, model)
+
+def show():
+    print(dy.load("pair", dy.ParameterCollection())[0].spec, flush=True)
+
+if __name__ == "__main__":
+    dy.save("pair", [Model(Path("a"), dy.ParameterCollection())])
+    worker = multiprocessing.get_context("spawn").Process(target=show)
+    worker.start()
+    worker.join()
+"""
+
+
+class TestOperations:
+    """Known by their names, as classes of builders are."""
+
+    def test_loaded(self, tmp_path, other_process):
+        base, m = str(tmp_path / "pair"), dy.ParameterCollection()
+        dy.save(base, [Model((dy.tanh, dy.rectify), m)])
+        data = pathlib.Path(base + ".meta").read_bytes()
+        assert b"_dynet" in data
+        assert b"ops" not in data
+        other_process()
+        for trust in False, True:
+            (found,) = dy.load(base, m, trust=trust)
+            assert found.spec == (dy.tanh, dy.rectify)
+
+    @pytest.mark.parametrize("name", ["save", "init", "np", "__loader__", "jax_op2"])
+    def test_other_functions(self, name):
+        with pytest.raises(pickle.UnpicklingError, match="not known"):
+            find_part("_dynet", name)
+
+    def test_not_called(self):
+        data = b"\x80\x04" + named("_dynet", "zeros") + b"K\x03\x85R."
+        with pytest.raises(pickle.UnpicklingError, match=DAMAGED):
+            loads_all(data, find_part, is_own)
+
+
+def levels(count):
+    value = Point(1, 2)
+    for _ in range(count):
+        value = [value]
+    return value
+
+
+class TestDeep:
+    """As deep as Python's own pickles may be."""
+
+    def test_comes_back(self, tmp_path):
+        base, m = str(tmp_path / "pair"), dy.ParameterCollection()
+        deepest = 150
+        while _can_be_pickled(levels(2 * deepest)) and deepest < 1000:
+            deepest *= 2
+        dy.save(base, [Model(levels(deepest), m), dy.GRUBuilder(1, 1, 1, m)])
+        found = dy.load(base, m)[0].spec
+        for _ in range(deepest):
+            (found,) = found
+        assert found == Point(1, 2)
+
+    def test_refused(self, tmp_path):
+        model = Model(levels(10**5), dy.ParameterCollection())
+        with pytest.raises(pickle.PicklingError, match="save: spec is too deep"):
+            dy.save(str(tmp_path / "pair"), [model])
+
+
+def _can_be_pickled(value):
+    try:
+        return bool(pickle.dumps(value))
+    except RecursionError:
+        return False
+
+
 class TestSave:
     @pytest.mark.parametrize(
-        "value",
-        [function, lambda: 0, re.compile("a"), np.zeros(2), open, Reduces()],
+        ("value", "match"),
+        [
+            (lambda: 0, "cannot be found by its name"),
+            (threading.Lock(), "no pickle can hold"),
+            ((x for x in "a"), "no pickle can hold"),
+            (type("Local", (), {"__qualname__": "f.<locals>.Local"}), "by its name"),
+        ],
         ids=lambda value: type(value).__name__,
     )
-    def test_refused(self, value, tmp_path):
+    def test_refused(self, value, match, tmp_path):
         model = Model([Vocabulary("a")], dy.ParameterCollection())
         model.spec[0].more = value
-        with pytest.raises(pickle.PicklingError, match="spec is not plain data"):
+        with pytest.raises(pickle.PicklingError, match=match):
             dy.save(str(tmp_path / "pair"), [model])
         assert not list(tmp_path.iterdir())
 
     def test_collection(self, tmp_path):
         model = Model(Vocabulary("a"), dy.ParameterCollection())
-        model.spec.model = model.collection
-        with pytest.raises(pickle.PicklingError, match="keep collections and param"):
-            dy.save(str(tmp_path / "pair"), [model])
+        gru = dy.GRUBuilder(1, 1, 1, dy.ParameterCollection())
+        for thing in model.collection, model.W, gru:
+            model.spec.more = thing
+            with pytest.raises(pickle.PicklingError, match="keep collections and para"):
+                dy.save(str(tmp_path / "pair"), [model])
 
 
 class TestTrusted:
@@ -514,10 +742,19 @@ class TestTrusted:
 
     @pytest.mark.parametrize("load", [dy.load, dy.load_generator])
     def test_as_pickle_does(self, base, load):
-        found, W, lstm = load(base, dy.ParameterCollection(), trusted=True)
+        found, W, lstm = load(base, dy.ParameterCollection(), trust=True)
         assert found.spec == pathlib.PurePosixPath("/a")
         assert W.shape() == (1,)
         assert type(lstm) is dy.VanillaLSTMBuilder
+
+    def test_damaged(self, base):
+        data = pathlib.Path(base + ".meta").read_bytes()
+        for end in 1, 30, -1:
+            pathlib.Path(base + ".meta").write_bytes(data[:end])
+            with pytest.raises(
+                pickle.UnpicklingError, match="cannot be made again here"
+            ):
+                dy.load(base, dy.ParameterCollection(), trust=True)
 
     def test_not_without(self, base):
         with pytest.raises(pickle.UnpicklingError, match="pathlib"):
@@ -529,7 +766,7 @@ class TestTrusted:
         data = pickle.dumps((os.getpid, 1, "/model/"))
         pathlib.Path(base + ".meta").write_bytes(data)
         with pytest.raises(pickle.UnpicklingError, match="has other pickles than"):
-            dy.load(base, dy.ParameterCollection(), trusted=True)
+            dy.load(base, dy.ParameterCollection(), trust=True)
 
 
 PROGRAM = """
@@ -580,3 +817,32 @@ def test_another_process(tmp_path):
         )
         assert not done.returncode, done.stderr
     assert done.stdout == "{'a': 0, 'b': 1} 2 (2, 2)\n"
+
+
+FOREIGN_PROGRAM = PROGRAM.replace(
+    "options.size = 2", "options.size = Path('a')"
+).replace("import sys\n", "import sys\nfrom pathlib import Path\n")
+
+
+@pytest.mark.parametrize("start", ["", "import dynet_config\ndynet_config.set(mem=9)"])
+def test_flag(tmp_path, start):
+    """A file with objects of a library, and a program that takes DyNet's words."""
+    (tmp_path / "words.py").write_text("class Vocabulary:\n    index = ()\n")
+    (tmp_path / "words.py").write_text(
+        "class Vocabulary:\n"
+        "    def __init__(self, words):\n"
+        "        self.index = {w: i for i, w in enumerate(words)}\n"
+    )
+    (tmp_path / "program.py").write_text(start + FOREIGN_PROGRAM)
+
+    def run(*words):
+        line = [sys.executable, "-m", "dynetjax", "program.py", *words]
+        return subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+
+    assert not run("save").returncode
+    refused = run("load")
+    assert refused.returncode == 1
+    assert "pathlib" in refused.stderr
+    assert "dy.load(..., trust=True)" in refused.stderr
+    done = run("load", "--dynet-trust")
+    assert done.stdout == "{'a': 0, 'b': 1} a (2, 2)\n", done.stderr

@@ -3,6 +3,7 @@
 import pathlib
 import pickle
 import sys
+import threading
 import types
 
 import numpy as np
@@ -145,8 +146,235 @@ class TestRoundTrip:
             patch.setitem(sys.modules, "my_models", module)
             dy.save(base, [module.Model(1, [], m)])
             assert type(dy.load(base, m)[0]) is module.Model
+        with pytest.raises(pickle.UnpicklingError, match="No module named 'my_models'"):
+            dy.load(base, m)
+        data = pathlib.Path(base + ".meta").read_bytes()
+        pathlib.Path(base + ".meta").write_bytes(data[:2] + data[37:])
         with pytest.raises(pickle.UnpicklingError, match="import my_models before"):
             dy.load(base, m)
+
+
+class Wasteful(Scorer):
+    """Makes parameters that it does not save."""
+
+    def __init__(self, size, spare, model):
+        super().__init__(size, ["a"], model)
+        self.spec = size, spare
+        model.add_parameters(spare, 0)
+
+
+class Many(Scorer):
+    def __init__(self, size, count, model):
+        super().__init__(size, ["a"], model)
+        self.spec = size, count
+        for _ in range(count):
+            model.add_lookup_parameters((1, 1), np.zeros((1, 1)))
+
+
+class Loads(Scorer):
+    """Is made of what another pair has."""
+
+    def __init__(self, base, large, model):
+        super().__init__(1, ["a"], model)
+        self.spec = base, large
+        dy.load(large, model)
+
+
+def of_softmax(tmp_path, m):
+    (tmp_path / "clusters").write_text("0 a\n0 b\n1 c\n1 d\n")
+    words = {word: k for k, word in enumerate("abcd")}
+    return dy.ClassFactoredSoftmaxBuilder(2, tmp_path / "clusters", words, m)
+
+
+SIZED = {
+    "LSTM": lambda _, m: dy.LSTMBuilder(1, 2, 3, m),
+    "normalised": lambda _, m: dy.VanillaLSTMBuilder(1, 2, 3, m, ln_lstm=True),
+    "two ways": lambda _, m: dy.BiRNNBuilder(1, 2, 4, m, dy.GRUBuilder),
+    "tree": lambda _, m: dy.NaryTreeLSTMBuilder(2, 1, 2, 3, m),
+    "tree of sums": lambda _, m: dy.ChildSumTreeLSTMBuilder(1, 2, 3, m),
+    "softmax": lambda _, m: dy.StandardSoftmaxBuilder(2, 3, m),
+    "classes": of_softmax,
+    "user's": lambda _, m: Scorer(2, ["a"], m),
+}
+LARGE = [1 << 16, (1 << 31) - 2, 1 << 62, 10**300]
+
+
+class TestSizes:
+    """Those that the ``.data`` file cannot have are refused before they are made."""
+
+    @pytest.fixture(autouse=True)
+    def no_memory(self):
+        """What is refused takes none: not 2 GiB more than there are now."""
+        resource = pytest.importorskip("resource")
+        if not pathlib.Path("/proc/self/statm").exists():
+            pytest.skip("needs Linux")
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        with open("/proc/self/statm") as file:
+            pages = int(file.read().split()[0])
+        most = pages * resource.getpagesize() + (2 << 30)
+        resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
+        yield
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+    @pytest.mark.parametrize("make", SIZED.values(), ids=SIZED)
+    @pytest.mark.parametrize("size", LARGE)
+    def test_of_a_builder(self, m, base, tmp_path, make, size):
+        """Each of its sizes, one at a time; what is small is made and compared."""
+        match = "has too little for what is made" + "|not those of" * (size < 1 << 30)
+        thing = make(tmp_path, m)
+        dy.save(base, [thing])
+        for k, old in enumerate(thing.spec):
+            if type(old) is not int or (make is of_softmax and k):
+                continue
+            spec = *thing.spec[:k], size, *thing.spec[k + 1 :]
+            write_spec(base, thing, spec)
+            other = dy.ParameterCollection()
+            with pytest.raises(RuntimeError, match=match):
+                dy.load(base, other)
+            assert not other.parameters_list()
+
+    @pytest.mark.parametrize("size", [-1, -(2**31), -(10**300)])
+    def test_negative(self, m, base, size):
+        lstm = dy.LSTMBuilder(1, 2, 3, m)
+        dy.save(base, [lstm])
+        for k in range(3):
+            write_spec(base, lstm, (*lstm.spec[:k], size, *lstm.spec[k + 1 :]))
+            with pytest.raises(OverflowError, match="is negative") as raised:
+                dy.load(base, dy.ParameterCollection())
+            assert "in load, of CoupledLSTMBuilder with (" in raised.value.__notes__[0]
+
+    def test_in_lists(self, m, base):
+        """However deep the size stands."""
+        scorer = Scorer(2, ["a"], m)
+        dy.save(base, [scorer])
+        write_spec(base, scorer, (2, [[]] * 10**5))
+        with pytest.raises(RuntimeError, match="not those of the model"):
+            dy.load(base, m)
+        write_spec(base, scorer, (64, [[]] * 10**6))
+        with pytest.raises(
+            RuntimeError, match=r"/scorer.*/_1 \{1000000,64\}, and what"
+        ):
+            dy.load(base, m)
+
+    def test_not_saved(self, m, base):
+        """There is room for some of it, and for all if the file is trusted."""
+        for spare in 1, 10**6:
+            dy.save(base, [Wasteful(2, spare, m)])
+            assert dy.load(base, m)[0].spec == (2, spare)
+        dy.save(base, [Wasteful(2, (1 << 24) + 100, m)])
+        with pytest.raises(RuntimeError, match="trust=True, if a class makes much"):
+            dy.load(base, m)
+        assert len(dy.load(base, m, trust=True)) == 1
+
+    def test_many(self, m, base):
+        """However small they are, and whoever has made their numbers."""
+        many = Many(2, 3, m)
+        dy.save(base, [many])
+        assert dy.load(base, m)[0].spec == (2, 3)
+        write_spec(base, many, (2, 10**12))
+        with pytest.raises(RuntimeError, match="expected: 2 parameters, 4 numbers"):
+            dy.load(base, m)
+
+    def test_another_pair_within(self, m, base, tmp_path):
+        """It has room for its own numbers."""
+        large = str(tmp_path / "large")
+        dy.save(large, [dy.StandardSoftmaxBuilder(5000, 4000, m)])
+        dy.save(base, [Loads(base, large, m)])
+        assert dy.load(base, m)[0].spec == (base, large)
+
+    def test_afterwards(self, m, base):
+        """A collection has room for anything again."""
+        dy.save(base, [dy.LSTMBuilder(1, 2, 3, m)])
+        (lstm,) = dy.load(base, m)
+        for collection in m, lstm.param_collection():
+            p = collection.add_parameters((1 << 12, 1 << 13), 0)
+            assert p.shape() == (1 << 12, 1 << 13)
+
+
+class TestDamage:
+    """A byte is another one: what was saved comes, or an error that is documented."""
+
+    @pytest.fixture
+    def files(self, m, base):
+        """What stands in the two files."""
+        lstm = dy.VanillaLSTMBuilder(1, 2, 2, m, ln_lstm=True)
+        W = m.add_parameters((2, 300), name="W")
+        dy.save(base, [lstm, Scorer(300, {"a": 0}, m), W])
+        self.errors = []
+        yield {n: pathlib.Path(base + n).read_bytes() for n in (".meta", ".data")}
+        for error in self.errors:
+            assert "  fix: " in error
+
+    def load(self, base, name, damaged):
+        """The loaded values; None if it is refused."""
+        pathlib.Path(base + name).write_bytes(damaged)
+        collection = dy.ParameterCollection()
+        try:
+            dy.load(base, collection)
+        except (pickle.UnpicklingError, RuntimeError, OverflowError, ValueError) as e:
+            self.errors.append(str(e))
+            return None
+        return arrays(collection)
+
+    @pytest.mark.parametrize("change", [1, 0x80, 0xFF], ids=hex)
+    def test_meta(self, m, base, files, change):
+        """Numbers are those of the file, whatever becomes of names and words."""
+        saved = set(map(str, arrays(m)))
+        whole, refused = files[".meta"], 0
+        for k in range(len(whole)):
+            damaged = whole[:k] + bytes([whole[k] ^ change]) + whole[k + 1 :]
+            found = self.load(base, ".meta", damaged)
+            refused += found is None
+            assert found is None or set(map(str, found)) <= saved
+        assert refused > len(whole) / 2
+
+    @pytest.mark.parametrize("byte", [b"9", b"0", b",", b"}", b"\n", b"\xff"])
+    def test_headers(self, m, base, files, byte):
+        """Names of what a builder has may change, and counts of bytes: none is used."""
+        saved = arrays(m)
+        whole, at, refused, tried = files[".data"], 0, 0, 0
+        for line in whole.splitlines(keepends=True):
+            for k in range(at, at + len(line)) if line.startswith(b"#") else ():
+                found = self.load(base, ".data", whole[:k] + byte + whole[k + 1 :])
+                refused, tried = refused + (found is None), tried + 1
+                assert found is None or sorted(map(str, found)) == sorted(
+                    map(str, saved)
+                )
+            at += len(line)
+        assert refused > tried / 4
+
+    @pytest.mark.parametrize(
+        "dims",
+        [
+            "{4294967296,4294967296}",
+            "{999999999999999999,999999999999999999,99}",
+            "{-2,300}",
+            "{0,999999999999999999}",
+            "{2,300,1,1,1,1,1,1}",
+            "{2,30000000}",
+            "{99999999999999999999}",
+        ],
+    )
+    def test_dims(self, base, files, dims):
+        """Products that overflow, and more numbers than there are bytes."""
+        damaged = files[".data"].replace(b"/W {2,300}", f"/W {dims}".encode())
+        assert self.load(base, ".data", damaged) is None
+
+    @pytest.mark.parametrize("count", ["0", "-5", "9601000000000000", "x"])
+    def test_bytes(self, m, base, files, count):
+        """A count is not relied on."""
+        damaged = files[".data"].replace(
+            b"{2,300} 9601 ", f"{{2,300}} {count} ".encode()
+        )
+        assert damaged != files[".data"]
+        found = self.load(base, ".data", damaged)
+        assert sorted(map(str, found)) == sorted(map(str, arrays(m)))
+
+
+def write_spec(base, thing, spec):
+    """Change the spec of the only object of a file."""
+    entry = type(thing), spec, thing.param_collection().name()
+    pathlib.Path(base + ".meta").write_bytes(pickle.dumps(entry))
 
 
 class TestFilesOfDynet:
@@ -206,8 +434,8 @@ class TestSaveRefuses:
 
     def test_spec(self, m, base):
         scorer = Scorer(1, [], m)
-        scorer.spec = 1, np.zeros(3)
-        with pytest.raises(pickle.PicklingError, match="spec is not plain data"):
+        scorer.spec = 1, threading.Lock()
+        with pytest.raises(pickle.PicklingError, match="spec has what no pickle can"):
             dy.save(base, [scorer])
 
     def test_local_class(self, m, base):
