@@ -75,6 +75,7 @@ class ComputationGraph(Nodes):
         devices: names of those on which certain nodes are to lie, by number.
         state: the engine's notes on what it has computed.
         given: bytes that the user gave it.
+        is_known_large: that it has become very large was said.
         entering: the number of the node that is entered anew, whose parts have it too.
     """
 
@@ -98,6 +99,7 @@ class ComputationGraph(Nodes):
         self.late: set[int] = set()
         self.entering: int | None = None
         self.given = 0
+        self.is_known_large = False
         self.weights: list[Expression] = []
         self.tables: set[Expression] = set()
         self.sessions: dict[Any, Any] = {}

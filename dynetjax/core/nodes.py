@@ -173,10 +173,16 @@ def batch_mismatch(op: Op, operands: Any, batch: int) -> DimError:
     )
 
 
-def line_of_user() -> str:
-    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
+def frame_of_user() -> Any:
+    """The innermost frame outside this package."""
     frame = sys._getframe()  # compiled, this function has none of its own
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("dynetjax"):
         frame = frame.f_back
+    return frame
+
+
+def line_of_user() -> str:
+    """The innermost line outside this package, ``tagger.py:31 (loss)``."""
+    frame = frame_of_user()
     code = frame.f_code
     return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} ({code.co_name})"

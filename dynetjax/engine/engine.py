@@ -13,7 +13,7 @@ from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of
 from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.ir.part import BackwardPass, has_no_rows
-from dynetjax.engine.memory import memory_of
+from dynetjax.engine.memory import memory_of, warn_of_growth
 from dynetjax.engine.parts import (
     compute_natively,
     go_back,
@@ -102,6 +102,7 @@ class Engine:
         """Run what is new, for some of `nodes` are."""
         if timing():
             note_build(graph)
+        warn_of_growth(graph, state.memory())
         settle(graph, state, nodes)
         run = None
         if policy.shares() and not state.parts:
@@ -136,6 +137,7 @@ class Engine:
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
         divided = _divided(graph, state)
+        warn_of_growth(graph, state.memory())
         with memory_of(graph):
             last: BackwardPass
             if divided is not None:

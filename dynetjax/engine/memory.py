@@ -1,14 +1,18 @@
-"""What is done where a program fails, and what users are told when memory runs out."""
+"""What is done where a program fails, and what users are told about memory."""
 
 import re
+import warnings
 from collections import Counter
 from typing import Any
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
+from dynetjax.core.nodes import frame_of_user
 from dynetjax.engine.xla.buffers import forget
 from dynetjax.graph import ComputationGraph
 
+MOST_NODES = 1_000_000
+MOST_BYTES = 1 << 30
 _SHOWN = 3
 _FIX = (
     "smaller batches or shorter sentences; dy.renew_cg() between examples; sparse "
@@ -39,6 +43,29 @@ class memory_of:
         forget()
         if _is_about_memory(error):
             raise _explained(str(error), self._graph) from error
+
+
+def warn_of_growth(graph: ComputationGraph, bytes_taken: int) -> None:
+    """Say once of a graph that it has become very large, at the user's line.
+
+    A graph grows until `renew_cg`, and each backward goes through all of it.
+
+    Warns:
+        RuntimeWarning: it has more than `MOST_NODES`, or takes more than `MOST_BYTES`.
+    """
+    nodes = len(graph.nodes)
+    if graph.is_known_large or (nodes <= MOST_NODES and bytes_taken <= MOST_BYTES):
+        return
+    graph.is_known_large = True
+    frame = frame_of_user()
+    message = error_text(
+        "the computation graph has become very large",
+        got=f"{nodes:,} nodes, which take {bytes_taken / 2**20:,.0f} MB",
+        expected="a new graph for each example or batch",
+        fix="call dy.renew_cg() before each; this is said once of a graph",
+    )
+    where = frame.f_code.co_filename, frame.f_lineno
+    warnings.warn_explicit(message, RuntimeWarning, *where)
 
 
 def _is_about_memory(error: BaseException) -> bool:

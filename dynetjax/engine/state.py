@@ -35,6 +35,10 @@ class State:
         """How many of the stored nodes were computed."""
         return self.parts[-1].stop if self.parts else 0
 
+    def memory(self) -> int:
+        """Bytes that tier 0 has taken for it."""
+        return self.native.graph.memory() if self.native is not None else 0
+
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
         self.parts, self.native = [], None

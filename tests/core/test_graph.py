@@ -11,7 +11,7 @@ import dynetjax as dy
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import LOOKUP
 from dynetjax.engine.xla.run import Run
-from dynetjax.graph import free_last_graph
+from dynetjax.graph import ComputationGraph, free_last_graph
 
 from ..backends import on_cpu
 
@@ -267,3 +267,25 @@ def test_a_loss_that_is_kept_keeps_no_other_node():
     assert alive() == 1  # the loss
     with pytest.raises(RuntimeError, match="is stale"):
         loss.value()
+
+
+def test_a_thread_that_ends_leaves_no_graph():
+    """The collector can tell that nobody has it any more."""
+
+    def work():
+        dy.renew_cg()
+        x = dy.inputVector([1, 2])
+        for _ in range(5):
+            x = dy.tanh(x)
+        x.value()
+
+    def count():
+        gc.collect()
+        return sum(type(x) is ComputationGraph for x in gc.get_objects())
+
+    before = count()
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert count() == before

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine import memory
 from dynetjax.engine.memory import memory_of
 from dynetjax.engine.xla.run import Run
 from dynetjax.graph import current_graph
@@ -101,3 +102,39 @@ def test_large_rows_that_a_graph_does_without():
         wanted = 256 * 128 * np.tanh(1.28) ** 2 if count == 256 else 4 * 128
         assert loss.value() == pytest.approx(wanted, rel=1e-4)
         loss.backward()
+
+
+def grow(updates, words=20):
+    """Losses of one graph, each with its gradients; bytes that tier 0 takes after."""
+    pc = dy.ParameterCollection()
+    weights, table = pc.add_parameters((64, 64)), pc.add_lookup_parameters((100, 64))
+    trainer = dy.SimpleSGDTrainer(pc)
+    dy.renew_cg()
+    for _ in range(updates):
+        rows = [dy.tanh(weights * table[k]) for k in range(words)]
+        loss = dy.esum([dy.squared_norm(row) for row in rows])
+        loss.backward()
+        trainer.update()
+    return loss.graph.state.memory()
+
+
+def test_gradients_of_a_graph_that_grows(natively):
+    """Twice the nodes take twice the memory, although each backward asks for more."""
+    assert grow(440) <= 3 * grow(220)
+
+
+def test_a_graph_that_grows_is_told_of_once(monkeypatch):
+    monkeypatch.setattr(memory, "MOST_NODES", 50)
+    message = (
+        r"the computation graph has become very large\n.*nodes.*MB\n.*\n.*renew_cg"
+    )
+    with pytest.warns(RuntimeWarning, match=message) as told:
+        grow(8, words=4)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+def test_a_graph_of_many_numbers_is_told_of(natively, monkeypatch):
+    monkeypatch.setattr(memory, "MOST_BYTES", 1 << 20)
+    with pytest.warns(RuntimeWarning, match="has become very large") as told:
+        grow(4, words=2000)
+    assert len(told) == 1

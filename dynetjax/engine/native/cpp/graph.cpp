@@ -77,15 +77,36 @@ Arena::~Arena() {
 float* Arena::take(size_t words) {
     words = (words + 15) / 16 * 16;  // lines of the cache
     auto& [chunk, at] = here_;
-    while (chunk < chunks_.size() && at + words > chunks_[chunk].room) chunk++, at = 0;
-    if (chunk == chunks_.size()) {
-        const size_t room = std::max(words, CHUNK);
-        chunks_.reserve(chunks_.size() + 1);
-        chunks_.push_back({room == CHUNK ? pool_->take() : Chunks::make(room), room});
+    if (chunk == chunks_.size() || at + words > chunks_[chunk].room) {
+        const size_t next = chunk + (at > 0);  // from there on chunks hold nothing
+        have_room(next, words);
+        chunk = next, at = 0;
     }
     float* found = chunks_[chunk].words.get() + at;
     at += words;
     return found;
+}
+
+// Have a chunk with room at a place from which on chunks hold nothing. What is too small for this
+// one does for others, unless it is a large one: these grow with a graph, and make way.
+void Arena::have_room(size_t next, size_t words) {
+    const auto free = chunks_.begin() + next;
+    const auto fits = std::find_if(free, chunks_.end(), [&](const Chunk& c) { return words <= c.room; });
+    if (fits != chunks_.end()) return std::iter_swap(free, fits);
+    chunks_.erase(std::remove_if(free, chunks_.end(), [](const Chunk& c) { return c.room != CHUNK; }), chunks_.end());
+    const bool usual = words <= CHUNK;
+    chunks_.insert(chunks_.begin() + next, Chunk{usual ? pool_->take() : Chunks::make(words), usual ? CHUNK : words});
+}
+
+size_t Arena::words() const {
+    size_t all = 0;
+    for (const Chunk& c : chunks_) all += c.room;
+    return all;
+}
+
+size_t Graph::memory() const {
+    const size_t rows = values_.words() + gradients_.words() + scratch_.words() + hoisted_.words();
+    return sizeof(float) * rows + sizeof(Node) * nodes.capacity();
 }
 
 float* Graph::zeros(size_t count) {

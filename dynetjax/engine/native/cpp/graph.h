@@ -21,6 +21,7 @@ public:
     float* take(size_t words);
     Top here() const { return here_; }
     void rewind(Top to) { here_ = to; }
+    size_t words() const;  // that it has, handed out or not
 
     struct Free {
         void operator()(float* p) const { std::free(p); }
@@ -37,6 +38,8 @@ private:
     };
     std::vector<Chunk> chunks_;
     Top here_;
+
+    void have_room(size_t next, size_t words);
 };
 
 constexpr int32_t DEAD = -1;     // a node that was cut
@@ -117,6 +120,7 @@ public:
     void backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
     double written() const { return written_; }
+    size_t memory() const;  // bytes
 
 private:
     struct Operands {

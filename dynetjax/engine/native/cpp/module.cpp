@@ -513,6 +513,13 @@ PyObject* written(PyObject* self, PyObject*) {
         return PyFloat_FromDouble(s.graph.written());
     });
 }
+PyObject* memory(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        GraphState& s = state_of(self);
+        const Busy busy(s);
+        return PyLong_FromSize_t(s.graph.memory());
+    });
+}
 PyObject* cut(PyObject* self, PyObject* count) {
     return guarded([&]() -> PyObject* {
         const int32_t n = word(count);
@@ -618,6 +625,7 @@ PyMethodDef graph_methods[] = {
     {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
     {"times", times, METH_NOARGS, "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
     {"written", written, METH_NOARGS, "How many words were written so far, forward and back."},
+    {"memory", memory, METH_NOARGS, "How many bytes its rows and gradients take."},
     {"cut", cut, METH_O, "Keep so many nodes."},
     {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number, or from several whose gradients are given."},
     {nullptr, nullptr, 0, nullptr}};

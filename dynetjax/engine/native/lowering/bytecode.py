@@ -278,9 +278,9 @@ class Code:
 
     def _scatter_to_operand(self, x: "Scattered", number: int) -> None:
         anywhere = Array(Buffer(VALUE, 0, 0), 0, (), (), "f")
-        sizes = x.count, x.blocks.size // x.count, number
-        fields = anywhere, (x.blocks, x.places), x.flags, x.extra
-        self.code.append(Instruction(OP["SCATTER_TO_OPERAND"], *sizes, *fields))
+        n, m, operands = x.count, x.blocks.size // x.count, (x.blocks, x.places)
+        fields = n, m, number, anywhere, operands, x.flags, x.extra
+        self.code.append(Instruction(OP["SCATTER_TO_OPERAND"], *fields))
 
     def add_to_weight(self, x: Value, gradient: Buffer, shape: Shape) -> None:
         """Add to the gradient of a weight; outer products are put aside."""
