@@ -111,7 +111,7 @@ def grow(updates, words=20):
     trainer = dy.SimpleSGDTrainer(pc)
     dy.renew_cg()
     for _ in range(updates):
-        rows = [dy.tanh(weights * table[k]) for k in range(words)]
+        rows = [dy.tanh(weights * table[k % 100]) for k in range(words)]
         loss = dy.esum([dy.squared_norm(row) for row in rows])
         loss.backward()
         trainer.update()
