@@ -1,9 +1,7 @@
 """Compiles the executor, and with mypyc the modules that every node passes through.
 
-Without a C compiler there is no executor, and these modules stay Python; without mypyc
-the modules alone do. DYNETJAX_NATIVE=0 leaves it so in any case, 1 fails where they
-cannot be compiled. An editable install compiles only if it is 1, for what is compiled
-does not follow its source.
+The executor is needed. The modules stay Python where mypyc does not work, and in an
+editable install: what is compiled does not follow its source.
 """
 
 import ast
@@ -11,11 +9,9 @@ import json
 import os
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
 
 MODULES = [
     "dynetjax/core/registry.py",
@@ -36,23 +32,13 @@ MODULES = [
 NATIVE = Path("dynetjax/engine/native/cpp")
 FLAGS = ["-std=c++17", "-O3", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-fno-strict-aliasing", "-fvisibility=hidden"]
-if os.name == "nt":
-    FLAGS = ["/std:c++17", "/O2", "/EHsc"]
 FLAGS += os.environ.get("DYNETJAX_CXXFLAGS", "").split()
-BUILDS = {"bdist_wheel", "build", "build_ext", "install"}  # and not an sdist, say
-ASKED = os.environ.get("DYNETJAX_NATIVE", "")
-
-
-def extensions():
-    """What setuptools is to compile."""
-    builds = BUILDS | {"editable_wheel"} if ASKED == "1" else BUILDS
-    if ASKED == "0" or builds.isdisjoint(sys.argv):
-        return []
-    return [executor(), *modules()]
 
 
 def modules():
-    """The modules that mypyc translates; none where there is no mypyc."""
+    """The modules that mypyc translates; none where it does not work."""
+    if {"editable_wheel", "develop"} & {*sys.argv}:
+        return []
     try:
         from mypyc.build import mypycify
 
@@ -64,9 +50,8 @@ def modules():
             group_name="dynetjax.native",
         )
         document(found)
-    except (Exception, SystemExit):
-        if ASKED == "1":
-            raise
+    except (Exception, SystemExit) as error:
+        print(f"mypyc does not work, and graphs are built by Python: {error}")
         return []
     return found
 
@@ -113,28 +98,7 @@ def docstrings():
                     yield name, ast.get_docstring(part) or ""
 
 
-class ExecutorAndModules(build_ext):
-    """Compiles the executor, and every module or none: each needs what all share."""
+BUILDS = {"bdist_wheel", "build", "build_ext", "editable_wheel", "install"}
+is_build = not BUILDS.isdisjoint(sys.argv)  # and not an sdist, say
 
-    def build_extensions(self):
-        first, rest = self.extensions[:1], self.extensions[1:]
-        built = [*self.compiled(first), *self.compiled(rest)]
-        self.extensions = self.distribution.ext_modules = built
-
-    def compiled(self, extensions):
-        """All of them, or none where one cannot be compiled."""
-        self.extensions = extensions
-        try:
-            super().build_extensions()
-        except Exception as error:
-            if ASKED == "1":
-                raise
-            self.warn(f"not compiled: {[e.name for e in extensions]}: {error}")
-            for extension in extensions:
-                with suppress(OSError):
-                    os.remove(self.get_ext_fullpath(extension.name))
-            return []
-        return extensions
-
-
-setup(ext_modules=extensions(), cmdclass={"build_ext": ExecutorAndModules})
+setup(ext_modules=[executor(), *modules()] if is_build else [])

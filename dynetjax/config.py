@@ -58,7 +58,7 @@ def init(
             rounded to these, for tensor cores, and sums, values and gradients stay
             float32. The host computes in float32 in any case.
     Raises:
-        RuntimeError: `deterministic` comes too late, or there is no tier 0 here.
+        RuntimeError: `deterministic` comes too late.
         ValueError: there is no such tier or precision.
     Examples:
         >>> dy.init(debug=True)
@@ -110,15 +110,6 @@ def _choose_tier(tier: str) -> None:
                 got=tier,
                 expected=", ".join(policy.TIERS),
                 fix='leave it out: "auto" decides by the size of a graph',
-            )
-        )
-    if tier == "native" and not policy.is_built:
-        raise RuntimeError(
-            error_text(
-                "init: there is no tier 0",
-                got="an installation without compiled modules",
-                expected="one that was made where there is a C++ compiler",
-                fix="install a compiler, then this package again; or use another tier",
             )
         )
     RUNTIME.tier = tier

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.native import core
 
 ROOT = pathlib.Path(__file__).parent.parent
 NAMES = ["index", "quickstart", "tutorial", "performance", "testing", "parallel"]
@@ -63,7 +62,6 @@ def test_the_picture_of_speeds_is_up_to_date():
     subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)
 
 
-@pytest.mark.skipif(core is None, reason="the instructions are told by the interpreter")
 def test_byte_code_is_up_to_date():
     script = ROOT / "docs" / "make_bytecode.py"
     beside_it = {**os.environ, "PYTHONSAFEPATH": ""}

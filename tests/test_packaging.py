@@ -2,6 +2,7 @@
 
 import ast
 import email
+import importlib
 import os
 import re
 import shutil
@@ -153,20 +154,6 @@ def test_what_is_compiled(installed):
         assert (installed / module).with_suffix(suffix).exists()
 
 
-@pytest.mark.parametrize(
-    "settings", [{"DYNETJAX_NATIVE": "0"}, {"CC": "false", "CXX": "false"}]
-)
-def test_it_can_stay_python(made, tmp_path, monkeypatch, settings):
-    """Where that is asked for, and where nothing can be compiled."""
-    for variable, value in settings.items():
-        monkeypatch.setenv(variable, value)
-    (source,) = made.glob("*.tar.gz")
-    target = "--target", str(tmp_path)
-    run("pip", "install", *QUIET, "--no-build-isolation", *target, str(source))
-    assert (tmp_path / "dynetjax" / "graph.py").exists()
-    assert not list(tmp_path.rglob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
-
-
 def test_the_executor_needs_no_mypyc(made, tmp_path, monkeypatch):
     """Where mypyc does not work, the modules stay Python, and nothing else does."""
     (source,) = made.glob("*.tar.gz")
@@ -182,16 +169,54 @@ def test_the_executor_needs_no_mypyc(made, tmp_path, monkeypatch):
     assert compiled == target / f"dynetjax/engine/native/core{suffix}"
 
 
-def test_it_can_be_asked_to_be_compiled(made, tmp_path):
-    """Then an install fails where it cannot be, and leaves nothing."""
+def test_it_is_compiled_or_not_installed(made, tmp_path):
+    """An install fails where the compiler does, and leaves nothing."""
     (source,) = made.glob("*.tar.gz")
     target = "--no-build-isolation", "--target", str(tmp_path), str(source)
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", *QUIET, *target],
-        env={**os.environ, "DYNETJAX_NATIVE": "1", "CC": "false", "CXX": "false"},
+        env={**os.environ, "CC": "false", "CXX": "false"},
         capture_output=True,
         text=True,
     )
     assert done.returncode
     assert "false" in done.stderr  # the command that failed
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """What builds the package, which finds no compiler but those of `names`."""
+    monkeypatch.syspath_prepend(ROOT / "build_backend")
+    module = importlib.import_module("backend")
+    module.names = set()
+    monkeypatch.setattr(
+        module.shutil, "which", lambda name: name if name in module.names else None
+    )
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("CXX", "absent")
+    yield module
+    del sys.modules["backend"]
+
+
+class TestCompilers:
+    def test_pip_brings_one_where_there_is_none(self, backend):
+        assert backend._brought() == [backend.BROUGHT]
+        with backend._compiler():
+            assert os.environ["CXX"].endswith(" -m ziglang c++")
+            assert os.environ["CC"].endswith(" -m ziglang cc")
+        assert os.environ["CXX"] == "absent"
+        assert "CC" not in os.environ
+
+    @pytest.mark.parametrize("other", ["g++", "clang++"])
+    def test_one_of_another_name_is_found(self, backend, other):
+        backend.names = {other}
+        assert backend._brought() == []
+        with backend._compiler():
+            assert os.environ["CXX"] == other
+
+    def test_the_one_that_the_user_names(self, backend):
+        backend.names = {"absent", "g++"}
+        assert backend._brought() == []
+        with backend._compiler():
+            assert os.environ["CXX"] == "absent"

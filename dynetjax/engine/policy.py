@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from dynetjax.core.devices import device_named
 from dynetjax.engine.device import host_sees_device
-from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
 
 TIERS = "auto", "native", "xla"
@@ -19,12 +18,10 @@ TIERS = "auto", "native", "xla"
 LEAST = 1 << 28
 REPAID = 1 << 34
 
-is_built: bool = core is not None
-
 
 def native() -> bool:
-    """Whether there is a tier 0 here, and it may be used."""
-    if not is_built or RUNTIME.tier == "xla":
+    """Whether tier 0 may be used."""
+    if RUNTIME.tier == "xla":
         return False
     return RUNTIME.tier == "native" or not RUNTIME.device_named or host_sees_device()
 

@@ -46,7 +46,7 @@ class NativeUpdate:
     @functools.cached_property
     def rule(self) -> Any:
         """The rule as it is run; None if there is no byte code for it."""
-        return None if core is None else native_rule(self._of)
+        return native_rule(self._of)
 
     def __call__(
         self, members: Members, dense: tuple[bool, ...], numbers: Numbers

@@ -11,7 +11,6 @@ import pytest
 
 from dynetjax.core import lazy
 from dynetjax.core.lazy import Module, at_first_call, with_jax
-from dynetjax.engine import policy
 
 DYNETJAX = "import sys\nimport dynetjax as dy"
 DROPIN = "import sys\nimport dynetjax.dropin\nimport dynet as dy"
@@ -94,7 +93,6 @@ def test_nor_do_models_trainers_and_graphs(tmp_path, first):
     assert run(MODEL + REPORT, tmp_path, first) == ["[]"]
 
 
-@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
 def test_nor_does_tier_0_where_nothing_is_traced(tmp_path):
     """One step of Adam is as long as its rate."""
     assert run(LOOKUPS + REPORT, tmp_path) == ["1.5 [2.]", "[]"]

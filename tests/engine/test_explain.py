@@ -10,7 +10,6 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.core.tables import forget_all
-from dynetjax.engine import policy
 from dynetjax.engine.explain import describe
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import current_graph
@@ -58,7 +57,6 @@ class TestExplain:
         (h * 2).value()
         assert "nodes 6 to 6: 2 components of 2" in describe(h.graph)
 
-    @pytest.mark.skipif(not policy.is_built, reason="there is no tier 0")
     def test_of_what_tier_0_computed(self, monkeypatch):
         monkeypatch.setattr(RUNTIME, "tier", "native")
         h = chain(3, lanes=2)

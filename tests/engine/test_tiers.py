@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla import differentiate
 
@@ -122,7 +121,6 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.skipif(not policy.is_built, reason="there is no tier 0")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_both_tiers_agree(program, monkeypatch):
     found = {}

@@ -4,10 +4,8 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
 
 import dynetjax as dy
-from dynetjax.engine import policy
 from dynetjax.inspect import doctor
 
 
@@ -29,14 +27,13 @@ def test_all_is_well(capsys):
 
 
 def test_advice(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(policy, "is_built", False)
     monkeypatch.setattr(doctor, "PACKAGES", ("absent-package",))
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("DYNETJAX_CACHE_DIR", "none")
     count, lines = report(capsys, seconds=0.05)
     advice = [line.strip() for line in lines if line.strip().startswith("->")]
-    assert count == len(advice) >= 3
-    for text in ("pip install absent", "install a C++ compiler", "DYNETJAX_CACHE_DIR"):
+    assert count == len(advice) >= 2
+    for text in ("pip install absent", "DYNETJAX_CACHE_DIR"):
         assert any(text in line for line in advice)
     assert lines[-1] == f"{count} to look at"
 
@@ -58,7 +55,6 @@ def test_a_wrong_gradient_is_told(capsys, monkeypatch):
     assert "where the slope is" in line
 
 
-@pytest.mark.skipif(not policy.is_built, reason="there is something to look at")
 def test_command():
     command = [sys.executable, "-m", "dynetjax", "doctor"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -2,13 +2,23 @@
 
 In come fused ops (`engine.ir`) and the stored nodes of a graph; out go their rows,
 and the gradients of what they read. Nothing is compiled. `core` has the
-interpreter and the planner in C++; it is None where nobody could compile them.
+interpreter and the planner in C++.
 """
 
+from importlib import import_module
 from typing import Any
+
+from dynetjax.core.errors import error_text
 
 core: Any
 try:
-    from dynetjax.engine.native import core
-except ImportError:
-    core = None
+    core = import_module("dynetjax.engine.native.core")
+except ImportError as error:
+    raise ImportError(
+        error_text(
+            "dynetjax: its C++ was not compiled here",
+            got=error,
+            expected="a package that pip has installed",
+            fix="in a clone: pip install -e .",
+        )
+    ) from error

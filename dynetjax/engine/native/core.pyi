@@ -1,4 +1,4 @@
-"""The executor and the planner in C++; there are none where nothing was compiled."""
+"""The executor and the planner in C++."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ class Graph:
     ) -> tuple[list[int], list[tuple[int, bytes, bytes]]]: ...
 
 class FlatGraph:
-    """What `dynetjax.engine.plan.flat.FlatGraph` is in Python; see `flat.h`."""
+    """The nodes of a graph from one on, placed on lanes and rows; see `flat.h`."""
 
     count: int
     older: list[int]

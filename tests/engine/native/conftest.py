@@ -1,10 +1,6 @@
-"""Lets the tests of this folder import `bench`; there are none without tier 0."""
+"""Lets the tests of this folder import `bench`."""
 
 import pathlib
 import sys
 
-from dynetjax.engine.native import core
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-if core is None:
-    collect_ignore_glob = ["test_*.py"]

@@ -429,14 +429,6 @@ class TestInit:
             dy.init(tier="fast")
         assert RUNTIME.tier == "native"
 
-    def test_none_was_compiled(self, monkeypatch):
-        monkeypatch.setattr(policy, "is_built", False)
-        with pytest.raises(RuntimeError, match="there is no tier 0") as error:
-            dy.init(tier="native")
-        assert "install a compiler" in str(error.value)
-        dy.init(tier="xla")
-        assert not policy.native()
-
 
 def test_fused_operations_are_timed(world):
     """Forward and backward count as a run each, and rows once."""

@@ -1,12 +1,17 @@
 // The kernels for each level of processors, and which level this one has.
 #include "kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 
 namespace {
 
@@ -50,19 +55,30 @@ float digamma(float a) {
 #define PER_LEVEL "kernels.inc"
 #include "levels.inc"
 
-Level find_level() {
 #if defined(__x86_64__) && defined(__GNUC__)
+// Whether the processor, and the system that saves its registers, have what a level needs. The
+// compilers' own functions for it need parts of libraries that not all of them bring.
+bool has_bits(unsigned word, std::initializer_list<int> bits) {
+    return std::all_of(bits.begin(), bits.end(), [&](int bit) { return word >> bit & 1; });
+}
+Level level_of_processor() {
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, {12, 27, 28})) return Level::PLAIN;  // fma, xgetbv, avx
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if (!has_bits(saved, {1, 2}) || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return Level::PLAIN;
+    if (!has_bits(b, {3, 5, 8})) return Level::PLAIN;  // bmi, avx2, bmi2
+    const bool wide = has_bits(saved, {5, 6, 7}) && has_bits(b, {16, 17, 28, 30, 31});  // avx512 f, dq, cd, bw, vl
+    return wide ? Level::V4 : Level::V3;
+}
+#else
+Level level_of_processor() { return Level::PLAIN; }
+#endif
+
+Level find_level() {
     const char* asked = std::getenv("DYNETJAX_LEVEL");  // tests ask for each
     if (asked && !std::strcmp(asked, "plain")) return Level::PLAIN;
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Level::PLAIN;
-    if (asked && !std::strcmp(asked, "x86-64-v3")) return Level::V3;
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return wide ? Level::V4 : Level::V3;
-#else
-    return Level::PLAIN;
-#endif
+    const Level found = level_of_processor();
+    return asked && !std::strcmp(asked, "x86-64-v3") ? std::min(found, Level::V3) : found;
 }
 
 }  // namespace

@@ -1,6 +1,16 @@
 // What the interpreter spends its time in, compiled for several levels of processors.
 #pragma once
 
+// A loop each of whose turns could come first, and one that is to be written out.
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"  // loops that call the C library
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define UNROLLED _Pragma("clang loop unroll(full)") for
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#define UNROLLED _Pragma("GCC unroll 16") for
+#endif
+
 #include "opcodes.h"
 
 // Word by word: d[i] = f(a[i], b[i], c[i]); bit 0, 1, 2 of `scalars` is set where a, b, c

@@ -1,6 +1,6 @@
 """Byte code in the making: instructions over arrays, and the numbers beside them."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from dynetjax.engine.native.lowering.arrays import (
     side_by_side,
 )
 
-OP: dict[str, int] = core.OPCODES if core else defaultdict(int)
+OP: dict[str, int] = core.OPCODES
 ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
 CLIPPED, LOWER, UNIT, HOIST = 16, 32, 64, 128
 HOISTABLE = 32  # operands

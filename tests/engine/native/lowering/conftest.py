@@ -3,8 +3,4 @@
 import pathlib
 import sys
 
-from dynetjax.engine.native import core
-
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-if core is None:
-    collect_ignore_glob = ["test_*.py"]
