@@ -17,7 +17,6 @@ from dynetjax.core.registry import (
     JOIN,
     LOOKUP,
     MAP,
-    OWNERS,
     REDUCE,
     Op,
 )
@@ -107,10 +106,6 @@ def program_of(fused: FusedOp) -> Any:
 
 
 def _mapped(fused: FusedOp) -> Any:
-    for kind in fused.kinds:
-        owner = OWNERS.get(kind.source) if kind.is_parameter else None
-        if owner is not None and owner.is_table:
-            return None  # a whole table
     code = _code_of(structure_of(fused))
     if code is None:
         return None
