@@ -10,7 +10,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import DEVICES
 from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided, DividedBackward, is_divided
-from dynetjax.engine.gradients import accumulate, parameters_of
+from dynetjax.engine.gradients import accumulate, parameters_of, sums_of
 from dynetjax.engine.ir.draws import SeededDraws
 from dynetjax.engine.ir.part import BackwardPass, has_no_rows
 from dynetjax.engine.memory import memory_of, warn_of_growth
@@ -26,7 +26,6 @@ from dynetjax.engine.parts import (
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import count, note_build, phase, timing
 from dynetjax.engine.xla.live import live
-from dynetjax.engine.xla.weights import add_up
 from dynetjax.graph import ComputationGraph
 
 
@@ -122,7 +121,7 @@ class Engine:
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:
-            return np.asarray(state.weights.value(node.rule.kind))[None]
+            return state.weight(node.rule.kind)[None]
         return state.rows(node.args[0], node.lanes)
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
@@ -171,7 +170,7 @@ class Engine:
         gradients = last.weight_gradients.get(node.rule.kind.id)
         if not gradients:
             return np.zeros((1, *node.rule.kind.shape), np.float32)
-        return np.asarray(add_up([gradients])[0])[None]
+        return np.asarray(sums_of([gradients])[0])[None]
 
     def _with_rows(
         self,

@@ -29,18 +29,21 @@ def accumulate(
             storage.gradient = gradients[0]
             continue
         terms = gradients if earlier is None else [earlier, *gradients]
-        if all(isinstance(term, np.ndarray) for term in terms):
-            storage.gradient = sum(terms[1:], terms[0])
-        else:
-            pending.append((storage, terms))
-    if pending:
-        sums = add_up([gradients for _, gradients in pending])
-        for (storage, _), total in zip(pending, sums, strict=True):
-            storage.gradient = total
+        pending.append((storage, terms))
+    sums = sums_of([gradients for _, gradients in pending])
+    for (storage, _), total in zip(pending, sums, strict=True):
+        storage.gradient = total
     for number, rows, values in tables:
         OWNERS[KINDS[number].source].add_row_gradients(rows, values)
     for kind in reached:
         OWNERS[kind.source].has_gradient = True
+
+
+def sums_of(groups: list[list[Any]]) -> list[Any]:
+    """The sum of each group of arrays, which NumPy adds up if they are its own."""
+    if all(isinstance(array, np.ndarray) for group in groups for array in group):
+        return [sum(group[1:], group[0]) for group in groups]
+    return add_up(groups)
 
 
 def reached_by(root: Expression, fused_ops: Iterable[int]) -> frozenset[Kind]:

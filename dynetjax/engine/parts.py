@@ -7,7 +7,6 @@ from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import BackwardPass, Part, Rows
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
-from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
@@ -33,7 +32,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         return False
     native, parts, start = state.native, state.parts, state.done
     if native is None:
-        native = Native(HostWeights(state.weights), state.draws)
+        native = Native(state.host_weights, state.draws)
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):

@@ -5,9 +5,12 @@ from bisect import bisect_right
 import numpy as np
 
 from dynetjax.core.expression import Expression
+from dynetjax.core.registry import Kind
+from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part, has_no_rows
+from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.xla.weights import Weights
 
 
@@ -15,6 +18,7 @@ class State:
     """What was computed of a graph.
 
     Attributes:
+        weights, host_weights: the values of weights, on the device and on the host.
         draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
         native: what tier 0 has of it; None if that is nothing.
@@ -24,6 +28,7 @@ class State:
 
     def __init__(self, draws: Draws):
         self.weights: Weights = Weights()
+        self.host_weights: HostWeights = HostWeights(self.weights)
         self.draws = draws
         self.parts: list[Part] = []
         self.native: Interpreter | None = None
@@ -71,6 +76,12 @@ class State:
             return None
         number = node.args[0]
         return self._part_of(number) if number < self.done else None
+
+    def weight(self, kind: Kind) -> np.ndarray:
+        """The value of a weight, which has no rows."""
+        if policy.native():
+            return self.host_weights.weight(kind.id)
+        return np.asarray(self.weights.value(kind))
 
     def _part_of(self, number: int) -> Part:
         if number >= self.parts[-1].start:

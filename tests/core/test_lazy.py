@@ -46,6 +46,22 @@ E[3].backward()
 trainer.update()
 print(round(E[3].value(), 5), E.row_as_array(1))
 """
+WEIGHTS = """
+m = dy.ParameterCollection()
+E = m.add_lookup_parameters((5, 3), init=0.5)
+W = m.add_parameters((3, 3), init=1.0)
+trainer = dy.SimpleSGDTrainer(m)
+for step in range(2):
+    dy.renew_cg()
+    h = dy.tanh(W * E[1])
+    losses = [dy.pickneglogsoftmax(dy.transpose(E) * h, k) for k in (1, 2)]
+    loss = dy.esum(losses) + dy.sum_elems((W * W) * h)
+    loss.value(), W.npvalue(), E.npvalue(), dy.transpose(W * W).npvalue()
+    loss.backward()
+    loss.backward()
+    W.gradient(), E.gradient()
+    trainer.update()
+"""
 AFTER_US = """
 import jax
 before = jax.config.jax_compilation_cache_dir
@@ -96,6 +112,13 @@ def test_nor_do_models_trainers_and_graphs(tmp_path, first):
 def test_nor_does_tier_0_where_nothing_is_traced(tmp_path):
     """One step of Adam is as long as its rate."""
     assert run(LOOKUPS + REPORT, tmp_path) == ["1.5 [2.]", "[]"]
+
+
+@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
+def test_nor_do_weights_where_all_was_traced_earlier(tmp_path):
+    """Whole tables, matrices made of parameters, and the gradients of both."""
+    assert "'jax'" in run(WEIGHTS + REPORT, tmp_path)[-1]
+    assert run(WEIGHTS + REPORT, tmp_path) == ["[]"]
 
 
 def test_jax_is_set_up_before_its_first_use(tmp_path):

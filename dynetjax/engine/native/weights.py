@@ -1,17 +1,35 @@
 """Weights on the host: parameters, and matrices made of parameters."""
 
 import weakref
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from dynetjax.core.registry import KINDS, MAP, Kind
+from dynetjax.core.dims import pad, trim
+from dynetjax.core.registry import KINDS, MAP, OPS, Kind
 from dynetjax.core.tables import remembers
 from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.xla.weights import Weights, signature_of
+
+# The order in which operations put axes, by how many there are and static arguments.
+ORDERS: dict[str, Callable[..., tuple[int, ...]]] = {
+    "lookup_table": lambda count: (*range(1, count), 0),
+    "transpose": lambda count, order: order,
+}
+
+
+@remembers
+def _order_of(number: int) -> tuple[int, ...] | None:
+    """Where each axis of a weight is in its only operand, if it is that reordered."""
+    signature = signature_of(KINDS[number])
+    op = signature.op
+    if op.name not in ORDERS or OPS[op.name] is not op:  # a user's may have its name
+        return None
+    return ORDERS[op.name](len(KINDS[number].shape), *signature.static)
 
 
 @remembers
@@ -80,9 +98,21 @@ class HostWeights:
         array = self._arrays.get(number)
         if array is None:
             kind = KINDS[number]
-            made = self._weights.on_host if kind.is_parameter else self._computed
-            array = self._arrays[number] = made(kind)
+            array = self._arrays[number] = np.ascontiguousarray(self._made(kind))
         return array
+
+    def _made(self, kind: Kind) -> np.ndarray:
+        """The array of a weight, or a view of another one's."""
+        if kind.is_parameter:
+            return self._weights.on_host(kind)
+        order = _order_of(kind.id)
+        if order is None:
+            return self._computed(kind)
+        (operand,) = signature_of(kind).operands
+        array = self._arrays.get(operand.id)
+        if array is None:
+            array = self._made(operand)
+        return array.reshape(pad(trim(array.shape), len(order))).transpose(order)
 
     def _computed(self, kind: Kind) -> np.ndarray:
         """The array of a weight made of others."""
@@ -102,10 +132,16 @@ class HostWeights:
         by_kind = {k: list(g) for k, g in gradients.items()}
         for at in range(highest, 0, -1):
             here = [k for k in by_kind if KINDS[k].level == at]
+            computed = [k for k in here if _order_of(k) is None]
             level = self._levels.get(at)
-            if level is None or not all(k in level.numbers for k in here):
+            known = {} if level is None else level.numbers
+            if not all(k in known for k in computed):
                 return self._weights.pull_back(gradients)  # by XLA
-            self._pull_back(level, here, by_kind)
+            for k in here:
+                if k not in computed:
+                    _put_back(k, by_kind)
+            if level is not None and computed:
+                self._pull_back(level, computed, by_kind)
         return by_kind
 
     def _pull_back(
@@ -118,13 +154,29 @@ class HostWeights:
             array = pulled[k] = np.zeros(KINDS[k].shape, np.float32)
             return array
 
-        totals = [sum(by_kind[k][1:], by_kind[k][0]) for k in kinds]
-        roots = [
-            (level.numbers[k], np.ascontiguousarray(total))
-            for k, total in zip(kinds, totals, strict=True)
-        ]
+        totals = [np.ascontiguousarray(_total(by_kind[k])) for k in kinds]
+        numbers = [level.numbers[k] for k in kinds]
+        roots = [*zip(numbers, totals, strict=True)]
         level.graph.backward(roots, 0, False, zeros)
         operands = [x for k in kinds for x in signature_of(KINDS[k]).operands]
         for operand in dict.fromkeys(operands):
             if not operand.constant:
                 by_kind.setdefault(operand.id, []).append(pulled[operand.id])
+
+
+def _put_back(number: int, by_kind: dict[int, list[Any]]) -> None:
+    """Carry the gradient of a weight to the operand that it is in another order."""
+    (operand,) = signature_of(KINDS[number]).operands
+    order = _order_of(number)
+    assert order is not None
+    if not operand.constant:
+        total = _total(by_kind[number]).transpose(np.argsort(order))
+        array = total.reshape(operand.shape)
+        if operand.is_parameter:
+            array = np.ascontiguousarray(array)
+        by_kind.setdefault(operand.id, []).append(array)
+
+
+def _total(gradients: list[Any]) -> np.ndarray:
+    """The sum of gradients of one weight."""
+    return sum(gradients[1:], gradients[0])

@@ -92,9 +92,9 @@ class Weights:
         return array
 
     def on_host(self, kind: Kind) -> np.ndarray:
-        """The array of a parameter on the host, as it was when first read.
+        """The array of a parameter or a table on the host, as it was when first read.
 
-        Of a table a copy, as updates change its array.
+        Updates write to a table's array in its place, unless somebody else has it.
         """
         array = self._values.get(kind)
         if array is None:
@@ -102,7 +102,8 @@ class Weights:
             if storage is None:
                 return _nothing(kind.shape)
             if storage.is_table:
-                return np.array(storage.host_values(), np.float32)
+                values = storage.host_values()
+                return values if values.flags.owndata else values.copy()  # JAX's
             array = self._values[kind] = storage.host_values()
         return np.ascontiguousarray(array)
 
