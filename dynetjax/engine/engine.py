@@ -11,7 +11,7 @@ from dynetjax.core.registry import DEVICES
 from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of, sums_of
-from dynetjax.engine.ir.draws import SeededDraws
+from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass, has_no_rows
 from dynetjax.engine.memory import memory_of, warn_of_growth
 from dynetjax.engine.parts import (
@@ -92,7 +92,7 @@ class Engine:
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(SeededDraws(self._draw_seed, graph.reseeded))
+            graph.state = State(Draws(self._draw_seed, graph.reseeded))
         return graph.state
 
     def _compute(

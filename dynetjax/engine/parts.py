@@ -179,6 +179,6 @@ def planned(graph: ComputationGraph) -> list[Part]:
     if state is not None and state.parts:
         return [*state.parts]
     last = [node for node in graph.nodes[-1:] if node.lanes]
-    state = State(undrawn)
+    state = State(undrawn())
     settle(graph, state, last)
     return [new_run(graph, state, 0, last)] if last else []

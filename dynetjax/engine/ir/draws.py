@@ -9,11 +9,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
-# Seeds and numbers of random nodes, by their numbers in the graph.
-Draws = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-
-class SeededDraws:
+class Draws:
     """Seeds and numbers of random nodes, from which their keys are made.
 
     Calling it with the numbers of nodes in the graph gives a seed for each, drawn when
@@ -22,38 +19,40 @@ class SeededDraws:
 
     Args:
         draw_seed: gives a seed.
-        reseeded: how many nodes there were each time that random numbers began again.
+        starts: how many nodes there were each time that random numbers began again.
     """
 
-    def __init__(self, draw_seed: Callable[[], int], reseeded: list[int]):
-        self._draw_seed, self._reseeded = draw_seed, reseeded
+    def __init__(self, draw_seed: Callable[[], int], starts: list[int]):
+        self._draw_seed, self.starts = draw_seed, starts
         self._seeds: dict[int, int] = {}
 
-    def _seed(self, epoch: int) -> int:
+    def seed(self, epoch: int) -> int:
+        """That of random numbers which have begun again so many times."""
         seed = self._seeds.get(epoch)
         if seed is None:
             seed = self._seeds[epoch] = self._draw_seed()
         return seed
 
     def __call__(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        starts = self._reseeded
+        starts = self.starts
         if not starts:
-            return np.full(len(nodes), self._seed(0), np.uint64), nodes
+            return np.full(len(nodes), self.seed(0), np.uint64), nodes
         epochs = np.searchsorted(starts, nodes, side="right")
-        seeds = [self._seed(epoch) for epoch in epochs.tolist()]
+        seeds = [self.seed(epoch) for epoch in epochs.tolist()]
         return np.array(seeds, np.uint64), nodes - np.array([0, *starts])[epochs]
 
 
-def undrawn(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def undrawn() -> Draws:
     """Stands for draws where the runtime data is to be written later."""
-    return np.zeros(len(nodes), np.uint64), nodes
+    return Draws(lambda: 0, [])
 
 
 def keys_of(draws: Draws, nodes: np.ndarray, lanes: np.ndarray) -> np.ndarray:
     """Random keys ``[lanes of all nodes, 2]``, uint32, of nodes by their numbers.
 
     A key is made of a seed, the node's number and the batch element, so computing a
-    node again repeats its numbers, and batching cannot change them.
+    node again repeats its numbers, and batching cannot change them. Tier 0 makes the
+    same (``native/cpp/draws.h``).
     """
     seeds, numbers = draws(nodes)
     bits = (numbers.astype(np.uint64) * _NODE).repeat(lanes)

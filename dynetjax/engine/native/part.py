@@ -10,7 +10,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, OWNERS, Kind
 from dynetjax.core.rules import Rule
 from dynetjax.engine.gradients import reached_by
-from dynetjax.engine.ir.draws import Draws, keys_of
+from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
 from dynetjax.engine.ir.part import (
     HostValues,
@@ -32,7 +32,7 @@ class _Tables:
     """What the executor asks Python for."""
 
     def __init__(self, weights: HostValues, draws: Draws):
-        self.weight, self._draws = weights.weight, draws
+        self.weight, self.draws = weights.weight, draws
         self.older: Rows | None = None
 
     def program(self, number: int) -> Any:
@@ -50,11 +50,6 @@ class _Tables:
         if table is None:
             return np.zeros((len(rows), *KINDS[kind].shape[1:]), np.float32)
         return table.host_rows(rows)
-
-    def keys(self, nodes: bytes, lanes: bytes) -> np.ndarray:
-        """Random keys of nodes, an element of a batch after the other."""
-        numbers = np.frombuffer(nodes, np.int64)
-        return keys_of(self._draws, numbers, np.frombuffer(lanes, np.int32))
 
     def rows(self, number: int) -> np.ndarray:
         """Rows of a node that another tier computed."""

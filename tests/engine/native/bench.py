@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from dynetjax.core.registry import INPUT, MAP, Op
+from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.fused import FusedStep
 from dynetjax.engine.native import core
 from dynetjax.engine.native.program import FORMS, program_of
@@ -58,6 +59,7 @@ class Tables:
     def __init__(self, programs, weights=(), table=None, older=None):
         self.programs, self.weights = programs, weights
         self.table, self.older = table, older
+        self.draws = Draws(lambda: 7, [])
         self.asked = []
 
     def program(self, number):
@@ -68,13 +70,6 @@ class Tables:
 
     def lookup(self, kind, ids):
         return np.ascontiguousarray(self.table[np.frombuffer(ids, np.int32)])
-
-    def keys(self, nodes, lanes):
-        """Of node n and element e: n and e."""
-        numbers = np.frombuffer(nodes, np.int64)
-        counts = np.frombuffer(lanes, np.int32)
-        pairs = [(n, e) for n, c in zip(numbers, counts, strict=True) for e in range(c)]
-        return np.array(pairs, np.uint32)
 
     def rows(self, number):
         self.asked.append(number)

@@ -5,6 +5,7 @@ import pytest
 from bench import Tables, node, plain, program
 
 from dynetjax.core.registry import GATHER, INPUT, JOIN, LOOKUP, REDUCE
+from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.native import core
 
 TWO, SUM, GATHERED, JOINED, ROWS, PLUS, SCALED, DRAWN = range(8)
@@ -48,7 +49,8 @@ class Mistaken(Tables):
     def __init__(self, **answers):
         super().__init__(PROGRAMS, [np.array([10.0, 20.0])], TABLE)
         for name, answer in answers.items():
-            setattr(self, name, lambda *args, answer=answer: answer)
+            attribute = name == "draws"
+            setattr(self, name, answer if attribute else lambda *args, x=answer: x)
 
 
 def extended(graph, nodes, *more):
@@ -148,10 +150,22 @@ def test_args_that_are_no_tuple():
             [row(), node(PLUS, 0)],
         ),
         (
-            "too few keys",
-            ValueError,
-            {"keys": np.zeros(3, np.uint32)},
-            [row(), node(DRAWN, 0, 7), node(DRAWN, 0, 8)],
+            "starts of random numbers are no list",
+            TypeError,
+            {"draws": Draws(lambda: 7, None)},
+            [row(), node(DRAWN, 0, 7)],
+        ),
+        (
+            "negative",
+            OverflowError,
+            {"draws": Draws(lambda: -1, [])},
+            [row(), node(DRAWN, 0, 7)],
+        ),
+        (
+            "not be interpreted as an integer",
+            TypeError,
+            {"draws": Draws(lambda: 7, ["4"])},
+            [row(), node(DRAWN, 0, 7)],
         ),
         (
             "rows of a table have another size",

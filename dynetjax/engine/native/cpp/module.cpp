@@ -1,6 +1,8 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
+#include <optional>
 #include <unordered_map>
 
+#include "draws.h"
 #include "graph.h"
 #include "kernels.h"
 #include "nodes.h"
@@ -8,7 +10,7 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *keys, *rows, *number;
+    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *rows, *number, *draws, *starts, *seed;
 };
 Names names;
 
@@ -101,9 +103,9 @@ struct GraphState {
     void append_data(Node& c, const Program& p, PyObject* args);
     void fetch(int32_t number);
     void look_up();
-    std::vector<int64_t> random_nodes;  // of new nodes that draw: number, lanes, and where their keys go
-    std::vector<int32_t> random_lanes, random_at;
-    void draw();
+    std::vector<std::optional<uint64_t>> seeds;  // of random numbers, by how often they began again
+    uint64_t seed_of(PyObject* draws, size_t epoch);
+    void append_keys(long node, int32_t lanes);
 };
 struct GraphObject {
     PyObject_HEAD
@@ -161,6 +163,38 @@ void GraphState::fetch(int32_t n) {
     graph.external(n, v.as<float>());
 }
 
+// Asked for once.
+uint64_t GraphState::seed_of(PyObject* draws, size_t epoch) {
+    if (epoch >= seeds.size()) seeds.resize(epoch + 1);
+    if (!seeds[epoch]) {
+        Ref which = owned(PyLong_FromSize_t(epoch));
+        Ref found = owned(PyObject_CallMethodOneArg(draws, names.seed, which.get()));
+        seeds[epoch] = PyLong_AsUnsignedLongLong(found.get());
+        if (PyErr_Occurred()) {
+            seeds[epoch].reset();
+            throw Failed();
+        }
+    }
+    return *seeds[epoch];
+}
+
+// Random keys of a node by its number among the user's.
+void GraphState::append_keys(long node, int32_t lanes) {
+    Ref draws = attribute(tables.get(), names.draws), starts = attribute(draws.get(), names.starts);
+    if (!PyList_Check(starts.get())) fail(PyExc_TypeError, "starts of random numbers are no list");
+    size_t epoch = (size_t)PyList_GET_SIZE(starts.get());
+    long start = 0;
+    for (; epoch; epoch--) {
+        start = integer(item(starts.get(), (Py_ssize_t)epoch - 1).get());
+        if (start <= node) break;
+    }
+    if (!epoch) start = 0;
+    const uint64_t seed = seed_of(draws.get(), epoch);
+    const size_t at = graph.words.size();
+    graph.words.resize(at + 2 * (size_t)lanes);
+    write_keys(seed, (uint64_t)(node - start), lanes, graph.words.data() + at);
+}
+
 // Runtime data of a node, which its args have.
 void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
     const Py_ssize_t given = PyTuple_GET_SIZE(args);
@@ -170,8 +204,7 @@ void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
         if (d.place >= given) fail(PyExc_ValueError, "runtime data is missing");
         PyObject* x = PyTuple_GET_ITEM(args, d.place);
         if (d.type == 'k') {
-            random_nodes.push_back(integer(x)), random_lanes.push_back(c.lanes), random_at.push_back(narrow((int64_t)graph.words.size()));
-            graph.words.resize(graph.words.size() + 2 * (size_t)c.lanes);
+            append_keys(integer(x), c.lanes);
             continue;
         }
         const bool several = PyList_Check(x);
@@ -208,7 +241,6 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
     if (start > (Py_ssize_t)graph.nodes.size()) graph.nodes.resize(start, EXTERNAL);
     if (start != (Py_ssize_t)graph.nodes.size()) fail(PyExc_ValueError, "nodes that were computed before");
-    random_nodes.clear(), random_lanes.clear(), random_at.clear();
     graph.nodes.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
         prefetch(list, n + 8);
@@ -251,22 +283,6 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
         graph.nodes.push_back(c);
     }
     return DONE;
-}
-
-void GraphState::draw() {
-    if (random_nodes.empty()) return;
-    Ref nodes = owned(PyBytes_FromStringAndSize((const char*)random_nodes.data(), 8 * random_nodes.size()));
-    Ref lanes = owned(PyBytes_FromStringAndSize((const char*)random_lanes.data(), 4 * random_lanes.size()));
-    Ref found = owned(PyObject_CallMethodObjArgs(tables.get(), names.keys, nodes.get(), lanes.get(), nullptr));
-    const View v(found.get());
-    const int32_t* key = v.as<int32_t>();
-    size_t at = 0;
-    for (size_t k = 0; k < random_at.size(); k++) {
-        const size_t words = 2 * (size_t)random_lanes[k];
-        if (at + words > v.words()) fail(PyExc_ValueError, "too few keys");
-        memcpy(graph.words.data() + random_at[k], key + at, 4 * words);
-        at += words;
-    }
 }
 
 // The rows of tables, and what the user gave.
@@ -375,7 +391,6 @@ PyObject* extend(PyObject* self, PyObject* args) {
         Undo undo{s.graph, s.graph.mark()};
         const long outcome = s.encode(list, start);
         if (outcome != DONE) return PyLong_FromLong(outcome);
-        s.draw();
         s.graph.arrange((int32_t)start);
         for (Py_ssize_t n = start; n < (Py_ssize_t)s.graph.nodes.size(); n++) {
             const Node& c = s.graph.nodes[n];
@@ -648,7 +663,8 @@ PyObject* make_module() {
         const char* text;
     } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
                     {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.weight, "weight"},
-                    {&names.lookup, "lookup"}, {&names.keys, "keys"}, {&names.rows, "rows"}, {&names.number, "number"}};
+                    {&names.lookup, "lookup"}, {&names.rows, "rows"}, {&names.number, "number"}, {&names.draws, "draws"},
+                    {&names.starts, "starts"}, {&names.seed, "seed"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();

@@ -7,6 +7,8 @@ import pytest
 from bench import Run
 from computed import check
 
+from dynetjax.engine.ir.draws import Draws, keys_of
+
 X = np.array([0.7, -1.3, 0.4, 1.1, -0.2, 2.6])
 
 
@@ -19,8 +21,9 @@ def test_random_bits(count):
         return x + jax.random.uniform(key, (count,))
 
     run = Run(draw, (count,), [np.zeros((3, count))], data=[0], types="k")
-    for element in range(3):  # of node 0; see `Tables.keys`
-        key = jax.random.wrap_key_data(jnp.array([0, element], jnp.uint32))
+    keys = keys_of(Draws(lambda: 7, []), np.array([0]), np.array([3]))
+    for element in range(3):
+        key = jax.random.wrap_key_data(jnp.array(keys[element]))
         expected = jax.random.uniform(key, (count,))
         np.testing.assert_array_equal(run.value[element], expected)
 
