@@ -195,7 +195,7 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     runtime="stddev:f k",
     dim=same,
     accept=_deviation,
-    usual="type(stddev) is float and stddev > 0",
+    usual="isinstance(stddev, REAL) and stddev > 0",
     idle=True,
 )
 def noise(x, stddev: Number, key):
