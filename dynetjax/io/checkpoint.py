@@ -20,7 +20,7 @@ from dynetjax.io.text import FilePath, as_path
 from dynetjax.model import random
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.collection import storages as storages_of
-from dynetjax.model.storage import to_device
+from dynetjax.model.storage import copy_of
 from dynetjax.trainers.base import Trainer
 
 _VERSION = 1
@@ -156,10 +156,10 @@ class _Saved(NamedTuple):
             if there["row_gradients"].shape != (len(rows), *storage.shape[1:]):
                 raise ValueError(f"row gradients of {there['row_gradients'].shape}")
         return cls(
-            to_device(values),
-            None if gradient is None else to_device(gradient),
+            copy_of(values),
+            None if gradient is None else copy_of(gradient),
             rows,
-            None if rows is None else to_device(there["row_gradients"]),
+            None if rows is None else copy_of(there["row_gradients"]),
             bool(entry["reached"]),
         )
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynetjax.core.errors import error_text
-from dynetjax.core.lazy import jnp
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.text import FilePath, Header, TextFile, as_path, show_dims
 from dynetjax.model.saving import Owner, file_dims
@@ -19,7 +18,6 @@ from dynetjax.model.storage import (
     RowGradient,
     capacity_for,
     copy_of,
-    to_device,
 )
 
 _SHOWN = 20  # lines of a list in a message
@@ -155,7 +153,7 @@ def _natural(header: Header, vector: np.ndarray) -> np.ndarray:
 def restore(owners: Sequence[Owner], blocks: Sequence[Loaded]) -> None:
     """Give `owners` the values and the gradients of blocks that fit them."""
     arrays = [copy_of(block.values) for block in blocks]
-    gradients = [_on_device(o, b) for o, b in zip(owners, blocks, strict=True)]
+    gradients = [_gradient_of(o, b) for o, b in zip(owners, blocks, strict=True)]
     with Uninterrupted():
         for owner, array, gradient in zip(owners, arrays, gradients, strict=True):
             owner.values = array
@@ -164,15 +162,15 @@ def restore(owners: Sequence[Owner], blocks: Sequence[Loaded]) -> None:
 
 def restore_gradient(owner: Owner, block: Loaded) -> None:
     """Give `owner` the gradient of a block that fits it."""
-    _set_gradient(owner, _on_device(owner, block))
+    _set_gradient(owner, _gradient_of(owner, block))
 
 
-def _on_device(owner: Owner, block: Loaded) -> Any:
+def _gradient_of(owner: Owner, block: Loaded) -> Any:
     """The gradient as `_set_gradient` takes it; None if there is none."""
     if block.gradient is None:
         return None
     if isinstance(owner, DenseStorage):
-        return to_device(block.gradient)
+        return copy_of(block.gradient)
     count, *row = owner.shape
     touched = np.flatnonzero(block.gradient.any(axis=tuple(range(1, 1 + len(row)))))
     capacity = capacity_for(len(touched))
@@ -180,7 +178,7 @@ def _on_device(owner: Owner, block: Loaded) -> Any:
     rows[: len(touched)] = touched
     values = np.zeros((capacity, *row), np.float32)
     values[: len(touched)] = block.gradient[touched]
-    return RowGradient(rows, jnp.array(values))
+    return RowGradient(rows, values)
 
 
 def _set_gradient(owner: Owner, gradient: Any) -> None:

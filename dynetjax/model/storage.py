@@ -221,7 +221,7 @@ class DenseStorage:
 
     def scale_gradient(self, factor: float) -> None:
         if self.gradient is not None:
-            self.gradient = self.gradient * np.float32(factor)
+            self.gradient = _times(self.gradient, factor)
 
     def take_gradient(self) -> Any:
         """Clear the gradient, and return what it was."""
@@ -536,10 +536,10 @@ class TableStorage:
         return to_host(total)
 
     def scale_gradient(self, factor: float) -> None:
-        by = np.float32(factor)
         if self.gradient is not None:
-            self.gradient = self.gradient * by
-        self._parts = [RowGradient(p.rows, p.values * by) for p in self._parts]
+            self.gradient = _times(self.gradient, factor)
+        scaled = [RowGradient(p.rows, _times(p.values, factor)) for p in self._parts]
+        self._parts = scaled
 
     def take_gradient(self) -> TableGradient:
         """Clear the gradient, and return what it was."""
@@ -571,7 +571,7 @@ def _dense(
 ) -> DenseStorage:
     """What was pickled."""
     made = DenseStorage(name, values)
-    made.gradient = None if gradient is None else to_device(gradient)
+    made.gradient = None if gradient is None else copy_of(gradient)
     made.has_gradient, made.updated = has_gradient, updated
     return made
 
@@ -586,11 +586,17 @@ def _table(
 ) -> TableStorage:
     """What was pickled."""
     made = TableStorage(name, values)
-    made.gradient = None if whole is None else to_device(whole)
+    made.gradient = None if whole is None else copy_of(whole)
     for rows, row_gradients in parts:
-        made.add_row_gradients(rows, to_device(row_gradients))
+        made.add_row_gradients(rows, copy_of(row_gradients))
     made.has_gradient, made.updated = has_gradient, updated
     return made
+
+
+def _times(array: Any, factor: float) -> Any:
+    """An array of JAX or NumPy times a number; NumPy does not warn of NaN either."""
+    with np.errstate(all="ignore"):
+        return array * np.float32(factor)
 
 
 def _largest(arrays: list[Any]) -> float:

@@ -98,6 +98,11 @@ class BlockStates:
         """The same: a rule of numbers begins with the same number everywhere."""
         return tuple([np.full(shape, *number) for number in self._new])
 
+    def _begun(self, shape: Shape) -> Leaves:
+        """The same, without JAX if that can be."""
+        looped = isinstance(self._rule, LoopedRule)
+        return self._on_host(shape) if looped else self._on_device(shape)
+
     def targets(self, members: Members) -> Targets:
         """What an update of these members changes."""
         return Targets(
@@ -177,7 +182,7 @@ class BlockStates:
                 shapes = tuple(s.shape for s in block)
                 known.update(zip(block, _split(state, shapes), strict=True))
         known.update(self._tables)
-        return [[*(known.get(s) or self._on_device(s.shape))] for s in storages]
+        return [[*(known.get(s) or self._begun(s.shape))] for s in storages]
 
     def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
         """Take what `arrays` returned; `arrange` must be called again."""

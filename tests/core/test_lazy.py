@@ -62,6 +62,23 @@ for step in range(2):
     W.gradient(), E.gradient()
     trainer.update()
 """
+KEPT = """
+import pickle
+m = dy.ParameterCollection()
+E = m.add_lookup_parameters((5, 3), init=0.5)
+b = m.add_parameters(3, init=1.0)
+trainer = dy.AdamTrainer(m)
+pickle.loads(pickle.dumps(trainer))
+(dy.dot_product(E[1], b) + dy.sum_elems(E * dy.ones(5))).backward()
+m.save(FILE)
+m.populate(FILE)
+collection = pickle.loads(pickle.dumps(m))
+print(collection.parameters_list()[0].grad_as_array())
+dy.save_checkpoint(FILE + ".npz", m, trainer)
+dy.load_checkpoint(FILE + ".npz", m, trainer)
+print(b.grad_as_array(), E.grad_as_array()[1])
+trainer.update()
+"""
 AFTER_US = """
 import jax
 before = jax.config.jax_compilation_cache_dir
@@ -119,6 +136,13 @@ def test_nor_do_weights_where_all_was_traced_earlier(tmp_path):
     """Whole tables, matrices made of parameters, and the gradients of both."""
     assert "'jax'" in run(WEIGHTS + REPORT, tmp_path)[-1]
     assert run(WEIGHTS + REPORT, tmp_path) == ["[]"]
+
+
+@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
+def test_nor_do_files_and_pickles_with_gradients(tmp_path):
+    run(KEPT, tmp_path)
+    half, of_row = "[0.5 0.5 0.5]", "[2. 2. 2.]"
+    assert run(KEPT + REPORT, tmp_path) == [half, f"{half} {of_row}", "[]"]
 
 
 def test_jax_is_set_up_before_its_first_use(tmp_path):

@@ -196,6 +196,16 @@ class TestGradientsOfNumPy:
         assert isinstance(W.gradient, np.ndarray)
         assert W.largest(W.gradient) == 6
 
+    def test_scaled_to_no_number(self):
+        """Without a warning, which tests would take for an error."""
+        W, E = DenseStorage("/W", np.zeros(2)), table()
+        W.gradient = np.array([0, 1], np.float32)
+        E.add_row_gradients(np.array([1], np.int32), np.zeros((1, 2), np.float32))
+        W.scale_gradient(np.inf)
+        E.scale_gradient(np.inf)
+        np.testing.assert_array_equal(W.host_gradient(), [np.nan, np.inf])
+        np.testing.assert_array_equal(E.host_gradient()[:2], [[0, 0], [np.nan] * 2])
+
 
 class TestWhereValuesAre:
     def test_both_kinds_are_the_same(self):

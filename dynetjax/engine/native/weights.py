@@ -109,9 +109,8 @@ class HostWeights:
         if order is None:
             return self._computed(kind)
         (operand,) = signature_of(kind).operands
-        array = self._arrays.get(operand.id)
-        if array is None:
-            array = self._made(operand)
+        kept = operand.is_parameter or operand.id in self._arrays  # as tables must be
+        array = self.weight(operand.id) if kept else self._made(operand)
         return array.reshape(pad(trim(array.shape), len(order))).transpose(order)
 
     def _computed(self, kind: Kind) -> np.ndarray:

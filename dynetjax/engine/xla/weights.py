@@ -103,7 +103,7 @@ class Weights:
                 return _nothing(kind.shape)
             if storage.is_table:
                 values = storage.host_values()
-                return values if values.flags.owndata else values.copy()  # JAX's
+                return values if values.flags.writeable else values.copy()  # JAX's
             array = self._values[kind] = storage.host_values()
         return np.ascontiguousarray(array)
 

@@ -235,6 +235,15 @@ class TestUpdates:
         world.E.init_row(0, [9.0, 9.0, 9.0])
         close((dy.transpose(world.E) * (x * 2)).value(), 2 * E @ X)
 
+    def test_nor_where_it_was_read_from_a_file(self, world, tmp_path):
+        world.pc.save(str(tmp_path / "model"))
+        world.pc.populate(str(tmp_path / "model"))
+        x = dy.inputVector(X)
+        y = dy.transpose(world.E) * x
+        dy.squared_norm(y).backward()
+        world.trainer.update()
+        close((dy.transpose(world.E) * (x * 2)).value(), 2 * E @ X)
+
     def test_of_a_frozen_table(self, world):
         world.E.set_updated(False)
         loss = tied(world)
