@@ -10,7 +10,8 @@
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *rows, *number, *draws, *starts, *seed;
+    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *rows, *number;
+    PyObject *draws, *starts, *seed;
 };
 Names names;
 
@@ -663,8 +664,8 @@ PyObject* make_module() {
         const char* text;
     } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
                     {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.weight, "weight"},
-                    {&names.lookup, "lookup"}, {&names.rows, "rows"}, {&names.number, "number"}, {&names.draws, "draws"},
-                    {&names.starts, "starts"}, {&names.seed, "seed"}};
+                    {&names.lookup, "lookup"}, {&names.rows, "rows"}, {&names.number, "number"},
+                    {&names.draws, "draws"}, {&names.starts, "starts"}, {&names.seed, "seed"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();
