@@ -131,14 +131,12 @@ def test_nor_does_tier_0_where_nothing_is_traced(tmp_path):
     assert run(LOOKUPS + REPORT, tmp_path) == ["1.5 [2.]", "[]"]
 
 
-@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
 def test_nor_do_weights_where_all_was_traced_earlier(tmp_path):
     """Whole tables, matrices made of parameters, and the gradients of both."""
     assert "'jax'" in run(WEIGHTS + REPORT, tmp_path)[-1]
     assert run(WEIGHTS + REPORT, tmp_path) == ["[]"]
 
 
-@pytest.mark.skipif(not policy.is_built, reason="tier 0 was not compiled")
 def test_nor_do_files_and_pickles_with_gradients(tmp_path):
     run(KEPT, tmp_path)
     half, of_row = "[0.5 0.5 0.5]", "[2. 2. 2.]"
