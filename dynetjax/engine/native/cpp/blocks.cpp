@@ -22,7 +22,8 @@ long begin_of(Index places, Index axes, int count, bool clip) {
 template <class F>
 void each(float* block, float* whole, Index axes, int count, const F& f) {
     if (!count) return f(*block, *whole);
-    for (long i = 0; i < axes[0]; i++) each(block + i * axes[1], whole + i * axes[2], axes + 3, count - 1, f);
+    for (long i = 0; i < axes[0]; i++)
+        each(block + i * axes[1], whole + i * axes[2], axes + 3, count - 1, f);
 }
 
 template <class T, class F>
@@ -39,7 +40,8 @@ struct Layout {
     int axes;
     Index block;
     long size = 1;
-    explicit Layout(Index extra) : placed(extra[0]), places(extra + 1), axes(places[2 * placed]), block(places + 2 * placed + 1) {
+    explicit Layout(Index extra)
+        : placed(extra[0]), places(extra + 1), axes(places[2 * placed]), block(places + 2 * placed + 1) {
         for (int k = 0; k < axes; k++) size *= block[3 * k];
     }
 };
@@ -49,7 +51,9 @@ void scatter_as(float* d, float* a, Index places, const Layout& x, long count, b
     for (long n = 0; n < count; n++, a += x.size, places += x.placed) {
         const long begin = begin_of(places, x.places, x.placed, clip);
         if (begin < 0) continue;
-        auto go = [&](auto f) { each(a, d + begin, x.block, x.axes, [&](float by, float& to) { change<T>(to, by, f); }); };
+        auto go = [&](auto f) {
+            each(a, d + begin, x.block, x.axes, [&](float by, float& to) { change<T>(to, by, f); });
+        };
         switch ((How)x.block[3 * x.axes]) {
             case How::SET: go([](T, T b) { return b; }); break;
             case How::ADD: go(add); break;
@@ -62,16 +66,21 @@ void scatter_as(float* d, float* a, Index places, const Layout& x, long count, b
 
 }  // namespace
 
-void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra, long count, bool clip) {
+void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra,
+            long count, bool clip) {
     const Layout x(extra);
     for (long n = 0; n < count; n++, d += x.size, places += x.placed) {
         const long begin = begin_of(places, x.places, x.placed, clip);
-        if (begin < 0) std::fill(d, d + x.size, *fill);
-        else each(d, const_cast<float*>(a) + begin, x.block, x.axes, [](float& to, float from) { to = from; });
+        if (begin < 0)
+            std::fill(d, d + x.size, *fill);
+        else
+            each(d, const_cast<float*>(a) + begin, x.block, x.axes,
+                 [](float& to, float from) { to = from; });
     }
 }
 
-void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip, bool ints) {
+void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip,
+             bool ints) {
     const Layout x(extra);
     float* from = const_cast<float*>(a);
     if (ints) {
@@ -79,7 +88,9 @@ void scatter(float* d, const float* a, const int32_t* places, const int32_t* ext
         auto mul = [](int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); };
         return scatter_as<int32_t>(d, from, places, x, count, clip, add, mul);
     }
-    scatter_as<float>(d, from, places, x, count, clip, [](float a, float b) { return a + b; }, [](float a, float b) { return a * b; });
+    scatter_as<float>(
+        d, from, places, x, count, clip, [](float a, float b) { return a + b; },
+        [](float a, float b) { return a * b; });
 }
 
 Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
@@ -88,7 +99,8 @@ Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
         found.wrong = what;
         return found;
     };
-    if (given < 1 || extra[0] < 0 || extra[0] > 8 || given < 2 + 2L * extra[0]) return fail("too many axes, or extra is too short");
+    if (given < 1 || extra[0] < 0 || extra[0] > 8 || given < 2 + 2L * extra[0])
+        return fail("too many axes, or extra is too short");
     found.placed = extra[0];
     const int32_t* at = extra + 1;
     for (int k = 0; k < found.placed; k++, at += 2) {
@@ -97,11 +109,13 @@ Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
         if (found.whole > 1L << 40) return fail("a block is larger than what it is of");
     }
     const int axes = *at++;
-    if (axes < 0 || axes > 8 || given < 2 + 2L * found.placed + 3L * axes + scatters) return fail("too many axes, or extra is too short");
+    if (axes < 0 || axes > 8 || given < 2 + 2L * found.placed + 3L * axes + scatters)
+        return fail("too many axes, or extra is too short");
     long size = 1;
     for (int k = axes; k--;) {
         const int32_t* x = at + 3 * k;
-        if (x[0] <= 0 || x[2] < 0 || x[1] != size || (long)x[0] * size > 1L << 30) return fail("a block is not side by side");
+        if (x[0] <= 0 || x[2] < 0 || x[1] != size || (long)x[0] * size > 1L << 30)
+            return fail("a block is not side by side");
         size *= x[0];
         found.whole += (x[0] - 1L) * x[2];
         if (found.whole > 1L << 40) return fail("a block is larger than what it is of");

@@ -10,9 +10,11 @@
 enum class How : int { SET, ADD, MUL, MIN, MAX };  // what SCATTER does; after all the others
 
 // count blocks of `a`, side by side; `fill` where a place is none, unless places are clipped.
-void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra, long count, bool clip);
+void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra,
+            long count, bool clip);
 // Blocks of `a` go to their places of d, but for those whose place is none.
-void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip, bool ints);
+void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip,
+             bool ints);
 
 // What is wrong with `extra`, of which there are `given`; else "", how many words a block and the
 // whole have, and along how many axes blocks are placed.

@@ -9,7 +9,8 @@ constexpr int32_t NONE = -1;
 }
 
 // Tarjan's algorithm, without recursion: a program may have any number of fused ops.
-void Components::find(const std::vector<Node>& nodes, const std::vector<int32_t>& refs, int32_t start, int32_t uses) {
+void Components::find(const std::vector<Node>& nodes, const std::vector<int32_t>& refs, int32_t start,
+                      int32_t uses) {
     const int32_t stop = (int32_t)nodes.size();
     begin_.assign(uses + 1, 0);
     for (int32_t n = start; n < stop; n++) begin_[nodes[n].use + 1]++;
@@ -37,8 +38,10 @@ void Components::find(const std::vector<Node>& nodes, const std::vector<int32_t>
             const int32_t read = refs[c.reads + at.operand++];
             if (read < start) continue;
             const int32_t other = nodes[read].use;
-            if (met_[other] == NONE) enter(other);
-            else if (number_[other] == NONE) low_[use] = std::min(low_[use], met_[other]);
+            if (met_[other] == NONE)
+                enter(other);
+            else if (number_[other] == NONE)
+                low_[use] = std::min(low_[use], met_[other]);
         }
     }
 }

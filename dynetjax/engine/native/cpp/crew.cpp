@@ -21,7 +21,7 @@
 
 namespace {
 
-constexpr int MOST = 16;  // threads that nobody asked for
+constexpr int MOST = 16;        // threads that nobody asked for
 constexpr int PATIENCE = 4000;  // looks for more to do, before a thread sleeps
 
 inline void pause() {
@@ -63,7 +63,8 @@ struct Crew {
     // An exception stays within its thread; the caller raises it when all have left.
     void work() noexcept {
         try {
-            for (long at; (at = next.fetch_add(step, std::memory_order_relaxed)) < count;) part(context, at, std::min(at + step, count));
+            for (long at; (at = next.fetch_add(step, std::memory_order_relaxed)) < count;)
+                part(context, at, std::min(at + step, count));
         } catch (...) {
             next.store(count, std::memory_order_relaxed);  // no more of it
             const std::lock_guard lock(mutex);
@@ -71,7 +72,8 @@ struct Crew {
         }
     }
     void help() {
-        (void)std::uncaught_exceptions();  // where an exception lies is made now: later there may be no memory
+        (void)
+            std::uncaught_exceptions();  // where an exception lies is made now: later there may be no memory
         for (long seen = 0;;) {
             for (int i = 0; i < PATIENCE && loops.load(std::memory_order_relaxed) == seen; i++) pause();
             {
@@ -129,6 +131,8 @@ int threads() {
 void share(long count, long step, void (*part)(void*, long, long), void* context) {
     const std::shared_ptr<Crew> crew = crew_of_process();
     const std::unique_lock lock(crew->in_use, std::try_to_lock);
-    if (lock) crew->run(count, step, part, context);
-    else part(context, 0, count);
+    if (lock)
+        crew->run(count, step, part, context);
+    else
+        part(context, 0, count);
 }

@@ -54,8 +54,10 @@ private:
 
 std::string FlatGraph::check(const Facts& f) const {
     for (size_t op = 0; op < f.ops; op++) {
-        if (f.component[op] < 0 || (size_t)f.component[op] >= f.components) return "an op is in no component";
-        if (f.first[op] < 0 || f.first[op + 1] < f.first[op] || (size_t)f.first[op + 1] > f.leaves) return "leaves of an op are missing";
+        if (f.component[op] < 0 || (size_t)f.component[op] >= f.components)
+            return "an op is in no component";
+        if (f.first[op] < 0 || f.first[op + 1] < f.first[op] || (size_t)f.first[op + 1] > f.leaves)
+            return "leaves of an op are missing";
     }
     for (const Node& n : nodes) {
         if (n.op < 0 || (size_t)n.op >= f.ops) return "a node of an unknown op";
@@ -160,7 +162,8 @@ bool FlatGraph::write(const Addresses& a, const int32_t* bases, int32_t* buffer,
             int32_t* to = column(a.leaves[first], n);
             if (!to) return false;
             if (n.chosen >= 0) {
-                for (int32_t e = 0; e < n.lanes; e++) *to++ = nodes[refs[n.reads]].row + elements[n.chosen + e];
+                for (int32_t e = 0; e < n.lanes; e++)
+                    *to++ = nodes[refs[n.reads]].row + elements[n.chosen + e];
                 continue;
             }
             for (int32_t k = 0; k < n.count; k++) {
@@ -203,7 +206,8 @@ std::vector<int32_t> FlatGraph::unused(int32_t root) const {
     return found;
 }
 
-bool FlatGraph::clear(const std::vector<int32_t>& which, const Addresses& a, int32_t* buffer, size_t size) const {
+bool FlatGraph::clear(const std::vector<int32_t>& which, const Addresses& a, int32_t* buffer,
+                      size_t size) const {
     const auto empty = [&](int32_t start, const Node& n) {
         const int64_t at = (int64_t)start + n.position;
         if (at < 0 || at + n.lanes > (int64_t)size) return false;

@@ -14,7 +14,7 @@ struct Facts {
     const int32_t* cyclic;  // of each component: whether it is a loop
     size_t components;
     const int32_t *first, *groups;  // where `groups` has an op's leaves: the group of each
-    const int32_t* aligned;         // of each leaf: whether it is taken to read the same lane of the same trip
+    const int32_t* aligned;  // of each leaf: whether it is taken to read the same lane of the same trip
     size_t leaves;
 };
 

@@ -15,7 +15,9 @@ long smallest_factor(long n) {
     return n;
 }
 
-Number times(Number a, Number b) { return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()}; }
+Number times(Number a, Number b) {
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
 
 // d[k] = sum over j of a[j * apart] root^(j k); `roots` are the powers of a root of 1 of which the
 // n-th is the one that is `step` on.
@@ -46,7 +48,8 @@ Numbers transformed(const Numbers& a, bool back) {
         roots[k] = {std::cos(turn), std::sin(turn)};
     }
     transform(d.data(), a.data(), n, 1, roots, 1);
-    if (back) for (Number& x : d) x /= (double)n;
+    if (back)
+        for (Number& x : d) x /= (double)n;
     return d;
 }
 
@@ -69,7 +72,8 @@ void fourier_of_real(float* d, const float* a, long n) {
 void fourier_to_real(float* d, const float* a, long n) {
     const long half = n / 2 + 1;
     Numbers x(n);
-    for (long k = 0; k < n; k++) {  // the others are these turned over; the first is real, and the middle one
+    for (long k = 0; k < n;
+         k++) {  // the others are these turned over; the first is real, and the middle one
         const long at = k < half ? k : n - k;
         const bool real = k == 0 || 2 * k == n;
         x[k] = {a[at], real ? 0. : k < half ? a[half + at] : -a[half + at]};

@@ -3,51 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <mutex>
-#include <new>
 
 #include "kernels.h"
 
-constexpr size_t CHUNK = (size_t)1 << 18;  // words
-constexpr size_t MOST_KEPT = 64;           // chunks
-constexpr int32_t WIDE = 32;               // lanes, of which a product of more gains nothing
-
-// Chunks that nobody has, for the next arena: memory that is new to a process is slow.
-class Chunks {
-public:
-    Chunks() { free_.reserve(MOST_KEPT); }  // to give back needs no memory
-    Arena::Words take() {
-        {
-            std::lock_guard<std::mutex> held(lock_);
-            if (!free_.empty()) {
-                Arena::Words found = std::move(free_.back());
-                free_.pop_back();
-                return found;
-            }
-        }
-        return make(CHUNK);
-    }
-    void give_back(Arena::Words words) noexcept {
-        std::lock_guard<std::mutex> held(lock_);
-        if (free_.size() < MOST_KEPT) free_.push_back(std::move(words));
-    }
-    static Arena::Words make(size_t words) {
-        void* p = words > SIZE_MAX / 8 ? nullptr : std::aligned_alloc(64, words * sizeof(float));
-        if (!p) throw std::bad_alloc();
-        return Arena::Words((float*)p);
-    }
-
-private:
-    std::mutex lock_;
-    std::vector<Arena::Words> free_;
-};
+constexpr int32_t WIDE = 32;  // lanes, of which a product of more gains nothing
 
 namespace {
-
-std::shared_ptr<Chunks> chunks() {
-    static const auto all = std::make_shared<Chunks>();
-    return all;
-}
 
 // Adds the time from here to the end of a scope to a fused op, if there is one.
 class Watch {
@@ -57,7 +18,9 @@ public:
     }
     Watch(const Watch&) = delete;
     ~Watch() {
-        if (use_) use_->seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+        if (use_)
+            use_->seconds +=
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     }
 
 private:
@@ -66,43 +29,6 @@ private:
 };
 
 }  // namespace
-
-Arena::Arena() : pool_(chunks()) {}
-
-Arena::~Arena() {
-    for (Chunk& c : chunks_)
-        if (c.room == CHUNK) pool_->give_back(std::move(c.words));
-}
-
-float* Arena::take(size_t words) {
-    words = (words + 15) / 16 * 16;  // lines of the cache
-    auto& [chunk, at] = here_;
-    if (chunk == chunks_.size() || at + words > chunks_[chunk].room) {
-        const size_t next = chunk + (at > 0);  // from there on chunks hold nothing
-        have_room(next, words);
-        chunk = next, at = 0;
-    }
-    float* found = chunks_[chunk].words.get() + at;
-    at += words;
-    return found;
-}
-
-// Have a chunk with room at a place from which on chunks hold nothing. What is too small for this
-// one does for others, unless it is a large one: these grow with a graph, and make way.
-void Arena::have_room(size_t next, size_t words) {
-    const auto free = chunks_.begin() + next;
-    const auto fits = std::find_if(free, chunks_.end(), [&](const Chunk& c) { return words <= c.room; });
-    if (fits != chunks_.end()) return std::iter_swap(free, fits);
-    chunks_.erase(std::remove_if(free, chunks_.end(), [](const Chunk& c) { return c.room != CHUNK; }), chunks_.end());
-    const bool usual = words <= CHUNK;
-    chunks_.insert(chunks_.begin() + next, Chunk{usual ? pool_->take() : Chunks::make(words), usual ? CHUNK : words});
-}
-
-size_t Arena::words() const {
-    size_t all = 0;
-    for (const Chunk& c : chunks_) all += c.room;
-    return all;
-}
 
 size_t Graph::memory() const {
     const size_t rows = values_.words() + gradients_.words() + scratch_.words() + hoisted_.words();
@@ -168,7 +94,18 @@ void Graph::arrange(int32_t start) {
     const int32_t earlier = groups.empty() ? 0 : groups.back().component + 1;
     for (int32_t k = 0; k < count;) {
         const int64_t here = key(sorted[k]);
-        Group g{nodes[sorted[k]].use, (int32_t)first + k, 0, 0, nullptr, nullptr, nullptr, 0, 0, earlier + components_.of(nodes[sorted[k]].use), -1, 0};
+        Group g{nodes[sorted[k]].use,
+                (int32_t)first + k,
+                0,
+                0,
+                nullptr,
+                nullptr,
+                nullptr,
+                0,
+                0,
+                earlier + components_.of(nodes[sorted[k]].use),
+                -1,
+                0};
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
             Node& c = nodes[sorted[k]];
             c.group = (int32_t)groups.size(), c.lane = g.lanes;
@@ -194,7 +131,8 @@ void Graph::arrange_series(size_t first, int32_t start) {
         const int32_t here = components_.of(g.use);
         if (recurrences_[here].levels < 2 || !uses[g.use].program->hoisted) continue;
         int32_t& number = series_of_[g.use];
-        if (number < 0) number = (int32_t)series_.size(), series_.push_back({g.use, (int32_t)k, 0, 0, ~0u, nullptr});
+        if (number < 0)
+            number = (int32_t)series_.size(), series_.push_back({g.use, (int32_t)k, 0, 0, ~0u, nullptr});
         Series& s = series_[number];
         g.series = number, g.before = s.lanes;
         s.last = (int32_t)k, s.lanes = narrow((int64_t)s.lanes + g.lanes);
@@ -207,7 +145,8 @@ void Graph::arrange_series(size_t first, int32_t start) {
         }
     }
     for (size_t n = known; n < series_.size(); n++)
-        if (series_[n].lanes >= WIDE * recurrences_[components_.of(series_[n].use)].levels) series_[n].outside = 0;
+        if (series_[n].lanes >= WIDE * recurrences_[components_.of(series_[n].use)].levels)
+            series_[n].outside = 0;
 }
 
 void Graph::compute() {
@@ -241,8 +180,10 @@ void Graph::forward(Group& g) {
                         const int32_t r = refs[c.reads + k];
                         if (r == NOTHING) continue;
                         const float* from = row(r, c.data >= 0 ? words[c.data + k] : l);
-                        if (first) memcpy(to, from, 4 * size);
-                        else kernels().add(to, from, (long)size);
+                        if (first)
+                            memcpy(to, from, 4 * size);
+                        else
+                            kernels().add(to, from, (long)size);
                         first = false;
                     }
                     if (first) std::fill(to, to + size, 0.f);
@@ -255,7 +196,8 @@ void Graph::forward(Group& g) {
                 const Node& c = nodes[order[g.first + i]];
                 float* to = c.value;
                 if (c.data >= 0) {  // chosen elements of one node
-                    for (int32_t l = 0; l < c.lanes; l++, to += size) memcpy(to, row(refs[c.reads], words[c.data + l]), 4 * size);
+                    for (int32_t l = 0; l < c.lanes; l++, to += size)
+                        memcpy(to, row(refs[c.reads], words[c.data + l]), 4 * size);
                 } else {  // all elements of several
                     for (int32_t k = 0; k < c.count; k++) {
                         const Node& x = nodes[refs[c.reads + k]];
@@ -274,7 +216,8 @@ void Graph::forward(Group& g) {
                     for (int32_t k = 0; k < p.pieces; k++) {
                         const int32_t r = k < c.count ? refs[c.reads + k] : NOTHING;
                         const float* from = r == NOTHING ? zeros(part) : row(r, l);
-                        for (int32_t o = 0; o < p.outer; o++) memcpy(to + (o * p.pieces + k) * block, from + o * block, 4 * block);
+                        for (int32_t o = 0; o < p.outer; o++)
+                            memcpy(to + (o * p.pieces + k) * block, from + o * block, 4 * block);
                     }
                 }
             }
@@ -292,9 +235,14 @@ Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
     f.base.resize(p.slots()), f.strides.resize(p.places.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
-    f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr, f.base[COTANGENT] = g ? g->gradient : nullptr;
-    if (s && s->outside) f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes, f.outside = s->outside;
-    else f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0, f.room_hoisted = lanes, f.outside = 0;
+    f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr,
+    f.base[COTANGENT] = g ? g->gradient : nullptr;
+    if (s && s->outside)
+        f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes,
+        f.outside = s->outside;
+    else
+        f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0,
+        f.room_hoisted = lanes, f.outside = 0;
     for (size_t k = 0; k < u.weights.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.weights[k]);
     f.lanes = f.width = lanes, f.lane = 0, f.room = g ? g->lanes : lanes, f.first = 0, f.apart = false;
     return f;
@@ -372,7 +320,9 @@ void Graph::map(Group& g, Use& u) {
     }
     g.saved = values_.take((size_t)g.lanes * p.saved);
     Frame& f = frame(u, g.lanes, &g);
-    for (size_t j = 0; j < p.places.size(); j++) f.base[p.first_operand() + j] = operands_[g.operands + j].base, f.strides[j] = operands_[g.operands + j].stride;
+    for (size_t j = 0; j < p.places.size(); j++)
+        f.base[p.first_operand() + j] = operands_[g.operands + j].base,
+                                   f.strides[j] = operands_[g.operands + j].stride;
     for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
     run(p.forward, p, f);
     written_ += p.written * g.lanes;
@@ -398,7 +348,8 @@ float* Graph::gradient_of(int32_t number) {
     return groups[c.group].gradient + (size_t)c.lane * uses[c.use].program->size;
 }
 
-void Graph::backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients) {
+void Graph::backward(const std::vector<Root>& roots, bool full,
+                     const std::vector<std::vector<float*>>& gradients) {
     gradients_.rewind({});
     for (Group& g : groups) g.gradient = nullptr;
     for (Series& s : series_) s.hoisted = nullptr;
@@ -408,7 +359,8 @@ void Graph::backward(const std::vector<Root>& roots, bool full, const std::vecto
     for (size_t n = 0; n < uses.size(); n++) {
         uses[n].asides.clear();
         for (const auto& [rows, columns] : uses[n].program->asides)
-            uses[n].asides.push_back({gradients_.take(lanes[n] * rows), gradients_.take(lanes[n] * columns), 0});
+            uses[n].asides.push_back(
+                {gradients_.take(lanes[n] * rows), gradients_.take(lanes[n] * columns), 0});
     }
     // what a gradient is asked of: all that something learned is part of
     for (size_t n = 0; n < nodes.size(); n++) {
@@ -475,16 +427,20 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
             if (r == NOTHING || !nodes[r].needed) return nullptr;
             float* found = reach(r);
             written_ += (double)size;
-            return found ? found + (size_t)(nodes[r].lanes == 1 ? 0 : lane) * uses[nodes[r].use].program->size : nullptr;
+            return found
+                       ? found + (size_t)(nodes[r].lanes == 1 ? 0 : lane) * uses[nodes[r].use].program->size
+                       : nullptr;
         };
         if (p.form == Form::REDUCE) {
             for (int32_t l = 0; l < c.lanes; l++)
                 for (int32_t k = 0; k < c.count; k++)
-                    if (float* t = to(refs[c.reads + k], c.data >= 0 ? words[c.data + k] : l)) kernels().add(t, from + l * size, (long)size);
+                    if (float* t = to(refs[c.reads + k], c.data >= 0 ? words[c.data + k] : l))
+                        kernels().add(t, from + l * size, (long)size);
         } else if (p.form == Form::GATHER) {
             if (c.data >= 0) {
                 for (int32_t l = 0; l < c.lanes; l++)
-                    if (float* t = to(refs[c.reads], words[c.data + l])) kernels().add(t, from + l * size, (long)size);
+                    if (float* t = to(refs[c.reads], words[c.data + l]))
+                        kernels().add(t, from + l * size, (long)size);
             } else {
                 for (int32_t k = 0; k < c.count; k++) {
                     const int32_t r = refs[c.reads + k], lanes = nodes[r].lanes;
@@ -497,7 +453,9 @@ void Graph::backward(const Group& g, const std::vector<float*>& gradients) {
             for (int32_t l = 0; l < c.lanes; l++)
                 for (int32_t k = 0; k < c.count; k++)
                     if (float* t = to(refs[c.reads + k], l))
-                        for (int32_t o = 0; o < p.outer; o++) kernels().add(t + o * block, from + l * size + (o * p.pieces + k) * block, (long)block);
+                        for (int32_t o = 0; o < p.outer; o++)
+                            kernels().add(t + o * block, from + l * size + (o * p.pieces + k) * block,
+                                          (long)block);
         }
     }
 }
@@ -513,13 +471,15 @@ bool Graph::aim(const Group& g, int32_t from, int32_t to, size_t operand, long f
         const int32_t r = refs[c.reads + operand];
         float* found = r == NOTHING || !nodes[r].needed ? nullptr : reach(r);
         const size_t step = r == NOTHING || nodes[r].lanes == 1 ? 0 : uses[g.use].program->sizes[operand];
-        for (int32_t l = 0; l < c.lanes; l++) targets[c.lane - first + l] = found ? found + l * step : nullptr;
+        for (int32_t l = 0; l < c.lanes; l++)
+            targets[c.lane - first + l] = found ? found + l * step : nullptr;
         any = any || found;
     }
     return any;
 }
 
-void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes) {
+void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to,
+                     long first, long lanes) {
     Use& u = uses[g.use];
     const Program& p = *u.program;
     if (g.series >= 0 && series_[g.series].outside && !series_[g.series].hoisted) {
@@ -539,7 +499,8 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
         const Operands& x = operands_[g.operands + j];
         f.base[p.first_operand() + j] = x.base + first * x.stride, f.strides[j] = x.stride;
     }
-    for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j].type == 'k' ? 2 : 1);
+    for (size_t j = 0; j < p.data.size(); j++)
+        f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j].type == 'k' ? 2 : 1);
     for (size_t j = 0; j < gradients.size(); j++) f.base[p.first_gradient() + j] = gradients[j];
     f.asides = u.asides.data();
     run(p.backward, p, f);
@@ -573,7 +534,8 @@ void Graph::hoist_back(int32_t number) {
 }
 
 Graph::Mark Graph::mark() const {
-    return {nodes.size(), refs.size(), words.size(), groups.size(), order.size(), operands_.size(), data_.size(), fetched_.size(), series_.size(), values_.here()};
+    return {nodes.size(),     refs.size(),  words.size(),    groups.size(),  order.size(),
+            operands_.size(), data_.size(), fetched_.size(), series_.size(), values_.here()};
 }
 
 void Graph::rewind(const Mark& to) {
@@ -581,7 +543,8 @@ void Graph::rewind(const Mark& to) {
     for (size_t k = to.fetched; k < fetched_.size(); k++)
         if ((size_t)fetched_[k] < nodes.size()) nodes[fetched_[k]] = EXTERNAL;
     refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
-    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched), series_.resize(to.series);
+    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched),
+        series_.resize(to.series);
     values_.rewind(to.values);
 }
 

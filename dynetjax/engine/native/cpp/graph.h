@@ -2,53 +2,21 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "arena.h"
 #include "components.h"
 #include "program.h"
 #include "reads.h"
 
-class Chunks;
-
-// Memory that is handed out piece by piece, and taken back as a whole.
-class Arena {
-public:
-    struct Top {
-        size_t chunk = 0, at = 0;
-    };
-    float* take(size_t words);
-    Top here() const { return here_; }
-    void rewind(Top to) { here_ = to; }
-    size_t words() const;  // that it has, handed out or not
-
-    struct Free {
-        void operator()(float* p) const { std::free(p); }
-    };
-    using Words = std::unique_ptr<float, Free>;
-    Arena();
-    ~Arena();
-
-private:
-    std::shared_ptr<Chunks> pool_;  // of the process; it lives as long as any arena
-    struct Chunk {
-        Words words;
-        size_t room;
-    };
-    std::vector<Chunk> chunks_;
-    Top here_;
-
-    void have_room(size_t next, size_t words);
-};
-
-constexpr int32_t DEAD = -1;     // a node that was cut
+constexpr int32_t DEAD = -1;  // a node that was cut
 
 // A fused op as this graph meets it.
 struct Use {
     std::shared_ptr<const Program> program;
-    int32_t number;                        // of the fused op
-    std::vector<const float*> weights;     // as they were when first read
+    int32_t number;                     // of the fused op
+    std::vector<const float*> weights;  // as they were when first read
     std::vector<Aside> asides;
     int64_t groups = 0, rows = 0;  // that were computed, and in how long, where that is measured
     double seconds = 0;
@@ -56,10 +24,10 @@ struct Use {
 
 struct Node {
     int32_t use, lanes;
-    int32_t reads, count;    // where `refs` has what it reads, and how many
-    int32_t data;            // where `words` has its runtime data
-    int32_t group, lane;     // where its rows are
-    int32_t index;           // among the user's nodes; 0 where that does not matter
+    int32_t reads, count;  // where `refs` has what it reads, and how many
+    int32_t data;          // where `words` has its runtime data
+    int32_t group, lane;   // where its rows are
+    int32_t index;         // among the user's nodes; 0 where that does not matter
     float* value;
     bool needed, reached, external;
 };
@@ -70,16 +38,16 @@ constexpr Node EXTERNAL{-1, 1, 0, 0, -1, -1, 0, 0, nullptr, false, false, true};
 struct Group {
     int32_t use, first, count, lanes;  // its nodes are order[first : first + count]
     float *value, *saved, *gradient;
-    int32_t operands;                  // where `operands` has where these begin
-    int32_t data;                      // where `data` has where runtime data begins
-    int32_t component;                 // counted over all parts of the graph
-    int32_t series, before;            // the series it is one of, and lanes of those before; -1: none
+    int32_t operands;        // where `operands` has where these begin
+    int32_t data;            // where `data` has where runtime data begins
+    int32_t component;       // counted over all parts of the graph
+    int32_t series, before;  // the series it is one of, and lanes of those before; -1: none
 };
 
 // Groups of one fused op in a recurrence, some of whose products are hoisted.
 struct Series {
-    int32_t use, first, last, lanes;   // groups; others lie between them
-    uint32_t outside;                  // operands, by bit, that come from outside the recurrence
+    int32_t use, first, last, lanes;  // groups; others lie between them
+    uint32_t outside;                 // operands, by bit, that come from outside the recurrence
     float* hoisted;
 };
 
@@ -117,7 +85,8 @@ public:
         int32_t number;
         std::vector<float> gradient;
     };
-    void backward(const std::vector<Root>& roots, bool full, const std::vector<std::vector<float*>>& gradients);
+    void backward(const std::vector<Root>& roots, bool full,
+                  const std::vector<std::vector<float*>>& gradients);
     float* gradient_of(int32_t number);
     double written() const { return written_; }
     size_t memory() const;  // bytes
@@ -137,7 +106,7 @@ private:
     size_t fresh_ = 0;
     std::vector<Mark> marks_;
     std::vector<int32_t> fetched_;  // nodes that something else has computed
-    struct Recurrence {  // fused ops that read one another: how many, how often in a row
+    struct Recurrence {             // fused ops that read one another: how many, how often in a row
         int64_t first;
         int32_t kinds, levels;
     };
@@ -152,7 +121,8 @@ private:
     void forward(Group& g);
     void map(Group& g, Use& u);
     void backward(const Group& g, const std::vector<float*>& gradients);
-    void run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first, long lanes);
+    void run_back(const Group& g, const std::vector<float*>& gradients, int32_t from, int32_t to, long first,
+                  long lanes);
     Frame& frame(const Use& u, long lanes, const Group* g);
     Operands side_by_side(long size, Arena& arena);
     void collect(const Group& g, size_t operand);

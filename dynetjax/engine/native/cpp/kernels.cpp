@@ -17,8 +17,8 @@ namespace {
 
 double log_gamma_of_positive(double x) {
     // Lanczos' approximation, g = 7, n = 9: 1e-15 relative.
-    static const double terms[] = {0.99999999999980993, 676.5203681218851, -1259.1392167224028,
-                                   771.32342877765313, -176.61502916214059, 12.507343278686905,
+    static const double terms[] = {0.99999999999980993,  676.5203681218851,     -1259.1392167224028,
+                                   771.32342877765313,   -176.61502916214059,   12.507343278686905,
                                    -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
     x -= 1;
     double sum = terms[0];
@@ -63,11 +63,13 @@ bool has_bits(unsigned word, std::initializer_list<int> bits) {
 }
 Level level_of_processor() {
     unsigned a, b, c, d, saved, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, {12, 27, 28})) return Level::PLAIN;  // fma, xgetbv, avx
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_bits(c, {12, 27, 28}))
+        return Level::PLAIN;  // fma, xgetbv, avx
     __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
     if (!has_bits(saved, {1, 2}) || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return Level::PLAIN;
     if (!has_bits(b, {3, 5, 8})) return Level::PLAIN;  // bmi, avx2, bmi2
-    const bool wide = has_bits(saved, {5, 6, 7}) && has_bits(b, {16, 17, 28, 30, 31});  // avx512 f, dq, cd, bw, vl
+    const bool wide =
+        has_bits(saved, {5, 6, 7}) && has_bits(b, {16, 17, 28, 30, 31});  // avx512 f, dq, cd, bw, vl
     return wide ? Level::V4 : Level::V3;
 }
 #else

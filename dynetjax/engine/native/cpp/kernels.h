@@ -28,8 +28,8 @@ struct Kernels {
     void (*product)(float* C, long ldc, const float* A, long ai, long ak, const float* B, long ldb,
                     long rows, long count, long columns, bool add);
     // A(i, k) is A[i * lda + k], B(k, j) is B[j * ldb + k]: products of rows with rows.
-    void (*dots)(float* C, long ldc, const float* A, long lda, const float* B, long ldb,
-                 long rows, long count, long columns, bool add);
+    void (*dots)(float* C, long ldc, const float* A, long lda, const float* B, long ldb, long rows,
+                 long count, long columns, bool add);
     // The sum of n numbers, and of their squares.
     float (*sum)(const float* a, long n);
     double (*squares)(const float* a, long n);

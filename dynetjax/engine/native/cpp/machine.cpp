@@ -29,10 +29,14 @@ struct Words {  // an operand, found: of lane l from at + l * stride on
 Words find(const Operand& x, const Frame& f, const Program& p) {
     float* base = f.base[x.slot] + x.inner;
     long stride = x.stride;
-    if (x.slot == TEMPORARY) base += f.width * x.start;
-    else if (x.slot == HOISTED) base += f.room_hoisted * x.start + f.first_hoisted * stride;
-    else if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT) base += f.room * x.start + f.first * stride;
-    else if (x.slot >= p.first_operand() && x.slot < p.first_datum()) stride = f.strides[x.slot - p.first_operand()];
+    if (x.slot == TEMPORARY)
+        base += f.width * x.start;
+    else if (x.slot == HOISTED)
+        base += f.room_hoisted * x.start + f.first_hoisted * stride;
+    else if (x.slot == SAVED || x.slot == VALUE || x.slot == COTANGENT)
+        base += f.room * x.start + f.first * stride;
+    else if (x.slot >= p.first_operand() && x.slot < p.first_datum())
+        stride = f.strides[x.slot - p.first_operand()];
     return {base + f.lane * stride, stride};
 }
 
@@ -63,7 +67,8 @@ void elementwise(const Instruction& q, const Frame& f, const Program& p) {
         const int ones = one[0] | one[1] << 1 | one[2] << 2;
         const long n = q.n * f.lanes;
         return in_parts(n, 64, (double)n, MANY_NUMBERS, [&](long at, long end) {
-            kernel(d.at + at, a.at + (one[0] ? 0 : at), b.at + (one[1] ? 0 : at), c.at + (one[2] ? 0 : at), end - at, ones);
+            kernel(d.at + at, a.at + (one[0] ? 0 : at), b.at + (one[1] ? 0 : at), c.at + (one[2] ? 0 : at),
+                   end - at, ones);
         });
     }
     const int scalars = q.a.one | q.b.one << 1 | q.c.one << 2;
@@ -78,8 +83,10 @@ void move(float* d, const float* a, Index at, int axes) {
     }
     const long n = at[0], sd = at[1], sa = at[2];
     if (axes == 1) {
-        if (sd == 1 && sa == 1) memmove(d, a, 4 * n);
-        else for (long i = 0; i < n; i++) d[i * sd] = a[i * sa];
+        if (sd == 1 && sa == 1)
+            memmove(d, a, 4 * n);
+        else
+            for (long i = 0; i < n; i++) d[i * sd] = a[i * sa];
         return;
     }
     for (long i = 0; i < n; i++) move(d + i * sd, a + i * sa, at + 3, axes - 1);
@@ -96,7 +103,8 @@ void product_of_some(float* d, long ldd, const float* a, long ai, long ak, const
         if (ak == 1 && bk == 1) return k.dots(d, rows, b, count, a, ai, 1, count, rows, more);
         if (ai == 1) return k.product(d, rows, b, 1, bk, a, ak, 1, count, rows, more);
     }
-    if (ak == 1 && bk == 1 && (bj != 1 || columns == 1)) return k.dots(d, ldd, a, ai, b, bj, rows, count, columns, more);
+    if (ak == 1 && bk == 1 && (bj != 1 || columns == 1))
+        return k.dots(d, ldd, a, ai, b, bj, rows, count, columns, more);
     if (bj == 1) return k.product(d, ldd, a, ai, ak, b, bk, rows, count, columns, more);
     std::vector<float> copy(count * columns);
     for (long i = 0; i < count; i++)
@@ -110,18 +118,21 @@ void matmul(const Instruction& q, const Frame& f, const Program& p) {
     const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p);
     const bool more = q.flags & ACCUMULATE;
     if (batch == 1) {
-        if (columns == 1 && a.stride == 0 && (bk == 1 || count == 1))  // one matrix for the vectors of all lanes
+        if (columns == 1 && a.stride == 0 &&
+            (bk == 1 || count == 1))  // one matrix for the vectors of all lanes
             return product(d.at, d.stride, b.at, b.stride, 1, a.at, ak, ai, f.lanes, count, rows, more);
         if (rows == 1 && b.stride == 0 && (ak == 1 || count == 1))
             return product(d.at, d.stride, a.at, a.stride, 1, b.at, bk, bj, f.lanes, count, columns, more);
         if (b.stride == 0 && d.stride == rows * columns && a.stride == rows * ai)  // one matrix for matrices
             return product(d.at, columns, a.at, ai, ak, b.at, bk, bj, f.lanes * rows, count, columns, more);
         if (d.stride == 0 && count == 1 && more)  // a sum of outer products
-            return product(d.at, columns, a.at, ai, a.stride, b.at, b.stride, bj, rows, f.lanes, columns, true);
+            return product(d.at, columns, a.at, ai, a.stride, b.at, b.stride, bj, rows, f.lanes, columns,
+                           true);
     }
     for (long l = 0; l < f.lanes; l++)
         for (long i = 0; i < batch; i++)
-            product(d.of(l) + i * rows * columns, columns, a.of(l) + i * ab, ai, ak, b.of(l) + i * bb, bk, bj, rows, count, columns, more);
+            product(d.of(l) + i * rows * columns, columns, a.of(l) + i * ab, ai, ak, b.of(l) + i * bb, bk,
+                    bj, rows, count, columns, more);
 }
 
 template <class T, class F>
@@ -179,14 +190,26 @@ void reduce(int op, float* d, const float* a, long outer, long count, long inner
                 for (long c = 0; c < count; c++) kernels().add(d, a + c * inner, inner);
             }
             return;
-        case PRODUCT: return reduce_by<float>(d, a, outer, count, inner, 1.f, [](float x, float y) { return x * y; });
+        case PRODUCT:
+            return reduce_by<float>(d, a, outer, count, inner, 1.f, [](float x, float y) { return x * y; });
         case LARGEST: return reduce_by<float>(d, a, outer, count, inner, -infinity, larger);
         case LEAST: return reduce_by<float>(d, a, outer, count, inner, infinity, lesser);
-        case SUM_I: return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); });
-        case LARGEST_I: return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MIN, [](int32_t x, int32_t y) { return std::max(x, y); });
-        case LEAST_I: return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MAX, [](int32_t x, int32_t y) { return std::min(x, y); });
-        case ALL: return reduce_by<int32_t>(d, a, outer, count, inner, 1, [](int32_t x, int32_t y) { return x & y; });
-        case ANY: return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) { return x | y; });
+        case SUM_I:
+            return reduce_by<int32_t>(d, a, outer, count, inner, 0, [](int32_t x, int32_t y) {
+                return (int32_t)((uint32_t)x + (uint32_t)y);
+            });
+        case LARGEST_I:
+            return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MIN,
+                                      [](int32_t x, int32_t y) { return std::max(x, y); });
+        case LEAST_I:
+            return reduce_by<int32_t>(d, a, outer, count, inner, INT32_MAX,
+                                      [](int32_t x, int32_t y) { return std::min(x, y); });
+        case ALL:
+            return reduce_by<int32_t>(d, a, outer, count, inner, 1,
+                                      [](int32_t x, int32_t y) { return x & y; });
+        case ANY:
+            return reduce_by<int32_t>(d, a, outer, count, inner, 0,
+                                      [](int32_t x, int32_t y) { return x | y; });
         case ARGMAX_I: return place_of_most_int(d, a, outer, count, inner, false);
         case ARGMIN_I: return place_of_most_int(d, a, outer, count, inner, true);
         case ARGMAX: return place_of_most(d, a, outer, count, inner, 1);
@@ -214,12 +237,19 @@ float log_add(float a, float b) {
 }
 void scan(int op, float* d, const float* a, long outer, long count, long inner, bool reversed) {
     switch (op) {
-        case CUMSUM: return scan_by<float>(d, a, outer, count, inner, reversed, [](float x, float y) { return x + y; });
-        case CUMPROD: return scan_by<float>(d, a, outer, count, inner, reversed, [](float x, float y) { return x * y; });
+        case CUMSUM:
+            return scan_by<float>(d, a, outer, count, inner, reversed,
+                                  [](float x, float y) { return x + y; });
+        case CUMPROD:
+            return scan_by<float>(d, a, outer, count, inner, reversed,
+                                  [](float x, float y) { return x * y; });
         case CUMMAX: return scan_by<float>(d, a, outer, count, inner, reversed, larger);
         case CUMMIN: return scan_by<float>(d, a, outer, count, inner, reversed, lesser);
         case CUMLOGSUMEXP: return scan_by<float>(d, a, outer, count, inner, reversed, log_add);
-        case CUMSUM_I: return scan_by<int32_t>(d, a, outer, count, inner, reversed, [](int32_t x, int32_t y) { return (int32_t)((uint32_t)x + (uint32_t)y); });
+        case CUMSUM_I:
+            return scan_by<int32_t>(d, a, outer, count, inner, reversed, [](int32_t x, int32_t y) {
+                return (int32_t)((uint32_t)x + (uint32_t)y);
+            });
     }
 }
 
@@ -234,9 +264,11 @@ void sort_order(float* d, const float* a, long outer, long count, int flags) {
         if (flags & INTS)
             std::stable_sort(order, order + count, [x](int32_t i, int32_t j) { return x[i] < x[j]; });
         else if (flags & LARGEST_FIRST)
-            std::stable_sort(order, order + count, [a, before](int32_t i, int32_t j) { return before(a[j], a[i]); });
+            std::stable_sort(order, order + count,
+                             [a, before](int32_t i, int32_t j) { return before(a[j], a[i]); });
         else
-            std::stable_sort(order, order + count, [a, before](int32_t i, int32_t j) { return before(a[i], a[j]); });
+            std::stable_sort(order, order + count,
+                             [a, before](int32_t i, int32_t j) { return before(a[i], a[j]); });
     }
 }
 
@@ -276,8 +308,10 @@ void slice_at(float* d, float* a, const float* starts, Index extra, bool put) {
         block[3 * k + 2] = put ? (int32_t)apart : at[3 * k + 2];
         apart *= sizes[k];
     }
-    if (put) move(from, d, block, axes);
-    else move(d, from, block, axes);
+    if (put)
+        move(from, d, block, axes);
+    else
+        move(d, from, block, axes);
 }
 
 // Threefry 2x32, 20 rounds (Salmon et al., 2011).
@@ -298,26 +332,28 @@ void random_bits(float* d, const float* key, long n) {
     }
 }
 
-// Words of one line that FOURIER reads, and that it makes.
-std::pair<long, long> fourier_words(long m, long kind) {
-    const long real = m, half = 2 * (m / 2 + 1), all = 2 * m;
-    return kind < 2 ? std::make_pair(all, all) : kind == 2 ? std::make_pair(real, half) : std::make_pair(half, real);
-}
 void transforms(const Instruction& q, float* d, const float* a) {
     const auto words = fourier_words(q.m, q.k);
     for (long i = 0; i < q.n; i++, a += words.first, d += words.second) {
-        if (q.k == 2) fourier_of_real(d, a, q.m);
-        else if (q.k == 3) fourier_to_real(d, a, q.m);
-        else fourier(d, a, q.m, q.k == 1);
+        if (q.k == 2)
+            fourier_of_real(d, a, q.m);
+        else if (q.k == 3)
+            fourier_to_real(d, a, q.m);
+        else
+            fourier(d, a, q.m, q.k == 1);
     }
 }
 
 void matrices(const Instruction& q, float* d, const float* a, const float* b) {
     const long m = q.m, k = q.k;
     for (long i = 0; i < q.n; i++) {
-        if (q.op == FACTORISE) factorise(d + i * factor_words(m, k), a + i * m * k, m, k);
-        else if (q.op == CHOLESKY) cholesky(d + i * m * m, a + i * m * m, m);
-        else solve_triangle(d + i * m * k, a + i * m * m, b + i * m * k, m, k, q.flags & LOWER, q.flags & UNIT);
+        if (q.op == FACTORISE)
+            factorise(d + i * factor_words(m, k), a + i * m * k, m, k);
+        else if (q.op == CHOLESKY)
+            cholesky(d + i * m * m, a + i * m * m, m);
+        else
+            solve_triangle(d + i * m * k, a + i * m * m, b + i * m * k, m, k, q.flags & LOWER,
+                           q.flags & UNIT);
     }
 }
 
@@ -327,8 +363,10 @@ void add_to_operand(const Instruction& q, const Frame& f, const Program& p) {
     const Words a = find(q.a, f, p);
     for (long l = 0; l < f.lanes; l++)
         if (float* to = targets[f.lane + l]) {
-            if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) to[q.k + i] += *a.of(l);
-            else kernels().add(to + q.k, a.of(l), q.n);
+            if (q.a.one && q.n > 1)
+                for (long i = 0; i < q.n; i++) to[q.k + i] += *a.of(l);
+            else
+                kernels().add(to + q.k, a.of(l), q.n);
         }
 }
 
@@ -337,7 +375,9 @@ void scatter_to_operand(const Instruction& q, const Frame& f, const Program& p) 
     if (!targets) return;
     const Words a = find(q.a, f, p), b = find(q.b, f, p);
     for (long l = 0; l < f.lanes; l++)
-        if (float* to = targets[f.lane + l]) scatter(to, a.of(l), (const int32_t*)b.of(l), p.extra.data() + q.extra, q.n, q.flags & CLIPPED, false);
+        if (float* to = targets[f.lane + l])
+            scatter(to, a.of(l), (const int32_t*)b.of(l), p.extra.data() + q.extra, q.n, q.flags & CLIPPED,
+                    false);
 }
 
 void put_aside(const Instruction& q, const Frame& f, const Program& p) {
@@ -368,7 +408,8 @@ Cursor control(Cursor at, const Program& p, Frame& f) {
         f.lane = first + l;
         const int32_t& which = *(const int32_t*)a.of(l);
         if (q.op == WHILE) {
-            for (run(at, at + q.m, p, f); which; run(at, at + q.m, p, f)) run(at + q.m, at + q.m + q.k, p, f);
+            for (run(at, at + q.m, p, f); which; run(at, at + q.m, p, f))
+                run(at + q.m, at + q.m + q.k, p, f);
         } else {
             const int chosen = std::min(std::max(which, 0), q.n - 1);
             const Cursor block = std::accumulate(lengths, lengths + chosen, at);
@@ -415,8 +456,10 @@ void run(Cursor at, Cursor end, const Program& p, Frame& f) {
         Index extra = p.extra.data() + q.extra;
         if (q.op == ADD_TO_WEIGHT) {
             for (long l = 0; l < f.lanes; l++) {
-                if (q.a.one && q.n > 1) for (long i = 0; i < q.n; i++) d.at[i] += *a.of(l);
-                else kernels().add(d.at, a.of(l), q.n);
+                if (q.a.one && q.n > 1)
+                    for (long i = 0; i < q.n; i++) d.at[i] += *a.of(l);
+                else
+                    kernels().add(d.at, a.of(l), q.n);
             }
             continue;
         }
@@ -429,274 +472,44 @@ void run(Cursor at, Cursor end, const Program& p, Frame& f) {
         }
         for (long l = 0; l < f.lanes; l++) {
             float *to = d.of(l), *from = a.of(l);
-            if (is_reduction(q.op)) reduce(q.op, to, from, q.n, q.m, q.k);
-            else if (is_scan(q.op)) scan(q.op, to, from, q.n, q.m, q.k, q.flags & REVERSED);
-            else switch (q.op) {
-                case MOVE: move(to, from, extra + 1, extra[0]); break;
-                case SLICE_AT: slice_at(to, from, b.of(l), extra, false); break;
-                case PUT_AT: slice_at(from, to, b.of(l), extra, true); break;
-                case SORT_ORDER: sort_order(to, from, q.n, q.m, q.flags); break;
-                case TAKE: take(to, from, b.of(l), q.n, q.m, q.k); break;
-                case ADD_AT: add_at(to, from, b.of(l), q.n, q.m, q.k); break;
-                case RANDOM_BITS: random_bits(to, from, q.n); break;
-                case GATHER: gather(to, from, (const int32_t*)b.of(l), find(q.c, f, p).of(l), extra, q.n, q.flags & CLIPPED); break;
-                case SCATTER: scatter(to, from, (const int32_t*)b.of(l), extra, q.n, q.flags & CLIPPED, q.flags & INTS); break;
-                case CONVOLVE: convolve(to, from, b.of(l), extra); break;
-                case POOL: pool(to, from, extra); break;
-                case POOL_BACK: pool_back(to, from, b.of(l), extra); break;
-                case FOURIER: transforms(q, to, from); break;
-                case FACTORISE:
-                case SOLVE_TRIANGLE:
-                case CHOLESKY: matrices(q, to, from, b.of(l)); break;
-            }
+            if (is_reduction(q.op))
+                reduce(q.op, to, from, q.n, q.m, q.k);
+            else if (is_scan(q.op))
+                scan(q.op, to, from, q.n, q.m, q.k, q.flags & REVERSED);
+            else
+                switch (q.op) {
+                    case MOVE: move(to, from, extra + 1, extra[0]); break;
+                    case SLICE_AT: slice_at(to, from, b.of(l), extra, false); break;
+                    case PUT_AT: slice_at(from, to, b.of(l), extra, true); break;
+                    case SORT_ORDER: sort_order(to, from, q.n, q.m, q.flags); break;
+                    case TAKE: take(to, from, b.of(l), q.n, q.m, q.k); break;
+                    case ADD_AT: add_at(to, from, b.of(l), q.n, q.m, q.k); break;
+                    case RANDOM_BITS: random_bits(to, from, q.n); break;
+                    case GATHER:
+                        gather(to, from, (const int32_t*)b.of(l), find(q.c, f, p).of(l), extra, q.n,
+                               q.flags & CLIPPED);
+                        break;
+                    case SCATTER:
+                        scatter(to, from, (const int32_t*)b.of(l), extra, q.n, q.flags & CLIPPED,
+                                q.flags & INTS);
+                        break;
+                    case CONVOLVE: convolve(to, from, b.of(l), extra); break;
+                    case POOL: pool(to, from, extra); break;
+                    case POOL_BACK: pool_back(to, from, b.of(l), extra); break;
+                    case FOURIER: transforms(q, to, from); break;
+                    case FACTORISE:
+                    case SOLVE_TRIANGLE:
+                    case CHOLESKY: matrices(q, to, from, b.of(l)); break;
+                }
         }
     }
 }
 
 }  // namespace
 
-void run(const std::vector<Instruction>& code, const Program& p, Frame& f) { run(code.data(), code.data() + code.size(), p, f); }
-
-// Checks -------------------------------------------------------------------------------
-
-namespace {
-
-struct Checker {
-    const Program& p;
-    bool back;
-    std::string wrong;
-    std::vector<bool> put_aside;  // which products were
-
-    bool need(bool right, const char* what) {
-        if (!right && wrong.empty()) wrong = what;
-        return right;
-    }
-    // Words that a lane has in a slot, beginning where the operand does; -1: none.
-    long room(const Operand& x) {
-        if (x.slot < 0 || x.slot >= p.slots()) return -1;
-        if (x.slot == CONSTANT) return x.stride ? -1 : (long)p.constants.size();
-        if (x.slot == TEMPORARY) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
-        if (x.slot == SAVED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
-        if (x.slot == HOISTED) return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.hoisted ? x.stride : -1;
-        if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
-        if (x.slot == COTANGENT) return back && x.stride == p.size && !x.start ? p.size : -1;
-        if (x.slot < p.first_operand()) return x.stride ? -1 : p.weight_sizes[x.slot - FIRST];
-        if (x.slot < p.first_datum()) return x.stride == DYNAMIC ? p.sizes[x.slot - p.first_operand()] : -1;
-        if (x.slot < p.first_gradient()) {
-            const long words = p.data[x.slot - p.first_datum()].type == 'k' ? 2 : 1;
-            return x.stride == words ? words : -1;
-        }
-        return back && !x.stride ? p.weight_sizes[x.slot - p.first_gradient()] : -1;
-    }
-    // That words from `inner` on, up to the one that is `last` after it, are there.
-    void reads(const Operand& x, long last) {
-        const long words = room(x);
-        need(words >= 0 && x.inner >= 0 && last >= 0 && x.inner + last < words, "an operand is not where it may be");
-    }
-    void writes(const Operand& x, long last) {
-        reads(x, last);
-        const bool gradient = x.slot >= p.first_gradient();
-        need(x.slot == TEMPORARY || x.slot == HOISTED || gradient || (!back && (x.slot == SAVED || x.slot == VALUE)), "a result is where none may be");
-    }
-    bool has_extra(const Instruction& q, long count) {
-        return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
-    }
-    void instruction(const Instruction& q);
-    // Whether a HOIST instruction touches only what there is outside a recurrence.
-    bool can_run_apart(const Instruction& q) {
-        const int number = hoisted_operand(q.flags);
-        if (number < 0 || number >= HOISTABLE || number >= (int)p.sizes.size()) return false;
-        if (q.op == ADD_TO_OPERAND) return back && q.m == number && q.a.slot == TEMPORARY;
-        auto known = [&](const Operand& x) {
-            return (x.slot >= FIRST && x.slot < p.first_operand()) || (back ? x.slot == HOISTED : x.slot == p.first_operand() + number);
-        };
-        return q.op == MATMUL && q.d.slot == (back ? TEMPORARY : HOISTED) && known(q.a) && known(q.b);
-    }
-
-    static bool is_copy(const Operand& x, const Operand& d) { return !memcmp(&x, &d, sizeof(Operand)); }
-
-    // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
-    const Instruction* failed = nullptr;
-    void block(const Instruction* at, const Instruction* end, int depth) {
-        while (at != end && wrong.empty()) {
-            const Instruction& q = *at++;
-            instruction(q);
-            need(!depth || q.op != PUT_ASIDE, "a product is put aside in a loop");  // there is room for one of a lane
-            if (q.flags & HOIST) need(!depth && can_run_apart(q), "what is hoisted needs more than its operand");
-            if (wrong.empty() && is_control(q.op)) at = blocks(q, at, end, depth);
-            if (!wrong.empty() && !failed) failed = &q;
-        }
-    }
-    const Instruction* blocks(const Instruction& q, const Instruction* at, const Instruction* end, int depth) {
-        std::vector<long> lengths{q.m};
-        if (q.op == WHILE) lengths.push_back(q.k);
-        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
-        if (!need(depth < 64, "loops are nested too deep")) return end;
-        for (long n : lengths) {
-            if (!need(n >= 0 && n <= end - at, "a block is longer than what it is in")) return end;
-            block(at, at + n, depth + 1);
-            at += n;
-        }
-        return at;
-    }
-};
-
-void Checker::instruction(const Instruction& q) {
-    const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
-    if (!need(q.op >= 0 && q.op < OPCODES && n >= 0 && m >= 0 && k >= 0, "an opcode or a size is none")) return;
-    for (const Operand* x : {&q.d, &q.a, &q.b, &q.c}) need(x->slot >= 0 && x->slot < p.slots() && (x->one == 0 || x->one == 1), "an operand has no slot");
-    const int count = operands(q.op);
-    need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) && (count > 2 || is_copy(q.c, q.d)), "an operand that it has not");
-    if (!wrong.empty()) return;
-    // of most the sizes multiplied are numbers in an array; of these they are only work
-    const bool work = q.op == MATMUL || q.op == SCATTER_TO_OPERAND || q.op == CONVOLVE || q.op == POOL || q.op == POOL_BACK || is_control(q.op);
-    if (!need(work || ((!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k)), "a size is too large")) return;
-    if (is_elementwise(q.op)) {
-        if (!need(n > 0, "nothing to compute")) return;
-        writes(q.d, n - 1);
-        reads(q.a, q.a.one ? 0 : n - 1);
-        if (!is_unary(q.op)) reads(q.b, q.b.one ? 0 : n - 1);
-        if (q.op == SELECT) reads(q.c, q.c.one ? 0 : n - 1);
-        return;
-    }
-    if (is_reduction(q.op) || is_scan(q.op)) {
-        if (!need(n > 0 && m > 0 && k > 0, "nothing to reduce")) return;
-        writes(q.d, (is_scan(q.op) ? n * m * k : n * k) - 1), reads(q.a, n * m * k - 1);
-        return;
-    }
-    switch (q.op) {
-        case MOVE: {
-            if (!has_extra(q, 1)) return;
-            const int32_t* e = p.extra.data() + q.extra;
-            if (!need(e[0] >= 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
-            long d = 0, a = 0, before = 0;
-            for (int i = 0; i < e[0]; i++) {
-                const int32_t* x = e + 1 + 3 * i;
-                if (!need(x[0] > 0 && x[1] >= 0, "an axis is none")) return;
-                d += (x[0] - 1L) * x[1];
-                (x[2] < 0 ? before : a) += (x[0] - 1L) * x[2];
-            }
-            need(q.a.inner + before >= 0, "a block begins before its operand");
-            writes(q.d, d), reads(q.a, a);
-            return;
-        }
-        case MATMUL: {
-            if (!has_extra(q, 7) || !need(n > 0 && m > 0 && k > 0, "an empty product")) return;
-            if (!need(n <= most / 2 && m <= most / 2 && k <= most / 2, "a size is too large")) return;
-            const int32_t* e = p.extra.data() + q.extra;
-            for (int i = 0; i < 7; i++) if (!need(e[i] >= 0, "a distance is negative")) return;
-            if (!need(e[0] > 0 && n * k <= most / e[0], "no batch")) return;
-            const bool gradient = q.d.slot >= p.first_gradient();
-            if (!need(!gradient || (q.flags & ACCUMULATE), "a gradient is set instead of added to")) return;
-            writes(q.d, (long)e[0] * n * k - 1);
-            reads(q.a, (e[0] - 1L) * e[1] + (n - 1) * e[2] + (m - 1) * e[3]);
-            reads(q.b, (e[0] - 1L) * e[4] + (m - 1) * e[5] + (k - 1) * e[6]);
-            return;
-        }
-        case PUT_ASIDE:
-            if (!need(q.extra >= 0 && q.extra < (int)p.asides.size() && p.asides[q.extra] == std::make_pair(q.n, q.m), "no such product")) return;
-            if (put_aside.size() < p.asides.size()) put_aside.resize(p.asides.size());
-            if (!need(!put_aside[q.extra], "a product is put aside twice")) return;  // there is room for one of a lane
-            put_aside[q.extra] = true;
-            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.inner == 0 && room(q.d) == n * m, "a product for no gradient");
-            reads(q.a, n - 1), reads(q.b, m - 1);
-            return;
-        case ADD_TO_WEIGHT:
-            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a weight")) return;
-            writes(q.d, n - 1), reads(q.a, q.a.one ? 0 : n - 1);
-            return;
-        case ADD_TO_OPERAND:
-            if (!need(back && n > 0 && m < (long)p.sizes.size() && k + n <= p.sizes[m], "no gradient of an operand")) return;
-            reads(q.a, q.a.one ? 0 : n - 1);
-            return;
-        case SLICE_AT:
-        case PUT_AT: {
-            if (!has_extra(q, 1)) return;
-            const int32_t* e = p.extra.data() + q.extra;
-            if (!need(e[0] > 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
-            long whole = 0, block = 1;
-            for (int i = 0; i < e[0]; i++) {
-                const int32_t* x = e + 1 + 3 * i;
-                if (!need(x[0] > 0 && x[1] >= x[0] && x[2] >= 0, "a block is larger than what it is of")) return;
-                whole += (x[1] - 1L) * x[2], block *= x[0];
-            }
-            reads(q.b, e[0] - 1);
-            if (q.op == SLICE_AT) writes(q.d, block - 1), reads(q.a, whole);
-            else writes(q.d, whole), reads(q.a, block - 1);
-            return;
-        }
-        case SORT_ORDER:
-            if (!need(n > 0 && m > 0, "nothing to sort")) return;
-            writes(q.d, n * m - 1), reads(q.a, n * m - 1);
-            return;
-        case TAKE:
-            if (!need(n > 0 && m > 0 && k > 0, "nothing to take")) return;
-            writes(q.d, n * m - 1), reads(q.a, n * k - 1), reads(q.b, n * m - 1);
-            return;
-        case ADD_AT:
-            if (!need(n > 0 && m > 0 && k > 0, "nothing to add")) return;
-            writes(q.d, n * k - 1), reads(q.a, n * m - 1), reads(q.b, n * m - 1);
-            return;
-        case RANDOM_BITS:
-            if (!need(n > 0, "no bits")) return;
-            writes(q.d, n - 1), reads(q.a, 1);
-            return;
-        case GATHER:
-        case SCATTER:
-        case SCATTER_TO_OPERAND: {
-            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no blocks")) return;
-            const Blocks x = blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op != GATHER);
-            if (!need(x.wrong.empty(), x.wrong.c_str()) || !need(x.block == m && n <= most / std::max(x.placed, 1), "blocks of another size")) return;
-            if (x.placed) reads(q.b, n * x.placed - 1);
-            if (q.op == SCATTER_TO_OPERAND) {
-                need(back && k < (long)p.sizes.size() && x.whole <= p.sizes[k] && x.adds, "no gradient of an operand");
-                reads(q.a, n * m - 1);
-                return;
-            }
-            if (q.op == GATHER) writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
-            else writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
-            return;
-        }
-        case CONVOLVE:
-        case POOL:
-        case POOL_BACK: {
-            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no windows")) return;
-            const Windows x = windows_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == CONVOLVE);
-            if (!need(x.wrong.empty(), x.wrong.c_str())) return;
-            if (q.op == CONVOLVE) writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
-            else if (q.op == POOL) writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
-            else writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
-            return;
-        }
-        case FOURIER: {
-            if (!need(n > 0 && m > 0 && k < 4, "no transform")) return;
-            const auto words = fourier_words(m, k);
-            writes(q.d, n * words.second - 1), reads(q.a, n * words.first - 1);
-            return;
-        }
-        case FACTORISE:
-            if (!need(n > 0 && m > 0 && k > 0, "no matrix")) return;
-            writes(q.d, n * factor_words(m, k) - 1), reads(q.a, n * m * k - 1);
-            return;
-        case SOLVE_TRIANGLE:
-            if (!need(n > 0 && m > 0 && k > 0 && m * m <= most / n, "no matrix")) return;
-            writes(q.d, n * m * k - 1), reads(q.a, n * m * m - 1), reads(q.b, n * m * k - 1);
-            return;
-        case CHOLESKY:
-            if (!need(n > 0 && m > 0 && m * m <= most / n, "no matrix")) return;
-            writes(q.d, n * m * m - 1), reads(q.a, n * m * m - 1);
-            return;
-        case WHILE:
-            reads(q.a, 0);
-            return;
-        case BRANCH:
-            if (!need(n > 0, "no block") || !has_extra(q, n)) return;
-            reads(q.a, 0);
-            return;
-    }
+void run(const std::vector<Instruction>& code, const Program& p, Frame& f) {
+    run(code.data(), code.data() + code.size(), p, f);
 }
-
-}  // namespace
 
 void product(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,
              long rows, long count, long columns, bool more) {
@@ -708,45 +521,4 @@ void product(float* d, long ldd, const float* a, long ai, long ak, const float* 
     in_parts(columns, 64, work, MANY_PRODUCTS, [&](long at, long end) {
         product_of_some(d + at, ldd, a, ai, ak, b + at * bj, bk, bj, rows, count, end - at, more);
     });
-}
-
-namespace {
-
-// Words that the instructions [at, end) write, of which each is run so often.
-double count_words(const Program& p, Cursor at, Cursor end, double times) {
-    double words = 0;
-    while (at != end) {
-        const Instruction& q = *at++;
-        const double batch = q.op == MATMUL ? p.extra[q.extra] : 1;
-        words += times * batch * words_written(q.op, q.n, q.m, q.k);
-        if (q.op != LOOP) continue;
-        words += count_words(p, at, at + q.m, times * q.n);
-        at += q.m;
-    }
-    return words;
-}
-
-}  // namespace
-
-void Program::count() {
-    written = count_words(*this, forward.data(), forward.data() + forward.size(), 1);
-    written_back = count_words(*this, backward.data(), backward.data() + backward.size(), 1);
-}
-
-std::string Program::check() const {
-    Checker forth{*this, false, {}, {}}, back{*this, true, {}, {}};
-    for (const auto& x : weight_sizes) if (x < 0) return "a weight has no size";
-    for (const auto& x : sizes) if (x <= 0) return "an operand has no size";
-    if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
-    for (const auto& [rows, columns] : asides) if (rows <= 0 || columns <= 0) return "a product has no size";
-    for (const auto& x : places) if (x < 0) return "an operand has no place";
-    for (const auto& x : data) if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
-    if (weights.size() != weight_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
-    for (Checker* checker : {&forth, &back}) {
-        const auto& code = checker->back ? backward : forward;
-        checker->block(code.data(), code.data() + code.size(), 0);
-        if (const Instruction* q = checker->failed)
-            return checker->wrong + ": instruction " + std::to_string(q - code.data()) + (checker->back ? " of backward, opcode " : " of forward, opcode ") + std::to_string(q->op);
-    }
-    return "";
 }

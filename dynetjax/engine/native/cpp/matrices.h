@@ -4,7 +4,9 @@
 // a[rows, columns] = p l u: l below the diagonal of d and u from it on; then, as ints, with
 // which row each of the first rows changed places, and where each row of d was.
 void factorise(float* d, const float* a, long rows, long columns);
-inline long factor_words(long rows, long columns) { return rows * columns + (rows < columns ? rows : columns) + rows; }
+inline long factor_words(long rows, long columns) {
+    return rows * columns + (rows < columns ? rows : columns) + rows;
+}
 
 // d[n, columns] for which the triangle a[n, n] times d is b.
 void solve_triangle(float* d, const float* a, const float* b, long n, long columns, bool lower, bool unit);

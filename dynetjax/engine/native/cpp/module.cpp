@@ -18,8 +18,7 @@ Names names;
 // Program ------------------------------------------------------------------------------
 
 struct ProgramObject {
-    PyObject_HEAD
-    std::shared_ptr<const Program>* program;
+    PyObject_HEAD std::shared_ptr<const Program>* program;
 };
 PyTypeObject* program_type;
 
@@ -33,15 +32,20 @@ PyObject* programmed(PyTypeObject* type, std::shared_ptr<Program> p) {
 }
 PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
     return guarded([&]() -> PyObject* {
-        int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0, outer = 1;
+        int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0,
+                        outer = 1;
         const char* types = "";
-        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *weights = nullptr, *weight_sizes = nullptr, *forward = nullptr,
-                 *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form", "size", "weighted", "places", "sizes", "data", "types", "weights", "weight_sizes", "forward",
-                                  "backward", "extra", "constants", "temporary", "saved", "hoisted", "asides", "table", "pieces", "outer", nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords), &form, &size, &weighted, &places,
-                                         &sizes, &data, &types, &weights, &weight_sizes, &forward, &backward, &extra, &constants, &temporary, &saved, &hoisted,
-                                         &asides, &table, &pieces, &outer))
+        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *weights = nullptr,
+                 *weight_sizes = nullptr, *forward = nullptr, *backward = Py_None, *extra = nullptr,
+                 *constants = nullptr, *asides = nullptr;
+        const char* keywords[] = {"form",      "size",      "weighted",     "places",  "sizes",    "data",
+                                  "types",     "weights",   "weight_sizes", "forward", "backward", "extra",
+                                  "constants", "temporary", "saved",        "hoisted", "asides",   "table",
+                                  "pieces",    "outer",     nullptr};
+        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords),
+                                         &form, &size, &weighted, &places, &sizes, &data, &types, &weights,
+                                         &weight_sizes, &forward, &backward, &extra, &constants, &temporary,
+                                         &saved, &hoisted, &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
         if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
@@ -55,10 +59,12 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         p->differentiable = backward != Py_None;
         if (p->differentiable) p->backward = given<Instruction>(backward);
         p->extra = given<int32_t>(extra), p->constants = given<float>(constants);
-        p->temporary = temporary, p->saved = saved, p->hoisted = hoisted, p->table = table, p->pieces = pieces, p->outer = outer;
+        p->temporary = temporary, p->saved = saved, p->hoisted = hoisted, p->table = table,
+        p->pieces = pieces, p->outer = outer;
         const auto pairs = given<int32_t>(asides);
         for (size_t k = 0; k + 1 < pairs.size(); k += 2) p->asides.push_back({pairs[k], pairs[k + 1]});
-        if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer)) fail(PyExc_ValueError, "pieces that are no part of a row");
+        if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer))
+            fail(PyExc_ValueError, "pieces that are no part of a row");
         return programmed(type, std::move(p));
     });
 }
@@ -69,8 +75,11 @@ PyObject* bound(PyObject* self, PyObject* args) {
         PyObject *places, *data, *weights;
         if (!PyArg_ParseTuple(args, "OOO", &places, &data, &weights)) throw Failed();
         auto p = std::make_shared<Program>(**((ProgramObject*)self)->program);
-        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data), kinds = copied<int32_t>(weights);
-        if (at.size() != p->places.size() || of_data.size() != p->data.size() || kinds.size() != p->weights.size()) fail(PyExc_ValueError, "bound to another number of things");
+        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data),
+                   kinds = copied<int32_t>(weights);
+        if (at.size() != p->places.size() || of_data.size() != p->data.size() ||
+            kinds.size() != p->weights.size())
+            fail(PyExc_ValueError, "bound to another number of things");
         p->places = at, p->weights = kinds;
         for (size_t k = 0; k < of_data.size(); k++) p->data[k].place = of_data[k];
         return programmed(Py_TYPE(self), std::move(p));
@@ -94,7 +103,8 @@ struct GraphState {
     bool busy = false;                      // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
-    Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data}, args_of{names.inner};
+    Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data},
+        args_of{names.inner};
     Rules known;  // their uses
 
     int32_t use_of(PyObject* rule, long& fused);
@@ -109,8 +119,7 @@ struct GraphState {
     void append_keys(long node, int32_t lanes);
 };
 struct GraphObject {
-    PyObject_HEAD
-    GraphState* state;
+    PyObject_HEAD GraphState* state;
 };
 
 // -1: there is no program for it.
@@ -131,7 +140,8 @@ int32_t GraphState::use_of(long fused) {
         Ref kind = owned(PyLong_FromLong(u.program->weights[k]));
         Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
         views.emplace_back(array.get());
-        if ((int64_t)views.back().words() < u.program->weight_sizes[k]) fail(PyExc_ValueError, "a weight is too small");
+        if ((int64_t)views.back().words() < u.program->weight_sizes[k])
+            fail(PyExc_ValueError, "a weight is too small");
         u.weights.push_back(views.back().as<float>());
     }
     graph.uses.push_back(std::move(u));
@@ -157,7 +167,8 @@ void GraphState::fetch(int32_t n) {
     Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.rows, which.get()));
     const View v(found.get());
     const Py_buffer& b = v.raw();
-    if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1) fail(PyExc_ValueError, "rows are not [batch, *shape] of float32");
+    if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1)
+        fail(PyExc_ValueError, "rows are not [batch, *shape] of float32");
     Node& c = graph.nodes[n];
     c.lanes = narrow(b.shape[0]);
     c.use = use_of_rows(narrow((int64_t)v.words() / b.shape[0]));
@@ -209,7 +220,8 @@ void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
             continue;
         }
         const bool several = PyList_Check(x);
-        if (several && PyList_GET_SIZE(x) != c.lanes) fail(PyExc_ValueError, "runtime data for another batch");
+        if (several && PyList_GET_SIZE(x) != c.lanes)
+            fail(PyExc_ValueError, "runtime data for another batch");
         for (int32_t l = 0; l < c.lanes; l++) {
             const Ref one = several ? item(x, l) : Ref(Py_NewRef(x));
             int32_t bits;
@@ -258,14 +270,19 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
             Ref data = data_of.of(node.get());
             c.data = narrow((int64_t)graph.words.size());
             const bool several = PyList_Check(data.get());
-            if (several && PyList_GET_SIZE(data.get()) != c.lanes) fail(PyExc_ValueError, "rows for another batch");
-            for (int32_t l = 0; l < c.lanes; l++) graph.words.push_back(word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
+            if (several && PyList_GET_SIZE(data.get()) != c.lanes)
+                fail(PyExc_ValueError, "rows for another batch");
+            for (int32_t l = 0; l < c.lanes; l++)
+                graph.words.push_back(
+                    word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
         } else if (p.form != Form::INPUT) {
             const Ref args = args_of.of(node.get());
             append_reads(graph.refs, args.get(), p.form == Form::MAP ? &p.places : nullptr);
             c.count = narrow((int64_t)graph.refs.size()) - c.reads;
-            if (p.form == Form::MAP) append_data(c, p, args.get());
-            else if (p.form != Form::JOIN) c.data = append_elements(graph.words, data_of.of(node.get()).get());
+            if (p.form == Form::MAP)
+                append_data(c, p, args.get());
+            else if (p.form != Form::JOIN)
+                c.data = append_elements(graph.words, data_of.of(node.get()).get());
         }
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = graph.refs[c.reads + k];
@@ -273,13 +290,20 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
             if (r == NOTHING) continue;
             if (graph.nodes[r].external && !graph.nodes[r].value) fetch(r);
             const Node& x = graph.nodes[r];
-            const int32_t wanted = p.form == Form::MAP ? p.sizes[k] : p.form == Form::JOIN ? p.size / p.pieces : p.size;
-            if (graph.uses[x.use].program->size != wanted) fail(PyExc_ValueError, "a node reads a row of another size");
+            const int32_t wanted = p.form == Form::MAP    ? p.sizes[k]
+                                   : p.form == Form::JOIN ? p.size / p.pieces
+                                                          : p.size;
+            if (graph.uses[x.use].program->size != wanted)
+                fail(PyExc_ValueError, "a node reads a row of another size");
         }
-        const Reading reading = p.form == Form::REDUCE ? Reading::SUM : p.form == Form::GATHER ? Reading::COPIES : Reading::BY_LANE;
-        const int32_t* elements = reading != Reading::BY_LANE && c.data >= 0 ? graph.words.data() + c.data : nullptr;
+        const Reading reading = p.form == Form::REDUCE   ? Reading::SUM
+                                : p.form == Form::GATHER ? Reading::COPIES
+                                                         : Reading::BY_LANE;
+        const int32_t* elements =
+            reading != Reading::BY_LANE && c.data >= 0 ? graph.words.data() + c.data : nullptr;
         const int32_t picked = elements ? narrow((int64_t)graph.words.size()) - c.data : 0;
-        check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, picked, [&](int32_t r) { return graph.nodes[r].lanes; });
+        check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, picked,
+                    [&](int32_t r) { return graph.nodes[r].lanes; });
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
         graph.nodes.push_back(c);
     }
@@ -300,7 +324,8 @@ void GraphState::look_up() {
         }
         Ref kind = owned(PyLong_FromLong(p.table));
         Ref which = owned(PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()));
-        Ref found = owned(PyObject_CallMethodObjArgs(tables.get(), names.lookup, kind.get(), which.get(), nullptr));
+        Ref found =
+            owned(PyObject_CallMethodObjArgs(tables.get(), names.lookup, kind.get(), which.get(), nullptr));
         const View v(found.get());
         if (v.words() != ids.size() * p.size) fail(PyExc_ValueError, "rows of a table have another size");
         memcpy(g.value, v.as<float>(), 4 * v.words());
@@ -399,7 +424,8 @@ PyObject* extend(PyObject* self, PyObject* args) {
             if (p.form != Form::INPUT) continue;
             const Ref data = attribute(item(list, n).get(), names.data);
             const View v(data.get());
-            if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4) fail(PyExc_ValueError, "an input of another size");
+            if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4)
+                fail(PyExc_ValueError, "an input of another size");
             memcpy(c.value, v.as<float>(), v.bytes());
         }
         s.look_up();
@@ -414,7 +440,8 @@ PyObject* extend(PyObject* self, PyObject* args) {
 
 const Node& node_of(GraphState& s, PyObject* which) {
     const long n = integer(which);
-    if (n < 0 || n >= (long)s.graph.nodes.size() || !s.graph.nodes[n].value) fail(PyExc_IndexError, "no such node");
+    if (n < 0 || n >= (long)s.graph.nodes.size() || !s.graph.nodes[n].value)
+        fail(PyExc_IndexError, "no such node");
     return s.graph.nodes[n];
 }
 // The rows of a node, as bytes.
@@ -423,7 +450,8 @@ PyObject* rows(PyObject* self, PyObject* which) {
         GraphState& s = state_of(self);
         const Busy busy(s);
         const Node& c = node_of(s, which);
-        return PyBytes_FromStringAndSize((const char*)c.value, 4L * c.lanes * s.graph.uses[c.use].program->size);
+        return PyBytes_FromStringAndSize((const char*)c.value,
+                                         4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
 PyObject* number_of(PyObject* self, PyObject* which) {
@@ -446,7 +474,8 @@ PyObject* array(PyObject* self, PyObject* args) {
         const Py_buffer& b = v.raw();
         const int axes = b.ndim - (c.lanes > 1);
         const long size = s.graph.uses[c.use].program->size;
-        if (b.itemsize != 8 || b.len != 8 * size * c.lanes || axes < 1) fail(PyExc_ValueError, "an array of another size");
+        if (b.itemsize != 8 || b.len != 8 * size * c.lanes || axes < 1)
+            fail(PyExc_ValueError, "an array of another size");
         double* out = v.as<double>();
         const float* row = c.value;
         if (axes == 1) {
@@ -477,7 +506,8 @@ PyObject* gradient(PyObject* self, PyObject* which) {
         const Node& c = node_of(s, which);
         const float* found = s.graph.gradient_of((int32_t)integer(which));
         if (!found) Py_RETURN_NONE;
-        return PyBytes_FromStringAndSize((const char*)found, 4L * c.lanes * s.graph.uses[c.use].program->size);
+        return PyBytes_FromStringAndSize((const char*)found,
+                                         4L * c.lanes * s.graph.uses[c.use].program->size);
     });
 }
 // [(how many steps, nodes)] of the components that were computed, in order.
@@ -497,7 +527,8 @@ PyObject* components(PyObject* self, PyObject*) {
                 steps = std::max(steps, ++times[x.use]);
                 for (int32_t i = 0; i < x.count; i++) {
                     if (g.order[x.first + i] == DEAD) continue;
-                    if (PyList_Append(nodes.get(), owned(PyLong_FromLong(g.order[x.first + i])).get())) throw Failed();
+                    if (PyList_Append(nodes.get(), owned(PyLong_FromLong(g.order[x.first + i])).get()))
+                        throw Failed();
                 }
             }
             Ref entry = owned(Py_BuildValue("(lO)", steps, nodes.get()));
@@ -514,7 +545,8 @@ PyObject* times(PyObject* self, PyObject*) {
         Ref found = owned(PyList_New(0));
         for (Use& u : s.graph.uses) {
             if (u.number < 0 || !(u.groups || u.seconds)) continue;
-            Ref entry = owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
+            Ref entry =
+                owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
             if (PyList_Append(found.get(), entry.get())) throw Failed();
             u.groups = u.rows = 0, u.seconds = 0;
         }
@@ -552,7 +584,8 @@ Graph::Root root_of(const Graph& g, PyObject* number, PyObject* gradient) {
     const long n = integer(number);
     if (n < 0 || n >= (long)g.nodes.size() || g.nodes[n].external) fail(PyExc_IndexError, "no such node");
     Graph::Root root{(int32_t)n, gradient ? copied<float>(gradient) : std::vector<float>(1, 1.f)};
-    if (root.gradient.size() != (size_t)g.nodes[n].lanes * g.uses[g.nodes[n].use].program->size) fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
+    if (root.gradient.size() != (size_t)g.nodes[n].lanes * g.uses[g.nodes[n].use].program->size)
+        fail(PyExc_ValueError, "the root is not one number, or its gradient has another size");
     return root;
 }
 
@@ -593,7 +626,8 @@ PyObject* backward(PyObject* self, PyObject* args) {
                     Ref kind = owned(PyLong_FromLong(p.weights[k]));
                     Ref array = owned(PyObject_CallOneArg(make, kind.get()));
                     kept.emplace_back(array.get(), PyBUF_CONTIG);
-                    if ((int64_t)kept.back().words() < p.weight_sizes[k]) fail(PyExc_ValueError, "a gradient is too small");
+                    if ((int64_t)kept.back().words() < p.weight_sizes[k])
+                        fail(PyExc_ValueError, "a gradient is too small");
                     at = by_kind.emplace(p.weights[k], kept.back().as<float>()).first;
                 }
                 gradients[n].push_back(at->second);
@@ -620,12 +654,15 @@ PyObject* backward(PyObject* self, PyObject* args) {
                 if (c.use != (int32_t)n || c.index > index) continue;
                 ids.insert(ids.end(), g.words.begin() + c.data, g.words.begin() + c.data + c.lanes);
                 const float* found = g.gradient_of((int32_t)(&c - g.nodes.data()));
-                if (found) values.insert(values.end(), found, found + c.lanes * size);
-                else values.resize(values.size() + c.lanes * size, 0.f);
+                if (found)
+                    values.insert(values.end(), found, found + c.lanes * size);
+                else
+                    values.resize(values.size() + c.lanes * size, 0.f);
             }
-            Ref entry = owned(Py_BuildValue("(iNN)", u.program->table,
-                                            PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()),
-                                            PyBytes_FromStringAndSize((const char*)values.data(), 4 * values.size())));
+            Ref entry = owned(
+                Py_BuildValue("(iNN)", u.program->table,
+                              PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()),
+                              PyBytes_FromStringAndSize((const char*)values.data(), 4 * values.size())));
             if (PyList_Append(tables.get(), entry.get())) throw Failed();
         }
         return Py_BuildValue("(OO)", ops.get(), tables.get());
@@ -636,46 +673,76 @@ PyMethodDef graph_methods[] = {
     {"extend", extend, METH_VARARGS, "(stored nodes, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
     {"number", number_of, METH_O, "The first number of a node."},
-    {"array", array, METH_VARARGS, "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
-    {"gradient", gradient, METH_O, "The rows of a node's gradient; None if the last backward did not reach it."},
-    {"components", components, METH_NOARGS, "(steps, numbers of nodes) of each component that was computed, in order."},
-    {"times", times, METH_NOARGS, "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
+    {"array", array, METH_VARARGS,
+     "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
+    {"gradient", gradient, METH_O,
+     "The rows of a node's gradient; None if the last backward did not reach it."},
+    {"components", components, METH_NOARGS,
+     "(steps, numbers of nodes) of each component that was computed, in order."},
+    {"times", times, METH_NOARGS,
+     "(fused op, groups, rows, seconds) of what ran since the last call; seconds if the graph is timed."},
     {"written", written, METH_NOARGS, "How many words were written so far, forward and back."},
     {"memory", memory, METH_NOARGS, "How many bytes its rows and gradients take."},
     {"cut", cut, METH_O, "Keep so many nodes."},
-    {"backward", backward, METH_VARARGS, "(root, index, full, new): go back from a node of one number, or from several whose gradients are given."},
+    {"backward", backward, METH_VARARGS,
+     "(root, index, full, new): go back from a node of one number, or from several whose gradients are "
+     "given."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef program_methods[] = {
-    {"bound", bound, METH_VARARGS, "(places, data, weights): the same for nodes whose args are in other places, and other weights."},
+    {"bound", bound, METH_VARARGS,
+     "(places, data, weights): the same for nodes whose args are in other places, and other weights."},
     {nullptr, nullptr, 0, nullptr}};
-PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program}, {Py_tp_dealloc, (void*)free_program}, {Py_tp_methods, program_methods}, {Py_tp_doc, (void*)"A fused op as byte code."}, {0, nullptr}};
-PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0, Py_TPFLAGS_DEFAULT, program_slots};
-PyType_Slot graph_slots[] = {{Py_tp_new, (void*)new_graph}, {Py_tp_dealloc, (void*)free_graph}, {Py_tp_traverse, (void*)traverse_graph},
-                             {Py_tp_clear, (void*)clear_graph}, {Py_tp_methods, graph_methods}, {Py_tp_doc, (void*)"What one graph has computed."}, {0, nullptr}};
-PyType_Spec graph_spec = {"dynetjax.engine.native.core.Graph", sizeof(GraphObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, graph_slots};
+PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program},
+                               {Py_tp_dealloc, (void*)free_program},
+                               {Py_tp_methods, program_methods},
+                               {Py_tp_doc, (void*)"A fused op as byte code."},
+                               {0, nullptr}};
+PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0,
+                            Py_TPFLAGS_DEFAULT, program_slots};
+PyType_Slot graph_slots[] = {{Py_tp_new, (void*)new_graph},
+                             {Py_tp_dealloc, (void*)free_graph},
+                             {Py_tp_traverse, (void*)traverse_graph},
+                             {Py_tp_clear, (void*)clear_graph},
+                             {Py_tp_methods, graph_methods},
+                             {Py_tp_doc, (void*)"What one graph has computed."},
+                             {0, nullptr}};
+PyType_Spec graph_spec = {"dynetjax.engine.native.core.Graph", sizeof(GraphObject), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, graph_slots};
 
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "core", "Tier 0: byte code, run at once.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "core",
+                      "Tier 0: byte code, run at once.",
+                      -1,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 PyObject* make_module() {
     Ref m = owned(PyModule_Create(&module));
     struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"},
-                    {&names.data, "data"}, {&names.index, "index"}, {&names.program, "program"}, {&names.weight, "weight"},
-                    {&names.lookup, "lookup"}, {&names.rows, "rows"}, {&names.number, "number"},
-                    {&names.draws, "draws"}, {&names.starts, "starts"}, {&names.seed, "seed"}};
+    } interned[] = {{&names.rule, "rule"},       {&names.fused, "fused"},   {&names.lanes, "lanes"},
+                    {&names.inner, "inner"},     {&names.data, "data"},     {&names.index, "index"},
+                    {&names.program, "program"}, {&names.weight, "weight"}, {&names.lookup, "lookup"},
+                    {&names.rows, "rows"},       {&names.number, "number"}, {&names.draws, "draws"},
+                    {&names.starts, "starts"},   {&names.seed, "seed"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();
-    if (PyModule_AddObjectRef(m.get(), "Program", program.get()) || PyModule_AddObjectRef(m.get(), "Graph", graph.get())) throw Failed();
+    if (PyModule_AddObjectRef(m.get(), "Program", program.get()) ||
+        PyModule_AddObjectRef(m.get(), "Graph", graph.get()))
+        throw Failed();
     program.release();  // the module has it for good
     static const struct {
         const char *name, *meaning;
     } table[] = {
 #define X(name, meaning) {#name, meaning},
-        DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X)
+        DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X)
+            DYNETJAX_OTHER(X)
 #undef X
     };
     Ref opcodes = owned(PyDict_New()), meanings = owned(PyDict_New()), counts = owned(PyDict_New());

@@ -47,13 +47,16 @@ inline int32_t append_elements(std::vector<int32_t>& elements, PyObject* data) {
     if (data == Py_None) return -1;
     const int32_t begin = narrow((int64_t)elements.size());
     const Ref several = owned(PySequence_Tuple(data));
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++) elements.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++)
+        elements.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
     return begin;
 }
 
 // Raise unless a node may read these. `lanes_of` tells the lanes of a node by its number;
 // `picked` are as many batch elements as it picks, null if it picks none.
-template <class F> void check_reads(Reading reading, int32_t lanes, const int32_t* refs, int32_t count, const int32_t* elements, int32_t picked, F lanes_of) {
+template <class F>
+void check_reads(Reading reading, int32_t lanes, const int32_t* refs, int32_t count, const int32_t* elements,
+                 int32_t picked, F lanes_of) {
     const auto lanes_at = [&](int32_t k) { return refs[k] == NOTHING ? 0 : lanes_of(refs[k]); };
     if (lanes < 1) fail(PyExc_ValueError, "a node without rows");
     if (elements) {
@@ -61,7 +64,8 @@ template <class F> void check_reads(Reading reading, int32_t lanes, const int32_
         if (copies && count != 1) fail(PyExc_ValueError, "elements of several nodes");
         if (picked != (copies ? lanes : count)) fail(PyExc_ValueError, "elements for another batch");
         for (int32_t k = 0; k < picked; k++)
-            if (elements[k] < 0 || elements[k] >= lanes_at(copies ? 0 : k)) fail(PyExc_ValueError, "no such batch element");
+            if (elements[k] < 0 || elements[k] >= lanes_at(copies ? 0 : k))
+                fail(PyExc_ValueError, "no such batch element");
     } else if (reading == Reading::COPIES) {
         int64_t all = 0;
         for (int32_t k = 0; k < count; k++) {
@@ -71,6 +75,7 @@ template <class F> void check_reads(Reading reading, int32_t lanes, const int32_
         if (all != lanes) fail(PyExc_ValueError, "rows for another batch");
     } else {
         for (int32_t k = 0; k < count; k++)
-            if (lanes_at(k) > 1 && lanes_at(k) != lanes) fail(PyExc_ValueError, "a node reads another batch");
+            if (lanes_at(k) > 1 && lanes_at(k) != lanes)
+                fail(PyExc_ValueError, "a node reads another batch");
     }
 }

@@ -1,15 +1,15 @@
 // The planner for Python: `FlatGraph`.
-#include "python.h"
-
 #include <unordered_map>
 
 #include "flat.h"
 #include "nodes.h"
+#include "python.h"
 
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
+    PyObject *rule, *fused, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known,
+        *valid, *leaves;
 } names;
 
 View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
@@ -20,7 +20,8 @@ View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
 // Offsets into as many `items`: one more than there are of what they are for.
 void check_offsets(const View& first, size_t items) {
     const int32_t* at = first.as<int32_t>();
-    if (!first.words() || at[0] != 0 || (size_t)at[first.words() - 1] != items) fail(PyExc_ValueError, "offsets do not fit");
+    if (!first.words() || at[0] != 0 || (size_t)at[first.words() - 1] != items)
+        fail(PyExc_ValueError, "offsets do not fit");
     for (size_t k = 1; k < first.words(); k++)
         if (at[k] < at[k - 1]) fail(PyExc_ValueError, "offsets do not fit");
 }
@@ -29,27 +30,34 @@ struct FactsView {
     View component, cyclic, first, groups, aligned;
     Facts facts;
     explicit FactsView(PyObject* p)
-        : component(words_of(p, names.component)), cyclic(words_of(p, names.cyclic)), first(words_of(p, names.first)), groups(words_of(p, names.groups)),
+        : component(words_of(p, names.component)),
+          cyclic(words_of(p, names.cyclic)),
+          first(words_of(p, names.first)),
+          groups(words_of(p, names.groups)),
           aligned(words_of(p, names.aligned)),
-          facts{component.as<int32_t>(), component.words(), cyclic.as<int32_t>(), cyclic.words(), first.as<int32_t>(), groups.as<int32_t>(), aligned.as<int32_t>(), groups.words()} {
+          facts{component.as<int32_t>(), component.words(),    cyclic.as<int32_t>(),  cyclic.words(),
+                first.as<int32_t>(),     groups.as<int32_t>(), aligned.as<int32_t>(), groups.words()} {
         check_offsets(first, groups.words());
-        if (first.words() != component.words() + 1 || aligned.words() != groups.words()) fail(PyExc_ValueError, "facts of another number of ops");
+        if (first.words() != component.words() + 1 || aligned.words() != groups.words())
+            fail(PyExc_ValueError, "facts of another number of ops");
     }
 };
 struct AddressesView {
     View valid, first, leaves;
     Addresses addresses;
     explicit AddressesView(PyObject* p)
-        : valid(words_of(p, names.valid)), first(words_of(p, names.first)), leaves(words_of(p, names.leaves)),
-          addresses{valid.as<int32_t>(), first.as<int32_t>(), leaves.as<int32_t>(), valid.words(), leaves.words()} {
+        : valid(words_of(p, names.valid)),
+          first(words_of(p, names.first)),
+          leaves(words_of(p, names.leaves)),
+          addresses{valid.as<int32_t>(), first.as<int32_t>(), leaves.as<int32_t>(), valid.words(),
+                    leaves.words()} {
         check_offsets(first, leaves.words());
         if (first.words() != valid.words() + 1) fail(PyExc_ValueError, "addresses of another number of ops");
     }
 };
 
 struct FlatObject {
-    PyObject_HEAD
-    FlatGraph* graph;
+    PyObject_HEAD FlatGraph* graph;
     bool bound;
     PyObject* fused;
 };
@@ -57,7 +65,8 @@ FlatGraph& graph_of(PyObject* self) { return *((FlatObject*)self)->graph; }
 
 Ref list_of(const std::vector<int32_t>& numbers) {
     Ref found = owned(PyList_New((Py_ssize_t)numbers.size()));
-    for (size_t k = 0; k < numbers.size(); k++) PyList_SET_ITEM(found.get(), (Py_ssize_t)k, owned(PyLong_FromLong(numbers[k])).release());
+    for (size_t k = 0; k < numbers.size(); k++)
+        PyList_SET_ITEM(found.get(), (Py_ssize_t)k, owned(PyLong_FromLong(numbers[k])).release());
     return found;
 }
 Ref pairs_of(const std::vector<int32_t>& numbers) {
@@ -71,10 +80,13 @@ Ref pairs_of(const std::vector<int32_t>& numbers) {
 std::vector<int32_t> numbers_in(PyObject* sequence) {
     Ref given = owned(PySequence_Tuple(sequence));
     std::vector<int32_t> found;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given.get()); k++) found.push_back(word(PyTuple_GET_ITEM(given.get(), k)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given.get()); k++)
+        found.push_back(word(PyTuple_GET_ITEM(given.get(), k)));
     return found;
 }
-Ref bytes_of(const std::vector<int32_t>& numbers) { return owned(PyBytes_FromStringAndSize((const char*)numbers.data(), 4 * (Py_ssize_t)numbers.size())); }
+Ref bytes_of(const std::vector<int32_t>& numbers) {
+    return owned(PyBytes_FromStringAndSize((const char*)numbers.data(), 4 * (Py_ssize_t)numbers.size()));
+}
 
 // Building -----------------------------------------------------------------------------
 
@@ -124,7 +136,8 @@ private:
         int form;
         if (!PyArg_ParseTuple(told.get(), "Oi", &places, &form)) throw Failed();
         if (form < 0 || form > (int)Reading::COPIES) fail(PyExc_ValueError, "no such way to read");
-        kinds_.push_back({places == Py_None, (Reading)form, places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
+        kinds_.push_back({places == Py_None, (Reading)form,
+                          places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
         if (PyList_Append(fused.get(), number)) throw Failed();
         return numbers_[n] = (int32_t)kinds_.size() - 1;
     }
@@ -137,12 +150,20 @@ private:
         return kind;
     }
     void add(PyObject* node) {
-        FlatGraph::Node n{kind_of(rule_of_.of(node).get()), word(lanes_of_.of(node).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0};
+        FlatGraph::Node n{kind_of(rule_of_.of(node).get()),
+                          word(lanes_of_.of(node).get()),
+                          (int32_t)graph.refs.size(),
+                          0,
+                          -1,
+                          false,
+                          0,
+                          0};
         const Kind& kind = kinds_[n.op];
         n.copies = kind.reading == Reading::COPIES;
         append_reads(graph.refs, args_of_.of(node).get(), kind.all ? nullptr : &kind.places);
         n.count = (int32_t)graph.refs.size() - n.reads;
-        if (kind.reading != Reading::BY_LANE) n.chosen = append_elements(graph.elements, data_of_.of(node).get());
+        if (kind.reading != Reading::BY_LANE)
+            n.chosen = append_elements(graph.elements, data_of_.of(node).get());
         picked_.push_back((int32_t)graph.elements.size() - std::max(n.chosen, 0));
         graph.nodes.push_back(n);
     }
@@ -154,15 +175,18 @@ private:
         std::sort(older.begin(), older.end());
         older.erase(std::unique(older.begin(), older.end()), older.end());
         for (int32_t& r : graph.refs) {
-            if (r >= start) r -= start;
-            else if (r >= 0) r = graph.count + (int32_t)(std::lower_bound(older.begin(), older.end(), r) - older.begin());
+            if (r >= start)
+                r -= start;
+            else if (r >= 0)
+                r = graph.count + (int32_t)(std::lower_bound(older.begin(), older.end(), r) - older.begin());
         }
         for (int32_t r : older) {
             Ref node = item(nodes, r), rule = rule_of_.of(node.get());
             Ref number = owned(PyObject_CallOneArg(number_, rule.get()));
             Ref stands = owned(PyObject_CallOneArg(imported_, number.get()));
             const int32_t kind = kind_of_number(stands.get());
-            graph.nodes.push_back({kind, word(lanes_of_.of(node.get()).get()), (int32_t)graph.refs.size(), 0, -1, false, 0, 0});
+            graph.nodes.push_back({kind, word(lanes_of_.of(node.get()).get()), (int32_t)graph.refs.size(), 0,
+                                   -1, false, 0, 0});
         }
     }
     void check() const {
@@ -170,10 +194,13 @@ private:
             const FlatGraph::Node& n = graph.nodes[k];
             const int32_t* refs = graph.refs.data() + n.reads;
             for (int32_t j = 0; j < n.count; j++)
-                if (refs[j] < NOTHING || (refs[j] >= k && refs[j] < graph.count) || refs[j] >= (int32_t)graph.nodes.size()) fail(PyExc_ValueError, "a node reads a later one");
+                if (refs[j] < NOTHING || (refs[j] >= k && refs[j] < graph.count) ||
+                    refs[j] >= (int32_t)graph.nodes.size())
+                    fail(PyExc_ValueError, "a node reads a later one");
             const Reading reading = k < graph.count ? kinds_[n.op].reading : Reading::BY_LANE;
             const int32_t* elements = n.chosen < 0 ? nullptr : graph.elements.data() + n.chosen;
-            check_reads(reading, n.lanes, refs, n.count, elements, elements ? picked_[k] : 0, [&](int32_t r) { return graph.nodes[r].lanes; });
+            check_reads(reading, n.lanes, refs, n.count, elements, elements ? picked_[k] : 0,
+                        [&](int32_t r) { return graph.nodes[r].lanes; });
         }
     }
 };
@@ -184,7 +211,8 @@ PyObject* new_flat(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
         PyObject *nodes, *number, *read_by, *imported;
         Py_ssize_t start;
-        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &nodes, &start, &number, &read_by, &imported)) throw Failed();
+        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &nodes, &start, &number, &read_by, &imported))
+            throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
         FlatObject* flat = (FlatObject*)self.get();
         flat->graph = new FlatGraph();
@@ -210,7 +238,8 @@ PyObject* fused(PyObject* self, void*) { return Py_NewRef(((FlatObject*)self)->f
 PyObject* bind(PyObject* self, PyObject* sequence) {
     return guarded([&]() -> PyObject* {
         const std::vector<int32_t> ops = numbers_in(sequence);
-        if ((Py_ssize_t)ops.size() != PyList_GET_SIZE(((FlatObject*)self)->fused)) fail(PyExc_ValueError, "bound to another number of ops");
+        if ((Py_ssize_t)ops.size() != PyList_GET_SIZE(((FlatObject*)self)->fused))
+            fail(PyExc_ValueError, "bound to another number of ops");
         if (((FlatObject*)self)->bound) fail(PyExc_ValueError, "bound twice");
         graph_of(self).bind(ops);
         ((FlatObject*)self)->bound = true;
@@ -220,7 +249,8 @@ PyObject* bind(PyObject* self, PyObject* sequence) {
 // The facts that a call is told, which cover the graph.
 FactsView facts_for(PyObject* self, PyObject* p) {
     FactsView found(p);
-    const std::string wrong = ((FlatObject*)self)->bound ? graph_of(self).check(found.facts) : "not bound to a family";
+    const std::string wrong =
+        ((FlatObject*)self)->bound ? graph_of(self).check(found.facts) : "not bound to a family";
     if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
     return found;
 }
@@ -230,7 +260,8 @@ PyObject* edges(PyObject* self, PyObject* p) {
         const View known(attribute(p, names.known).get(), PyBUF_CONTIG);
         const size_t groups = f.facts.ops ? known.bytes() / f.facts.ops : 0;
         for (size_t k = 0; k < f.facts.leaves; k++)
-            if (f.facts.groups[k] < 0 || (size_t)f.facts.groups[k] >= groups) fail(PyExc_ValueError, "no such group");
+            if (f.facts.groups[k] < 0 || (size_t)f.facts.groups[k] >= groups)
+                fail(PyExc_ValueError, "no such group");
         return pairs_of(graph_of(self).edges(f.facts, known.as<uint8_t>())).release();
     });
 }
@@ -249,7 +280,8 @@ PyObject* levels(PyObject* self, PyObject* p) {
             found = graph_of(self).levels(f.facts);
         }
         Ref lists = owned(PyList_New((Py_ssize_t)found.size()));
-        for (size_t k = 0; k < found.size(); k++) PyList_SET_ITEM(lists.get(), (Py_ssize_t)k, list_of(found[k]).release());
+        for (size_t k = 0; k < found.size(); k++)
+            PyList_SET_ITEM(lists.get(), (Py_ssize_t)k, list_of(found[k]).release());
         return lists.release();
     });
 }
@@ -259,7 +291,9 @@ PyObject* place(PyObject* self, PyObject* args) {
         if (!PyArg_ParseTuple(args, "OO", &p, &sequence)) throw Failed();
         const FactsView f = facts_for(self, p);
         const std::vector<int32_t> widths = numbers_in(sequence);
-        if (widths.size() != f.facts.components || (!widths.empty() && *std::min_element(widths.begin(), widths.end()) < 1)) fail(PyExc_ValueError, "widths of other components");
+        if (widths.size() != f.facts.components ||
+            (!widths.empty() && *std::min_element(widths.begin(), widths.end()) < 1))
+            fail(PyExc_ValueError, "widths of other components");
         std::vector<int32_t> trips;
         {
             Released released;
@@ -302,8 +336,11 @@ PyObject* nodes_of(PyObject* self, PyObject* number) {
         std::vector<int32_t> numbers, first, lanes;
         const auto& nodes = graph_of(self).nodes;
         for (size_t n = 0; n < nodes.size(); n++)
-            if (nodes[n].op == op) numbers.push_back((int32_t)n), first.push_back(nodes[n].position), lanes.push_back(nodes[n].lanes);
-        return Py_BuildValue("(NNN)", bytes_of(numbers).release(), bytes_of(first).release(), bytes_of(lanes).release());
+            if (nodes[n].op == op)
+                numbers.push_back((int32_t)n), first.push_back(nodes[n].position),
+                    lanes.push_back(nodes[n].lanes);
+        return Py_BuildValue("(NNN)", bytes_of(numbers).release(), bytes_of(first).release(),
+                             bytes_of(lanes).release());
     });
 }
 PyObject* rows(PyObject* self, PyObject* number) {
@@ -329,33 +366,50 @@ PyObject* clear(PyObject* self, PyObject* args) {
         const std::vector<int32_t> which = numbers_in(sequence);
         const AddressesView a(p);
         for (int32_t n : which)
-            if (n < 0 || (size_t)n >= graph_of(self).nodes.size() || (size_t)graph_of(self).nodes[n].op >= a.addresses.ops) fail(PyExc_IndexError, "no such node");
+            if (n < 0 || (size_t)n >= graph_of(self).nodes.size() ||
+                (size_t)graph_of(self).nodes[n].op >= a.addresses.ops)
+                fail(PyExc_IndexError, "no such node");
         const View buffer(array, PyBUF_CONTIG);
-        if (!graph_of(self).clear(which, a.addresses, buffer.as<int32_t>(), buffer.words())) fail(PyExc_ValueError, "the index buffer is too small");
+        if (!graph_of(self).clear(which, a.addresses, buffer.as<int32_t>(), buffer.words()))
+            fail(PyExc_ValueError, "the index buffer is too small");
         return Py_NewRef(Py_None);
     });
 }
 
 PyMethodDef methods[] = {
     {"bind", bind, METH_O, "(ops): say which op of a program family each of its fused ops is."},
-    {"edges", edges, METH_O, "(facts): pairs of a group of leaves and an op that feeds it, which are new; they are known then."},
+    {"edges", edges, METH_O,
+     "(facts): pairs of a group of leaves and an op that feeds it, which are new; they are known then."},
     {"levels", levels, METH_O, "(facts): of each component, the lanes in each of its levels."},
-    {"place", place, METH_VARARGS, "(facts, widths): give every node its lanes; the trips of each component."},
-    {"unaligned", unaligned, METH_O, "(facts): pairs of an op and a leaf that is taken to be aligned and is not."},
-    {"write", write, METH_VARARGS, "(addresses, bases, buffer): write which lanes are real, and what they read."},
+    {"place", place, METH_VARARGS,
+     "(facts, widths): give every node its lanes; the trips of each component."},
+    {"unaligned", unaligned, METH_O,
+     "(facts): pairs of an op and a leaf that is taken to be aligned and is not."},
+    {"write", write, METH_VARARGS,
+     "(addresses, bases, buffer): write which lanes are real, and what they read."},
     {"row", row, METH_O, "(node): its first row."},
-    {"nodes", nodes_of, METH_O, "(op): its nodes, their first lanes, and their batch sizes, as bytes of int32."},
+    {"nodes", nodes_of, METH_O,
+     "(op): its nodes, their first lanes, and their batch sizes, as bytes of int32."},
     {"rows", rows, METH_O, "(ops): how many rows each of so many ops has."},
     {"unused", unused, METH_O, "(root): the nodes that it is not made of."},
     {"clear", clear, METH_VARARGS, "(nodes, addresses, buffer): let their lanes be empty."},
     {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef attributes[] = {{"count", count, nullptr, "Nodes, without those that were computed before.", nullptr},
-                            {"older", older, nullptr, "Numbers in the graph of nodes that were computed before and are read.", nullptr},
-                            {"fused", fused, nullptr, "Numbers of its fused ops, in order of first appearance.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot slots[] = {{Py_tp_new, (void*)new_flat}, {Py_tp_dealloc, (void*)free_flat}, {Py_tp_methods, methods}, {Py_tp_getset, attributes},
-                       {Py_tp_doc, (void*)"A graph's stored nodes, placed on lanes and rows: `dynetjax.engine.plan.flat` in C++."}, {0, nullptr}};
-PyType_Spec spec = {"dynetjax.engine.native.core.FlatGraph", sizeof(FlatObject), 0, Py_TPFLAGS_DEFAULT, slots};
+PyGetSetDef attributes[] = {
+    {"count", count, nullptr, "Nodes, without those that were computed before.", nullptr},
+    {"older", older, nullptr, "Numbers in the graph of nodes that were computed before and are read.",
+     nullptr},
+    {"fused", fused, nullptr, "Numbers of its fused ops, in order of first appearance.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot slots[] = {
+    {Py_tp_new, (void*)new_flat},
+    {Py_tp_dealloc, (void*)free_flat},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_doc,
+     (void*)"A graph's stored nodes, placed on lanes and rows: `dynetjax.engine.plan.flat` in C++."},
+    {0, nullptr}};
+PyType_Spec spec = {"dynetjax.engine.native.core.FlatGraph", sizeof(FlatObject), 0, Py_TPFLAGS_DEFAULT,
+                    slots};
 
 }  // namespace
 
@@ -363,9 +417,11 @@ void add_planner(PyObject* module) {
     const struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"}, {&names.fused, "fused"}, {&names.lanes, "lanes"}, {&names.inner, "inner"}, {&names.data, "data"},
-                    {&names.component, "component"}, {&names.cyclic, "cyclic"}, {&names.first, "first"}, {&names.groups, "groups"},
-                    {&names.aligned, "aligned"}, {&names.known, "known"}, {&names.valid, "valid"}, {&names.leaves, "leaves"}};
+    } interned[] = {{&names.rule, "rule"},       {&names.fused, "fused"}, {&names.lanes, "lanes"},
+                    {&names.inner, "inner"},     {&names.data, "data"},   {&names.component, "component"},
+                    {&names.cyclic, "cyclic"},   {&names.first, "first"}, {&names.groups, "groups"},
+                    {&names.aligned, "aligned"}, {&names.known, "known"}, {&names.valid, "valid"},
+                    {&names.leaves, "leaves"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref type = owned(PyType_FromSpec(&spec));
     if (PyModule_AddObjectRef(module, "FlatGraph", type.get())) throw Failed();

@@ -30,29 +30,29 @@ struct Datum {
 
 struct Program {
     Form form;
-    int32_t size;                    // numbers in a row of the result
-    bool weighted;                   // reads parameters, or rows of a table, that are trained
-    std::vector<int32_t> places;     // of its operands, in a node's args
-    std::vector<int32_t> sizes;      // of its operands' rows
+    int32_t size;                 // numbers in a row of the result
+    bool weighted;                // reads parameters, or rows of a table, that are trained
+    std::vector<int32_t> places;  // of its operands, in a node's args
+    std::vector<int32_t> sizes;   // of its operands' rows
     std::vector<Datum> data;
-    std::vector<int32_t> weights;    // kinds of what it reads that has no rows
+    std::vector<int32_t> weights;  // kinds of what it reads that has no rows
     std::vector<int32_t> weight_sizes;
     std::vector<Instruction> forward, backward;
-    bool differentiable = false;     // it has `backward`
+    bool differentiable = false;  // it has `backward`
     std::vector<int32_t> extra;
     std::vector<float> constants;
-    int32_t temporary = 0, saved = 0, hoisted = 0;  // words a lane
+    int32_t temporary = 0, saved = 0, hoisted = 0;    // words a lane
     std::vector<std::pair<int32_t, int32_t>> asides;  // sizes of products put aside
     double written = 0, written_back = 0;  // words a lane, of which a loop counts once for each time
-    int32_t table = -1;              // kind of a LOOKUP's table
-    int32_t pieces = 0, outer = 1;   // of a JOIN: how many rows it has room for, and how a row is cut
+    int32_t table = -1;                    // kind of a LOOKUP's table
+    int32_t pieces = 0, outer = 1;         // of a JOIN: how many rows it has room for, and how a row is cut
 
     int first_operand() const { return FIRST + (int)weights.size(); }
     int first_datum() const { return first_operand() + (int)places.size(); }
     int first_gradient() const { return first_datum() + (int)data.size(); }
     int slots() const { return first_gradient() + (int)weights.size(); }
 
-    // What is wrong with it; empty if nothing is. Every place that an instruction names is
+    // What is wrong with it; empty if nothing is (verifier.cpp). Every place that an instruction names is
     // checked here, so that nothing need be when it runs.
     std::string check() const;
     // How many words a lane the instructions write, found once they are checked.
@@ -61,16 +61,16 @@ struct Program {
 
 // What a program runs on: where slots begin, for some lanes of a group.
 struct Frame {
-    long lanes;                 // to run
-    long lane = 0;              // the first of them; more than 0 in a loop that runs one lane
-    long width = 1;             // lanes that temporaries are laid out for
-    long first = 0;             // lane 0, in SAVED, VALUE and COTANGENT
-    long room = 0;              // lanes that these have
+    long lanes;                                // to run
+    long lane = 0;                             // the first of them; more than 0 in a loop that runs one lane
+    long width = 1;                            // lanes that temporaries are laid out for
+    long first = 0;                            // lane 0, in SAVED, VALUE and COTANGENT
+    long room = 0;                             // lanes that these have
     long first_hoisted = 0, room_hoisted = 0;  // the same in HOISTED
-    uint32_t outside = 0;       // operands, by bit, whose HOIST instructions run apart
-    bool apart = false;         // and this is that run
+    uint32_t outside = 0;                      // operands, by bit, whose HOIST instructions run apart
+    bool apart = false;                        // and this is that run
     std::vector<float*> base;
-    std::vector<long> strides;  // of operands
+    std::vector<long> strides;     // of operands
     std::vector<float**> targets;  // by operand, where the gradient of each lane goes; null: nowhere
     struct Aside* asides = nullptr;
 };

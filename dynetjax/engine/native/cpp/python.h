@@ -58,7 +58,10 @@ public:
     ~View() {
         if (b_.obj) PyBuffer_Release(&b_);
     }
-    template <class T> T* as() const { return (T*)b_.buf; }
+    template <class T>
+    T* as() const {
+        return (T*)b_.buf;
+    }
     size_t words() const { return (size_t)b_.len / 4; }
     size_t bytes() const { return (size_t)b_.len; }
     const Py_buffer& raw() const { return b_; }
@@ -66,7 +69,8 @@ public:
 private:
     Py_buffer b_;
 };
-template <class T> std::vector<T> copied(PyObject* p) {
+template <class T>
+std::vector<T> copied(PyObject* p) {
     const View v(p);
     if (v.bytes() % sizeof(T)) fail(PyExc_ValueError, "a buffer has part of an element");
     std::vector<T> found(v.bytes() / sizeof(T));
@@ -74,7 +78,10 @@ template <class T> std::vector<T> copied(PyObject* p) {
     return found;
 }
 
-template <class T> std::vector<T> given(PyObject* p) { return p ? copied<T>(p) : std::vector<T>(); }
+template <class T>
+std::vector<T> given(PyObject* p) {
+    return p ? copied<T>(p) : std::vector<T>();
+}
 
 inline long integer(PyObject* p) {
     const long found = PyLong_AsLong(p);
@@ -127,7 +134,8 @@ private:
 inline void prefetch(PyObject* list, Py_ssize_t n) {
 #if defined(__GNUC__)
     if (n >= PyList_GET_SIZE(list)) return;
-    for (int line = 0; line < 3; line++) __builtin_prefetch((const char*)PyList_GET_ITEM(list, n) + 64 * line);
+    for (int line = 0; line < 3; line++)
+        __builtin_prefetch((const char*)PyList_GET_ITEM(list, n) + 64 * line);
 #else
     (void)list, (void)n;
 #endif
@@ -145,7 +153,8 @@ private:
 };
 
 // Runs `f`; what goes wrong becomes Python's exception.
-template <class F> PyObject* guarded(F f) {
+template <class F>
+PyObject* guarded(F f) {
     try {
         return f();
     } catch (const Failed&) {

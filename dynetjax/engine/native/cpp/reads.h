@@ -8,7 +8,8 @@ constexpr int32_t NOTHING = -1;  // in place of a node's number: zeros
 
 // A number as one of 32 bits.
 inline int32_t narrow(int64_t number) {
-    if (number != (int32_t)number) throw std::overflow_error("a graph has more than 2^31 rows, operands or numbers to go with them");
+    if (number != (int32_t)number)
+        throw std::overflow_error("a graph has more than 2^31 rows, operands or numbers to go with them");
     return (int32_t)number;
 }
 

@@ -4,14 +4,13 @@
 // any other is byte code, run over blocks of numbers. Gradients are read, state changes
 // in its place, and so do tables; new values of dense parameters go where the caller
 // says, for a graph may hold the old ones.
-#include "python.h"
-
 #include <cmath>
 #include <string>
 
 #include "crew.h"
 #include "kernels.h"
 #include "program.h"
+#include "python.h"
 
 namespace {
 
@@ -37,8 +36,8 @@ struct About {
     const char* name;
     int numbers, states;
 };
-const About abouts[WHICH] = {{"", 0, 0}, {"sgd", 0, 0}, {"momentum", 1, 1}, {"adagrad", 1, 1},
-                             {"rmsprop", 2, 1}, {"adadelta", 2, 2}, {"adam", 3, 2}, {"amsgrad", 3, 3}};
+const About abouts[WHICH] = {{"", 0, 0},        {"sgd", 0, 0},      {"momentum", 1, 1}, {"adagrad", 1, 1},
+                             {"rmsprop", 2, 1}, {"adadelta", 2, 2}, {"adam", 3, 2},     {"amsgrad", 3, 3}};
 
 Loop loop_of(int which) { return BEST(loops)[which]; }
 
@@ -55,9 +54,11 @@ struct Rule {
         w.rate = (float)rate, w.factor = w.shown = w.by = w.kept = 1;
         const double a = numbers[0], b = numbers[1], c = numbers[2];
         if (which == MOMENTUM || which == ADAGRAD) w.numbers[0] = (float)a;
-        if (which == RMSPROP || which == ADADELTA) w.numbers[0] = (float)a, w.numbers[1] = (float)b, w.numbers[2] = (float)(1 - b);
+        if (which == RMSPROP || which == ADADELTA)
+            w.numbers[0] = (float)a, w.numbers[1] = (float)b, w.numbers[2] = (float)(1 - b);
         if (which == ADAM || which == AMSGRAD) {
-            w.numbers[0] = (float)a, w.numbers[1] = (float)(1 - a), w.numbers[2] = (float)b, w.numbers[3] = (float)(1 - b), w.numbers[4] = (float)c;
+            w.numbers[0] = (float)a, w.numbers[1] = (float)(1 - a), w.numbers[2] = (float)b,
+            w.numbers[3] = (float)(1 - b), w.numbers[4] = (float)c;
             w.rate = (float)(rate * std::sqrt(1 - std::pow(b, step)) / (1 - std::pow(a, step)));
         }
         return w;
@@ -67,7 +68,8 @@ struct Rule {
 // Applies a rule to numbers wherever they are.
 class Applier {
 public:
-    Applier(const Rule& rule, double rate, double step) : rule_(rule), scalars_(rule.scalars(rate, step)), loop_(loop_of(rule.which)), zeros_(MOST_AT_ONCE) {
+    Applier(const Rule& rule, double rate, double step)
+        : rule_(rule), scalars_(rule.scalars(rate, step)), loop_(loop_of(rule.which)), zeros_(MOST_AT_ONCE) {
         if (!rule.program) return;
         const Program& p = *rule.program;
         size_ = p.size;
@@ -80,7 +82,8 @@ public:
         frame_.lanes = frame_.room = 1;
         frame_.base.assign(p.slots(), nullptr);
         frame_.base[CONSTANT] = const_cast<float*>(p.constants.data());
-        frame_.base[SAVED] = new_states_, frame_.base[TEMPORARY] = new_states_ + p.saved, frame_.base[VALUE] = change_;
+        frame_.base[SAVED] = new_states_, frame_.base[TEMPORARY] = new_states_ + p.saved,
+        frame_.base[VALUE] = change_;
         for (int k = 0; k < 3; k++) frame_.base[FIRST + k] = arguments_ + k;
         frame_.strides.assign(2 + rule.states, 0);
     }
@@ -88,11 +91,13 @@ public:
     void set(double factor, double seen, double shown, double by, double kept) {
         flush();
         seen_ = (float)seen;
-        scalars_.factor = (float)factor, scalars_.shown = (float)shown, scalars_.by = (float)by, scalars_.kept = (float)kept;
+        scalars_.factor = (float)factor, scalars_.shown = (float)shown, scalars_.by = (float)by,
+        scalars_.kept = (float)kept;
         arguments_[0] = (float)factor;
     }
     // n numbers; without `g` their gradients are zero. In byte code they may wait until `flush`.
-    void apply(long n, const float* g, const std::vector<float*>& states, size_t at, const float* v, float* d) {
+    void apply(long n, const float* g, const std::vector<float*>& states, size_t at, const float* v,
+               float* d) {
         const auto piece = [&](long i, long some) {
             Piece x{some, g ? g + i : zeros_.data(), {}, v + i, d + i};
             for (int k = 0; k < rule_.states; k++) x.states[k] = states[k] + at + i;
@@ -135,7 +140,8 @@ public:
         w.factor = 1;
         long at = 0;
         for (const Piece& x : pieces_) {
-            for (int k = 0; k < rule_.states; k++) memcpy(x.states[k], new_states_ + (size_t)k * p.size + at, 4 * x.n);
+            for (int k = 0; k < rule_.states; k++)
+                memcpy(x.states[k], new_states_ + (size_t)k * p.size + at, 4 * x.n);
             loop_(w, x.n, change_ + at, nullptr, x.v, x.d);
             at += x.n;
         }
@@ -203,13 +209,13 @@ struct Row {
 };
 struct Table {
     long count = 0, width = 0;  // rows, and numbers in one
-    float *array = nullptr;     // none of what is frozen
+    float* array = nullptr;     // none of what is frozen
     double factor = 1;
     std::vector<float*> states;
     const float* whole = nullptr;
     std::vector<Part> parts;
     bool to_all = false;
-    std::vector<Row> rows;      // each once, of those with a gradient
+    std::vector<Row> rows;  // each once, of those with a gradient
     std::vector<float> sums;
     const float* every = nullptr;  // the gradient of all rows, if it has one
 
@@ -242,9 +248,12 @@ void Table::add_up() {
         every = sums.data();
         return;
     }
-    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.id < b.id; });
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) { return a.id < b.id; });
     size_t several = 0;
-    for (size_t i = 0; i < entries.size(); i++) several += (i + 1 < entries.size() && entries[i + 1].id == entries[i].id) && (i == 0 || entries[i - 1].id != entries[i].id);
+    for (size_t i = 0; i < entries.size(); i++)
+        several += (i + 1 < entries.size() && entries[i + 1].id == entries[i].id) &&
+                   (i == 0 || entries[i - 1].id != entries[i].id);
     sums.resize(several * width);
     float* free = sums.data();
     for (size_t i = 0, end; i < entries.size(); i = end) {
@@ -307,7 +316,8 @@ struct Update {
         const Kernels& kernel = kernels();
         double found = 0;
         for (const Block& b : blocks)
-            for (const Dense& x : b.parameters) if (x.g) found += kernel.squares(x.g, x.n);
+            for (const Dense& x : b.parameters)
+                if (x.g) found += kernel.squares(x.g, x.n);
         for (const Dense& x : frozen) found += kernel.squares(x.g, x.n);
         for (const Table& t : tables) found += t.squares();
         for (const Table& t : frozen_tables) found += t.squares();
@@ -318,8 +328,7 @@ struct Update {
 // Python's side --------------------------------------------------------------------------
 
 struct RuleObject {
-    PyObject_HEAD
-    Rule* rule;
+    PyObject_HEAD Rule* rule;
 };
 PyTypeObject* rule_type;
 
@@ -333,16 +342,19 @@ PyObject* new_rule(PyTypeObject* type, PyObject* args, PyObject*) {
         rule->states = states;
         if (states < 0 || states > MOST_STATES) fail(PyExc_ValueError, "too many arrays of state");
         if (PyUnicode_Check(what)) {
-            for (int k = 1; k < WHICH; k++) if (!PyUnicode_CompareWithASCIIString(what, abouts[k].name)) rule->which = k;
+            for (int k = 1; k < WHICH; k++)
+                if (!PyUnicode_CompareWithASCIIString(what, abouts[k].name)) rule->which = k;
             const About& about = abouts[rule->which];
             if (rule->which == GIVEN) fail(PyExc_ValueError, "there is no such rule");
-            if (PyTuple_GET_SIZE(numbers) != about.numbers || states != about.states) fail(PyExc_ValueError, "the rule has other numbers or states");
+            if (PyTuple_GET_SIZE(numbers) != about.numbers || states != about.states)
+                fail(PyExc_ValueError, "the rule has other numbers or states");
             for (int k = 0; k < about.numbers; k++) rule->numbers[k] = number(PyTuple_GET_ITEM(numbers, k));
         } else {
             rule->program = program_in(what);
             const Program& p = *rule->program;
             const size_t operands = 2 + (size_t)states;
-            bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) && p.weight_sizes == std::vector<int32_t>(3, 1);
+            bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) &&
+                        p.weight_sizes == std::vector<int32_t>(3, 1);
             fits = fits && p.size <= MOST_AT_ONCE && p.data.empty() && p.saved == states * p.size;
             fits = fits && !p.hoisted && !p.differentiable;
             if (!fits) fail(PyExc_ValueError, "the program is not that of a rule");
@@ -368,12 +380,14 @@ struct Reader {
     const View& words(PyObject* array, bool writable, long n) {
         views.emplace_back(array, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO);
         const View& v = views.back();
-        if (v.raw().itemsize != 4 || (n >= 0 && (long)v.words() != n)) fail(PyExc_ValueError, "an array of another size or type");
+        if (v.raw().itemsize != 4 || (n >= 0 && (long)v.words() != n))
+            fail(PyExc_ValueError, "an array of another size or type");
         return v;
     }
     float* floats(PyObject* array, bool writable, long n) { return words(array, writable, n).as<float>(); }
     std::vector<float*> states(PyObject* given, long n) {
-        if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != rule.states) fail(PyExc_ValueError, "the rule has other states");
+        if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != rule.states)
+            fail(PyExc_ValueError, "the rule has other states");
         std::vector<float*> found;
         for (int k = 0; k < rule.states; k++) found.push_back(floats(item(given, k), true, n));
         return found;
@@ -383,15 +397,18 @@ struct Reader {
         return given;
     }
     PyObject* tuple(PyObject* given, Py_ssize_t n) {
-        if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != n) fail(PyExc_TypeError, "no tuple of that size");
+        if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != n)
+            fail(PyExc_TypeError, "no tuple of that size");
         return given;
     }
     // (states, values, new values, gradients or None)
     Block block(PyObject* given) {
         tuple(given, 4);
-        PyObject *values = list(item(given, 1)), *fresh = list(item(given, 2)), *gradients = list(item(given, 3));
+        PyObject *values = list(item(given, 1)), *fresh = list(item(given, 2)),
+                 *gradients = list(item(given, 3));
         const Py_ssize_t count = PyList_GET_SIZE(values);
-        if (PyList_GET_SIZE(fresh) != count || PyList_GET_SIZE(gradients) != count) fail(PyExc_ValueError, "lists of different lengths");
+        if (PyList_GET_SIZE(fresh) != count || PyList_GET_SIZE(gradients) != count)
+            fail(PyExc_ValueError, "lists of different lengths");
         Block b;
         long total = 0;
         for (Py_ssize_t k = 0; k < count; k++) {
@@ -406,12 +423,14 @@ struct Reader {
         b.states = states(item(given, 0), total);
         return b;
     }
-    // (rows, numbers in one, array or None, factor, states, whole gradient or None, [(ids, gradients)], to all)
+    // (rows, numbers in one, array or None, factor, states, whole gradient or None, [(ids, gradients)], to
+    // all)
     Table table(PyObject* given) {
         tuple(given, 8);
         Table t;
         t.count = integer(item(given, 0)), t.width = integer(item(given, 1));
-        if (t.count < 0 || t.width < 0 || (t.width && t.count > (1L << 40) / t.width)) fail(PyExc_ValueError, "no size");
+        if (t.count < 0 || t.width < 0 || (t.width && t.count > (1L << 40) / t.width))
+            fail(PyExc_ValueError, "no size");
         const long n = t.count * t.width;
         if (item(given, 2) != Py_None) {
             t.array = floats(item(given, 2), true, n);
@@ -439,13 +458,15 @@ PyObject* update(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
         PyObject *given, *blocks, *tables, *frozen, *frozen_tables;
         Update u;
-        if (!PyArg_ParseTuple(args, "O!(dddd)O!O!O!O!", rule_type, &given, &u.rate, &u.threshold, &u.step, &u.kept, &PyList_Type, &blocks,
-                              &PyList_Type, &tables, &PyList_Type, &frozen, &PyList_Type, &frozen_tables))
+        if (!PyArg_ParseTuple(args, "O!(dddd)O!O!O!O!", rule_type, &given, &u.rate, &u.threshold, &u.step,
+                              &u.kept, &PyList_Type, &blocks, &PyList_Type, &tables, &PyList_Type, &frozen,
+                              &PyList_Type, &frozen_tables))
             throw Failed();
         const Rule& rule = *((RuleObject*)given)->rule;
         Reader in{rule, {}};
         in.views.reserve(64);
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(blocks); k++) u.blocks.push_back(in.block(PyList_GET_ITEM(blocks, k)));
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(blocks); k++)
+            u.blocks.push_back(in.block(PyList_GET_ITEM(blocks, k)));
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
             u.tables.push_back(in.table(PyList_GET_ITEM(tables, k)));
             if (!u.tables.back().array) fail(PyExc_ValueError, "a table without values");
@@ -454,7 +475,8 @@ PyObject* update(PyObject*, PyObject* args) {
             const View& v = in.words(PyList_GET_ITEM(frozen, k), false, -1);
             u.frozen.push_back({(long)v.words(), v.as<float>(), nullptr, nullptr});
         }
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(frozen_tables); k++) u.frozen_tables.push_back(in.table(PyList_GET_ITEM(frozen_tables, k)));
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(frozen_tables); k++)
+            u.frozen_tables.push_back(in.table(PyList_GET_ITEM(frozen_tables, k)));
         double norm = 0;
         {
             const Released released;
@@ -464,17 +486,24 @@ PyObject* update(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {
-    {"update", update, METH_VARARGS, "(rule, (rate, threshold, step, kept), blocks, tables, frozen, frozen tables): change all by their gradients; the norm of these."},
-    {nullptr, nullptr, 0, nullptr}};
-PyType_Slot rule_slots[] = {{Py_tp_new, (void*)new_rule}, {Py_tp_dealloc, (void*)free_rule}, {Py_tp_doc, (void*)"A trainer's rule: (loop or Program, numbers, arrays of state)."}, {0, nullptr}};
-PyType_Spec rule_spec = {"dynetjax.engine.native.core.Rule", sizeof(RuleObject), 0, Py_TPFLAGS_DEFAULT, rule_slots};
+PyMethodDef functions[] = {{"update", update, METH_VARARGS,
+                            "(rule, (rate, threshold, step, kept), blocks, tables, frozen, frozen tables): "
+                            "change all by their gradients; the norm of these."},
+                           {nullptr, nullptr, 0, nullptr}};
+PyType_Slot rule_slots[] = {
+    {Py_tp_new, (void*)new_rule},
+    {Py_tp_dealloc, (void*)free_rule},
+    {Py_tp_doc, (void*)"A trainer's rule: (loop or Program, numbers, arrays of state)."},
+    {0, nullptr}};
+PyType_Spec rule_spec = {"dynetjax.engine.native.core.Rule", sizeof(RuleObject), 0, Py_TPFLAGS_DEFAULT,
+                         rule_slots};
 
 }  // namespace
 
 void add_updates(PyObject* module) {
     Ref type = owned(PyType_FromSpec(&rule_spec));
     rule_type = (PyTypeObject*)type.get();
-    if (PyModule_AddObjectRef(module, "Rule", type.get()) || PyModule_AddFunctions(module, functions)) throw Failed();
+    if (PyModule_AddObjectRef(module, "Rule", type.get()) || PyModule_AddFunctions(module, functions))
+        throw Failed();
     type.release();  // the module has it for good
 }

@@ -36,7 +36,7 @@ void windows(const Axis* axes, int count, const F& f) {
     }
 }
 
-long sizes(const Axis* axes, int count, int32_t Axis::*which) {
+long sizes(const Axis* axes, int count, int32_t Axis::* which) {
     long n = 1;
     for (int k = 0; k < count; k++) n *= axes[k].*which;
     return n;
@@ -48,15 +48,18 @@ void convolve(float* d, const float* a, const float* b, const int32_t* extra) {
     const long batch = extra[0], groups = extra[1], reads = extra[2], makes = extra[3];
     const int count = extra[4];
     const Axis* axes = (const Axis*)(extra + 5);
-    const long whole = sizes(axes, count, &Axis::whole), window = sizes(axes, count, &Axis::window), made = sizes(axes, count, &Axis::made);
+    const long whole = sizes(axes, count, &Axis::whole), window = sizes(axes, count, &Axis::window),
+               made = sizes(axes, count, &Axis::made);
     std::fill(d, d + batch * groups * makes * made, 0.f);
     windows(axes, count, [&](long n, const long* at) {
         inside(axes, count, at, 0, 0, [&](long place, long w) {
             for (long i = 0; i < batch * groups; i++) {
-                const float *from = a + i * reads * whole + place, *by = b + i % groups * makes * reads * window + w;
+                const float *from = a + i * reads * whole + place,
+                            *by = b + i % groups * makes * reads * window + w;
                 float* to = d + i * makes * made + n;
                 for (long m = 0; m < makes; m++)
-                    for (long r = 0; r < reads; r++) to[m * made] += from[r * whole] * by[(m * reads + r) * window];
+                    for (long r = 0; r < reads; r++)
+                        to[m * made] += from[r * whole] * by[(m * reads + r) * window];
             }
         });
     });
@@ -71,8 +74,10 @@ void pool(float* d, const float* a, const int32_t* extra) {
         float found = what == Pool::SUM ? 0.f : what == Pool::MAX ? -none : none;
         inside(axes, count, at, 0, 0, [&](long place, long) {
             const float x = a[place];
-            if (what == Pool::SUM) found += x;
-            else if (x != x || (what == Pool::MAX ? x > found : x < found)) found = x;
+            if (what == Pool::SUM)
+                found += x;
+            else if (x != x || (what == Pool::MAX ? x > found : x < found))
+                found = x;
         });
         d[n] = found;
     });
@@ -98,9 +103,13 @@ Windows windows_of(const int32_t* extra, long given, bool convolves) {
         return found;
     };
     const int before = convolves ? 4 : 1;
-    if (given <= before || extra[before] < 0 || extra[before] > MOST || given < before + 1 + (long)WORDS * extra[before]) return fail("too many axes, or extra is too short");
+    if (given <= before || extra[before] < 0 || extra[before] > MOST ||
+        given < before + 1 + (long)WORDS * extra[before])
+        return fail("too many axes, or extra is too short");
     const long most = 1L << 30;
-    auto grow = [&](long& n, long by) { n = by > 0 && n <= most / by ? n * by : (found.wrong = "a size is none, or too large", n); };
+    auto grow = [&](long& n, long by) {
+        n = by > 0 && n <= most / by ? n * by : (found.wrong = "a size is none, or too large", n);
+    };
     const Axis* axes = (const Axis*)(extra + before + 1);
     for (int k = 0; k < extra[before]; k++) {
         const Axis& x = axes[k];
@@ -110,6 +119,7 @@ Windows windows_of(const int32_t* extra, long given, bool convolves) {
     if (!convolves) return extra[0] < 0 || extra[0] > (int)Pool::MIN ? fail("no such pool") : found;
     found.a = found.whole, found.b = found.window, found.d = found.made;
     for (int k : {0, 1}) grow(found.a, extra[k]), grow(found.d, extra[k]);
-    grow(found.b, extra[1]), grow(found.a, extra[2]), grow(found.b, extra[2]), grow(found.b, extra[3]), grow(found.d, extra[3]);
+    grow(found.b, extra[1]), grow(found.a, extra[2]), grow(found.b, extra[2]), grow(found.b, extra[3]),
+        grow(found.d, extra[3]);
     return found;
 }

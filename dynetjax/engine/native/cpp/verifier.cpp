@@ -1,0 +1,337 @@
+// Checks byte code before it runs: every place that an instruction names is one that it may read
+// or write.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "blocks.h"
+#include "fourier.h"
+#include "matrices.h"
+#include "program.h"
+#include "windows.h"
+
+namespace {
+
+struct Checker {
+    const Program& p;
+    bool back;
+    std::string wrong;
+    std::vector<bool> put_aside;  // which products were
+
+    bool need(bool right, const char* what) {
+        if (!right && wrong.empty()) wrong = what;
+        return right;
+    }
+    // Words that a lane has in a slot, beginning where the operand does; -1: none.
+    long room(const Operand& x) {
+        if (x.slot < 0 || x.slot >= p.slots()) return -1;
+        if (x.slot == CONSTANT) return x.stride ? -1 : (long)p.constants.size();
+        if (x.slot == TEMPORARY)
+            return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.temporary ? x.stride : -1;
+        if (x.slot == SAVED)
+            return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.saved ? x.stride : -1;
+        if (x.slot == HOISTED)
+            return x.start >= 0 && x.stride >= 0 && (long)x.start + x.stride <= p.hoisted ? x.stride : -1;
+        if (x.slot == VALUE) return x.stride == p.size && !x.start ? p.size : -1;
+        if (x.slot == COTANGENT) return back && x.stride == p.size && !x.start ? p.size : -1;
+        if (x.slot < p.first_operand()) return x.stride ? -1 : p.weight_sizes[x.slot - FIRST];
+        if (x.slot < p.first_datum()) return x.stride == DYNAMIC ? p.sizes[x.slot - p.first_operand()] : -1;
+        if (x.slot < p.first_gradient()) {
+            const long words = p.data[x.slot - p.first_datum()].type == 'k' ? 2 : 1;
+            return x.stride == words ? words : -1;
+        }
+        return back && !x.stride ? p.weight_sizes[x.slot - p.first_gradient()] : -1;
+    }
+    // That words from `inner` on, up to the one that is `last` after it, are there.
+    void reads(const Operand& x, long last) {
+        const long words = room(x);
+        need(words >= 0 && x.inner >= 0 && last >= 0 && x.inner + last < words,
+             "an operand is not where it may be");
+    }
+    void writes(const Operand& x, long last) {
+        reads(x, last);
+        const bool gradient = x.slot >= p.first_gradient();
+        need(x.slot == TEMPORARY || x.slot == HOISTED || gradient ||
+                 (!back && (x.slot == SAVED || x.slot == VALUE)),
+             "a result is where none may be");
+    }
+    bool has_extra(const Instruction& q, long count) {
+        return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
+    }
+    void instruction(const Instruction& q);
+    // Whether a HOIST instruction touches only what there is outside a recurrence.
+    bool can_run_apart(const Instruction& q) {
+        const int number = hoisted_operand(q.flags);
+        if (number < 0 || number >= HOISTABLE || number >= (int)p.sizes.size()) return false;
+        if (q.op == ADD_TO_OPERAND) return back && q.m == number && q.a.slot == TEMPORARY;
+        auto known = [&](const Operand& x) {
+            return (x.slot >= FIRST && x.slot < p.first_operand()) ||
+                   (back ? x.slot == HOISTED : x.slot == p.first_operand() + number);
+        };
+        return q.op == MATMUL && q.d.slot == (back ? TEMPORARY : HOISTED) && known(q.a) && known(q.b);
+    }
+
+    static bool is_copy(const Operand& x, const Operand& d) { return !memcmp(&x, &d, sizeof(Operand)); }
+
+    // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
+    const Instruction* failed = nullptr;
+    void block(const Instruction* at, const Instruction* end, int depth) {
+        while (at != end && wrong.empty()) {
+            const Instruction& q = *at++;
+            instruction(q);
+            need(!depth || q.op != PUT_ASIDE,
+                 "a product is put aside in a loop");  // there is room for one of a lane
+            if (q.flags & HOIST)
+                need(!depth && can_run_apart(q), "what is hoisted needs more than its operand");
+            if (wrong.empty() && is_control(q.op)) at = blocks(q, at, end, depth);
+            if (!wrong.empty() && !failed) failed = &q;
+        }
+    }
+    const Instruction* blocks(const Instruction& q, const Instruction* at, const Instruction* end,
+                              int depth) {
+        std::vector<long> lengths{q.m};
+        if (q.op == WHILE) lengths.push_back(q.k);
+        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
+        if (!need(depth < 64, "loops are nested too deep")) return end;
+        for (long n : lengths) {
+            if (!need(n >= 0 && n <= end - at, "a block is longer than what it is in")) return end;
+            block(at, at + n, depth + 1);
+            at += n;
+        }
+        return at;
+    }
+};
+
+void Checker::instruction(const Instruction& q) {
+    const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
+    if (!need(q.op >= 0 && q.op < OPCODES && n >= 0 && m >= 0 && k >= 0, "an opcode or a size is none"))
+        return;
+    for (const Operand* x : {&q.d, &q.a, &q.b, &q.c})
+        need(x->slot >= 0 && x->slot < p.slots() && (x->one == 0 || x->one == 1), "an operand has no slot");
+    const int count = operands(q.op);
+    need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) &&
+             (count > 2 || is_copy(q.c, q.d)),
+         "an operand that it has not");
+    if (!wrong.empty()) return;
+    // of most the sizes multiplied are numbers in an array; of these they are only work
+    const bool work = q.op == MATMUL || q.op == SCATTER_TO_OPERAND || q.op == CONVOLVE || q.op == POOL ||
+                      q.op == POOL_BACK || is_control(q.op);
+    if (!need(work || ((!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k)),
+              "a size is too large"))
+        return;
+    if (is_elementwise(q.op)) {
+        if (!need(n > 0, "nothing to compute")) return;
+        writes(q.d, n - 1);
+        reads(q.a, q.a.one ? 0 : n - 1);
+        if (!is_unary(q.op)) reads(q.b, q.b.one ? 0 : n - 1);
+        if (q.op == SELECT) reads(q.c, q.c.one ? 0 : n - 1);
+        return;
+    }
+    if (is_reduction(q.op) || is_scan(q.op)) {
+        if (!need(n > 0 && m > 0 && k > 0, "nothing to reduce")) return;
+        writes(q.d, (is_scan(q.op) ? n * m * k : n * k) - 1), reads(q.a, n * m * k - 1);
+        return;
+    }
+    switch (q.op) {
+        case MOVE: {
+            if (!has_extra(q, 1)) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            if (!need(e[0] >= 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            long d = 0, a = 0, before = 0;
+            for (int i = 0; i < e[0]; i++) {
+                const int32_t* x = e + 1 + 3 * i;
+                if (!need(x[0] > 0 && x[1] >= 0, "an axis is none")) return;
+                d += (x[0] - 1L) * x[1];
+                (x[2] < 0 ? before : a) += (x[0] - 1L) * x[2];
+            }
+            need(q.a.inner + before >= 0, "a block begins before its operand");
+            writes(q.d, d), reads(q.a, a);
+            return;
+        }
+        case MATMUL: {
+            if (!has_extra(q, 7) || !need(n > 0 && m > 0 && k > 0, "an empty product")) return;
+            if (!need(n <= most / 2 && m <= most / 2 && k <= most / 2, "a size is too large")) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            for (int i = 0; i < 7; i++)
+                if (!need(e[i] >= 0, "a distance is negative")) return;
+            if (!need(e[0] > 0 && n * k <= most / e[0], "no batch")) return;
+            const bool gradient = q.d.slot >= p.first_gradient();
+            if (!need(!gradient || (q.flags & ACCUMULATE), "a gradient is set instead of added to")) return;
+            writes(q.d, (long)e[0] * n * k - 1);
+            reads(q.a, (e[0] - 1L) * e[1] + (n - 1) * e[2] + (m - 1) * e[3]);
+            reads(q.b, (e[0] - 1L) * e[4] + (m - 1) * e[5] + (k - 1) * e[6]);
+            return;
+        }
+        case PUT_ASIDE:
+            if (!need(q.extra >= 0 && q.extra < (int)p.asides.size() &&
+                          p.asides[q.extra] == std::make_pair(q.n, q.m),
+                      "no such product"))
+                return;
+            if (put_aside.size() < p.asides.size()) put_aside.resize(p.asides.size());
+            if (!need(!put_aside[q.extra], "a product is put aside twice"))
+                return;  // there is room for one of a lane
+            put_aside[q.extra] = true;
+            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.inner == 0 && room(q.d) == n * m,
+                 "a product for no gradient");
+            reads(q.a, n - 1), reads(q.b, m - 1);
+            return;
+        case ADD_TO_WEIGHT:
+            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a weight")) return;
+            writes(q.d, n - 1), reads(q.a, q.a.one ? 0 : n - 1);
+            return;
+        case ADD_TO_OPERAND:
+            if (!need(back && n > 0 && m < (long)p.sizes.size() && k + n <= p.sizes[m],
+                      "no gradient of an operand"))
+                return;
+            reads(q.a, q.a.one ? 0 : n - 1);
+            return;
+        case SLICE_AT:
+        case PUT_AT: {
+            if (!has_extra(q, 1)) return;
+            const int32_t* e = p.extra.data() + q.extra;
+            if (!need(e[0] > 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            long whole = 0, block = 1;
+            for (int i = 0; i < e[0]; i++) {
+                const int32_t* x = e + 1 + 3 * i;
+                if (!need(x[0] > 0 && x[1] >= x[0] && x[2] >= 0, "a block is larger than what it is of"))
+                    return;
+                whole += (x[1] - 1L) * x[2], block *= x[0];
+            }
+            reads(q.b, e[0] - 1);
+            if (q.op == SLICE_AT)
+                writes(q.d, block - 1), reads(q.a, whole);
+            else
+                writes(q.d, whole), reads(q.a, block - 1);
+            return;
+        }
+        case SORT_ORDER:
+            if (!need(n > 0 && m > 0, "nothing to sort")) return;
+            writes(q.d, n * m - 1), reads(q.a, n * m - 1);
+            return;
+        case TAKE:
+            if (!need(n > 0 && m > 0 && k > 0, "nothing to take")) return;
+            writes(q.d, n * m - 1), reads(q.a, n * k - 1), reads(q.b, n * m - 1);
+            return;
+        case ADD_AT:
+            if (!need(n > 0 && m > 0 && k > 0, "nothing to add")) return;
+            writes(q.d, n * k - 1), reads(q.a, n * m - 1), reads(q.b, n * m - 1);
+            return;
+        case RANDOM_BITS:
+            if (!need(n > 0, "no bits")) return;
+            writes(q.d, n - 1), reads(q.a, 1);
+            return;
+        case GATHER:
+        case SCATTER:
+        case SCATTER_TO_OPERAND: {
+            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no blocks")) return;
+            const Blocks x =
+                blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op != GATHER);
+            if (!need(x.wrong.empty(), x.wrong.c_str()) ||
+                !need(x.block == m && n <= most / std::max(x.placed, 1), "blocks of another size"))
+                return;
+            if (x.placed) reads(q.b, n * x.placed - 1);
+            if (q.op == SCATTER_TO_OPERAND) {
+                need(back && k < (long)p.sizes.size() && x.whole <= p.sizes[k] && x.adds,
+                     "no gradient of an operand");
+                reads(q.a, n * m - 1);
+                return;
+            }
+            if (q.op == GATHER)
+                writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
+            else
+                writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
+            return;
+        }
+        case CONVOLVE:
+        case POOL:
+        case POOL_BACK: {
+            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no windows"))
+                return;
+            const Windows x =
+                windows_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == CONVOLVE);
+            if (!need(x.wrong.empty(), x.wrong.c_str())) return;
+            if (q.op == CONVOLVE)
+                writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
+            else if (q.op == POOL)
+                writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
+            else
+                writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
+            return;
+        }
+        case FOURIER: {
+            if (!need(n > 0 && m > 0 && k < 4, "no transform")) return;
+            const auto words = fourier_words(m, k);
+            writes(q.d, n * words.second - 1), reads(q.a, n * words.first - 1);
+            return;
+        }
+        case FACTORISE:
+            if (!need(n > 0 && m > 0 && k > 0, "no matrix")) return;
+            writes(q.d, n * factor_words(m, k) - 1), reads(q.a, n * m * k - 1);
+            return;
+        case SOLVE_TRIANGLE:
+            if (!need(n > 0 && m > 0 && k > 0 && m * m <= most / n, "no matrix")) return;
+            writes(q.d, n * m * k - 1), reads(q.a, n * m * m - 1), reads(q.b, n * m * k - 1);
+            return;
+        case CHOLESKY:
+            if (!need(n > 0 && m > 0 && m * m <= most / n, "no matrix")) return;
+            writes(q.d, n * m * m - 1), reads(q.a, n * m * m - 1);
+            return;
+        case WHILE: reads(q.a, 0); return;
+        case BRANCH:
+            if (!need(n > 0, "no block") || !has_extra(q, n)) return;
+            reads(q.a, 0);
+            return;
+    }
+}
+
+}  // namespace
+
+namespace {
+
+// Words that the instructions [at, end) write, of which each is run so often.
+double count_words(const Program& p, const Instruction* at, const Instruction* end, double times) {
+    double words = 0;
+    while (at != end) {
+        const Instruction& q = *at++;
+        const double batch = q.op == MATMUL ? p.extra[q.extra] : 1;
+        words += times * batch * words_written(q.op, q.n, q.m, q.k);
+        if (q.op != LOOP) continue;
+        words += count_words(p, at, at + q.m, times * q.n);
+        at += q.m;
+    }
+    return words;
+}
+
+}  // namespace
+
+void Program::count() {
+    written = count_words(*this, forward.data(), forward.data() + forward.size(), 1);
+    written_back = count_words(*this, backward.data(), backward.data() + backward.size(), 1);
+}
+
+std::string Program::check() const {
+    Checker forth{*this, false, {}, {}}, back{*this, true, {}, {}};
+    for (const auto& x : weight_sizes)
+        if (x < 0) return "a weight has no size";
+    for (const auto& x : sizes)
+        if (x <= 0) return "an operand has no size";
+    if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
+    for (const auto& [rows, columns] : asides)
+        if (rows <= 0 || columns <= 0) return "a product has no size";
+    for (const auto& x : places)
+        if (x < 0) return "an operand has no place";
+    for (const auto& x : data)
+        if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
+    if (weights.size() != weight_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
+    for (Checker* checker : {&forth, &back}) {
+        const auto& code = checker->back ? backward : forward;
+        checker->block(code.data(), code.data() + code.size(), 0);
+        if (const Instruction* q = checker->failed)
+            return checker->wrong + ": instruction " + std::to_string(q - code.data()) +
+                   (checker->back ? " of backward, opcode " : " of forward, opcode ") +
+                   std::to_string(q->op);
+    }
+    return "";
+}
