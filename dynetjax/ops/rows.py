@@ -64,8 +64,6 @@ def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
 
     Of one it is a sum, too: a graph with one loss runs the program of those with many.
     """
-    if len(terms) == 1 and not terms[0].lanes:
-        return terms[0]
     shape = terms[0].true_shape
     return graph.add_sum(SUM_OP, tuple([batched(graph, x, shape) for x in terms]))
 

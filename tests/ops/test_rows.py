@@ -74,6 +74,25 @@ def test_sum_of_parameters_alone():
     close(w.grad_as_array(), np.full((2, 2), 10))
 
 
+@pytest.mark.parametrize("function", [lambda x: dy.esum([x]), dy.sum_batches])
+def test_sum_of_one_parameter_has_a_gradient_of_its_own(function):
+    dy.renew_cg()
+    p = dy.ParameterCollection().parameters_from_numpy(np.eye(2))
+    y = function(p)
+    (dy.sum_elems(y) + 2 * dy.sum_elems(p)).backward(full=True)
+    close(y.gradient(), np.ones((2, 2)))
+    close(p.grad_as_array(), np.full((2, 2), 3))
+
+
+def test_sum_of_one_parameter_is_a_root():
+    dy.renew_cg()
+    p = dy.ParameterCollection().parameters_from_numpy(np.ones(1))
+    y = dy.esum([p])
+    y.backward()
+    close(y.gradient(), [1])
+    close(p.grad_as_array(), [1])
+
+
 def test_number_of_operands_is_data():
     """After the longest sum, shorter ones and other elements compile nothing."""
 
