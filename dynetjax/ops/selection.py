@@ -12,7 +12,7 @@ from dynetjax.core.tables import remembers
 from dynetjax.ops.arguments import Ints, indices_below
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import pick_batch_elems
-from dynetjax.ops.shaping import concatenate_cols, pick
+from dynetjax.ops.shaping import concatenate, concatenate_cols, pick, transpose
 
 __all__ = ["select_cols", "select_rows", "strided_select"]
 
@@ -35,7 +35,8 @@ def select_rows(x: Expression, rs: Ints) -> Expression:
 
     Args:
         x: any dims.
-        rs: row numbers from 0 on; repeats are allowed. Run-time, but not how many.
+        rs: row numbers from 0 on; repeats are allowed. Run-time; of vectors and
+            matrices their number is, too.
     Returns:
         The dims of `x` with ``len(rs)`` rows.
     Raises:
@@ -53,8 +54,12 @@ def select_rows(x: Expression, rs: Ints) -> Expression:
     graph = graph_of("select_rows", x)
     shape = x.full_dim.shape
     chosen = _not_empty("select_rows", "rs", rs, shape[0])
-    rows = tuple([pick(x, r) for r in chosen])
-    return graph.add(STACK_OP, rows, ((len(rows), *shape[1:]),))
+    rows = [pick(x, r) for r in chosen]
+    if len(shape) == 1:
+        return concatenate(rows)
+    if len(shape) == 2:  # of matrices, it is the number of columns that may vary
+        return transpose(concatenate_cols(rows))
+    return graph.add(STACK_OP, tuple(rows), ((len(rows), *shape[1:]),))
 
 
 def select_cols(x: Expression, cs: Ints) -> Expression:

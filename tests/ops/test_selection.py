@@ -5,10 +5,12 @@ import pytest
 from laws import Case, Laws, rejects
 
 import dynetjax as dy
+from dynetjax.engine.ir.fused import FUSED_OPS
 
 CASES = [
     Case(dy.select_rows, lambda x, rs: x[rs], x=(4, 2), rs=[2, 0, 2]),
     Case(dy.select_rows, lambda x, rs: x[rs], x=(4,), rs=[3, 1]),
+    Case(dy.select_rows, lambda x, rs: x[rs], x=(4, 2, 2), rs=[2, 0, 2]),
     Case(dy.select_cols, lambda x, cs: x[:, cs], x=(2, 4), cs=[2, 0, 2]),
     Case(
         dy.strided_select,
@@ -81,3 +83,22 @@ def matrix():
 )
 def test_refusals(function, error, message):
     rejects(function, error, message)
+
+
+@pytest.mark.parametrize("shape", [(40,), (40, 3)])
+def test_number_of_rows_is_data(shape):
+    """After some numbers of rows, others make no operations to compile."""
+    x = np.arange(np.prod(shape), dtype=float).reshape(shape)
+
+    def run(count):
+        dy.renew_cg()
+        rows = list(range(count))
+        total = dy.sum_elems(dy.select_rows(dy.inputTensor(x), rows))
+        assert total.value() == x[:count].sum()
+
+    for count in (2, 3, 5, 9, 15):
+        run(count)
+    before = len(FUSED_OPS)
+    for count in (4, 11, 13):
+        run(count)
+    assert len(FUSED_OPS) == before
