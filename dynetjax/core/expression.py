@@ -202,10 +202,11 @@ class Expression:
         With `recalculate`, the graph is computed anew, with new random draws.
         """
         graph, node = self.locate()
-        kind, executor = node.rule.kind, None
-        if not (recalculate or kind.ragged) and node.lanes:
+        executor = None
+        if not (recalculate or node.rule.kind.ragged) and node.lanes:
             executor = engine().executor(graph, node)
-        if executor is None:
+        kind = node.rule.kind  # which may be another one by now
+        if executor is None or kind.ragged:
             return to_numpy(self._rows(recalculate))
         shape = kind.shape if node.lanes == 1 else (*kind.shape, node.lanes)
         result = np.empty(shape, np.float64, "F")
@@ -290,7 +291,10 @@ class Expression:
         """
         if not self.graph.live:
             raise ValueError(stale("operand"))
-        op = self.rule.signature.op
+        op, data = self.rule.signature.op, self.data
+        if op.origin is not None:  # which was not given the lengths of ragged axes
+            op = op.origin
+            data = data[: len(op.given)] if len(op.given) > 1 else data[0]
         if op.reset is None:
             raise ValueError(
                 error_text(
@@ -303,7 +307,7 @@ class Expression:
         dims = [x.full_dim for x in self.operands]
         if not dims:  # of a lookup, the table's
             dims = [kind.dim for kind in self.rule.signature.operands]
-        self.data = op.reset(self.full_dim, self.data, value, *dims)
+        self.data = op.reset(self.full_dim, data, value, *dims)
         self.graph.invalidate()
         if self.operands:  # the old value is part of what its consumers were given
             self.graph.rebuild()

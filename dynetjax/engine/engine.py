@@ -163,7 +163,14 @@ class Engine:
                     fix="call backward() on a later expression first",
                 )
             )
-        if node.lanes or _is_one_of_several(graph, node):
+        apart = (
+            last.full and node.rule.kind.constant
+        )  # which has none where it is shared
+        if (
+            node.lanes
+            or _is_one_of_several(graph, node)
+            or (apart and node.graph is graph)
+        ):
             while not node.lanes or not last.has(node):
                 state.last = last = self._with_rows(graph, state, last, node)
             return last.rows(node)

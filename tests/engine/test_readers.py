@@ -199,3 +199,14 @@ def test_gradients_at_what_is_read_in_the_same_trip():
     expected = jax.grad(directly)(jnp.zeros((5, SIZE)))
     for x, wanted in zip(xs, expected, strict=True):
         np.testing.assert_allclose(x.gradient(), wanted, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1), (3, 4)])
+def test_gradients_of_what_is_made_of_constant_parameters(shape):
+    """With `full`, nodes of these have one like all others."""
+    p = dy.ParameterCollection().add_parameters(shape)
+    dy.renew_cg()
+    h = dy.tanh(p.expr(False))
+    dy.sum_elems(dy.tanh(h)).backward(full=True)
+    np.testing.assert_allclose(h.gradient(), 1 - np.tanh(h.npvalue()) ** 2, 1e-5)
+    assert not p.grad_as_array().any()

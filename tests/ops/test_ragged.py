@@ -401,3 +401,40 @@ def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
             stored_nodes = [(x.rule, x.inner) for x in graph.stored_nodes]
             found.append((nodes, stored_nodes, loss.value()))
     assert found[:2] == found[2:4] == found[4:]
+
+
+@pytest.mark.usefixtures("natively")
+class TestAxesThatBecomeRagged:
+    """Lists of several lengths in one graph make an axis ragged before it is read."""
+
+    @pytest.fixture(autouse=True)
+    def _forgotten(self, monkeypatch):
+        monkeypatch.setattr(ragged, "_choices", {})
+
+    def joined(self, count):
+        return dy.concatenate([dy.scalarInput(k) for k in range(count)])
+
+    def test_values(self):
+        for most in range(2, 9):
+            dy.renew_cg()
+            several = [self.joined(n) for n in range(1, most)]
+            for count, x in enumerate(several, 1):
+                np.testing.assert_array_equal(x.npvalue(), np.arange(count))
+
+    def test_backward_from_one_number_of_a_ragged_axis(self):
+        p = dy.ParameterCollection().parameters_from_numpy(np.array([0.5]))
+        for count in (2, 3, 5, 7, 9, 4, 1):
+            dy.renew_cg()
+            x = dy.tanh(dy.concatenate([p * k for k in range(1, count + 1)]))
+            root = x if count == 1 else dy.sum_elems(x)
+            root.backward(full=True)
+        assert root.value() == pytest.approx(np.tanh(0.5))
+        np.testing.assert_allclose(x.gradient(), [1])
+
+    def test_another_index(self):
+        for count in 3, 4, 5:
+            dy.renew_cg()
+            x = dy.pick(self.joined(count), 0)
+            assert x.value() == 0
+            x.set_index(2)
+            assert x.value() == 2

@@ -169,9 +169,10 @@ class NativeBackward:
             array = gradients[kind] = np.zeros(KINDS[kind].shape, np.float32)
             return array
 
-        arguments = node.args[0], node.index, full, zeros
         with phase("run", 0, " back"):
-            fused_ops, self._tables = self._graph.backward(*arguments)
+            fused_ops, self._tables = self._graph.backward(
+                _root(node), node.index, full, zeros
+            )
         note_interpreted()
         _note_times(self._graph)
         self.weight_gradients: dict[int, list[Any]] = {
@@ -197,6 +198,16 @@ class NativeBackward:
         if gradient is None:
             return np.zeros(shape, np.float32)
         return np.frombuffer(gradient, np.float32).reshape(shape)
+
+
+def _root(node: Expression) -> Any:
+    """Where backward begins: a node, with its gradient if its one number has padding."""
+    kind = node.rule.kind
+    if not kind.ragged:
+        return node.args[0]
+    gradient = np.zeros(kind.shape, np.float32)
+    gradient.flat[0] = 1
+    return [(node.args[0], gradient)]
 
 
 def _shape(node: Expression) -> Shape:

@@ -254,7 +254,6 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
     if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
     if (start > (Py_ssize_t)graph.nodes.size()) graph.nodes.resize(start, EXTERNAL);
     if (start != (Py_ssize_t)graph.nodes.size()) fail(PyExc_ValueError, "nodes that were computed before");
-    graph.nodes.reserve(stop);
     for (Py_ssize_t n = start; n < stop; n++) {
         prefetch(list, n + 8);
         const Ref node = item(list, n);
