@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
@@ -48,6 +49,12 @@ class Value(NamedTuple):
 
     array: Array
     lanes: int
+
+    @property
+    def true_shape(self) -> Shape:
+        """That of one batch element."""
+        shape: Shape = self.array.shape[1:] if self.lanes else self.array.shape
+        return shape
 
 
 class Description(NamedTuple):
@@ -266,6 +273,8 @@ class _Parts:
     @staticmethod
     def with_rows(operands: tuple[Value, ...]) -> tuple[Value, ...]:
         return operands
+
+    rows = with_rows
 
 
 def _mapped(

@@ -11,7 +11,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Number, one_number
-from dynetjax.ops.declare import in_parts, op
+from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.elementwise import same
 
 __all__ = ["bmax", "bmin", "cdiv", "cmult", "emax", "pow"]
@@ -286,7 +286,7 @@ def bmax(x, y):
 
 
 def _maxima(graph: ComputationGraph, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    return in_parts(graph, emax.op, operands)
+    return in_pairs(graph, emax.op, operands)
 
 
 @op(inputs="*xs", dim=identical, batch_matters=True, compose=_maxima)

@@ -227,12 +227,12 @@ def _list_signature(others) -> inspect.Signature:
     return inspect.Signature(shown)
 
 
-def in_parts(
+def in_pairs(
     graph: ComputationGraph, op: Op, operands: tuple[Any, ...]
 ) -> tuple[Any, ...]:
-    """At most FAN_IN operands of an associative `op`; of a long list they are parts."""
-    while len(operands) > FAN_IN:
-        starts = range(0, len(operands), FAN_IN)
-        several = [operands[k : k + FAN_IN] for k in starts]
-        operands = tuple([graph.part(op, p) if p[1:] else p[0] for p in several])
+    """Operands of an associative `op`; of a long list the two halves."""
+    if len(operands) > FAN_IN:
+        while len(operands) > 2:
+            pairs = [operands[k : k + 2] for k in range(0, len(operands), 2)]
+            operands = tuple([graph.part(op, p) if p[1:] else p[0] for p in pairs])
     return operands

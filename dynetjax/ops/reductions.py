@@ -9,7 +9,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
-from dynetjax.ops.declare import in_parts, op
+from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.largest import largest, log_of_sum
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import sum_batches
@@ -216,7 +216,7 @@ def _shape_of_first(name: str, *dims: Dim) -> Shape:
 
 
 def _logsumexps(graph: ComputationGraph, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    return in_parts(graph, logsumexp.op, operands)
+    return in_pairs(graph, logsumexp.op, operands)
 
 
 @op(inputs="*xs", dim=_shape_of_first, compose=_logsumexps)

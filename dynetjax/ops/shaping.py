@@ -3,6 +3,7 @@
 Bounds of ranges are part of the program; indices are runtime data.
 """
 
+from math import prod
 from typing import Any
 
 from dynetjax.core.building import append_known
@@ -212,7 +213,7 @@ def _in_order(
     (x,) = operands
     if len(x.true_shape) == 1:
         return operands
-    return graph.rows((graph.part(RESHAPE_OP, (x,), ((x.full_dim.size,),)),))
+    return graph.rows((graph.part(RESHAPE_OP, (x,), ((prod(x.true_shape),),)),))
 
 
 PIECE_OP = Op(

@@ -9,18 +9,15 @@ import optax
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import policy
+from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model import storage
-from dynetjax.trainers import averages, base, deferred
+from dynetjax.trainers import averages, base, deferred, native_rule
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.native_update import NativeUpdate
 
 from . import rules
 from .rules import clip_factor
-
-if policy.core is not None:
-    from dynetjax.trainers import native_rule
 
 TRAINERS = {
     "sgd": (dy.SimpleSGDTrainer, rules.Sgd),
@@ -52,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("natively")
 
 def by_byte_code(trainer):
     """Have the rule run as byte code, as those do that have no loop."""
-    native, core = trainer._native, policy.core
+    native = trainer._native
     states = len(trainer._states._new)
     native.rule = core.Rule(native_rule.program_of(native._of), (), states)
 
@@ -483,7 +480,7 @@ def test_a_table_that_another_thread_moves_during_an_update(monkeypatch):
     E = m.lookup_parameters_from_numpy(np.zeros((64, 16)))
     trainer = dy.SimpleSGDTrainer(m, 1.0)
     trainer.set_clip_threshold(0)
-    update = policy.core.update
+    update = core.update
 
     class Core:
         @staticmethod
@@ -534,8 +531,8 @@ class TestCore:
         block = about.get("states", ()), [values], [np.empty(3, np.float32)]
         gradient = about.get("gradient", np.ones(3, np.float32))
         numbers = 0.1, 5.0, 1.0, 1.0
-        made = policy.core.Rule(*rule)
-        policy.core.update(made, numbers, [(*block, [gradient])], [], [], [])
+        made = core.Rule(*rule)
+        core.update(made, numbers, [(*block, [gradient])], [], [], [])
 
     @pytest.mark.parametrize(
         ("about", "match"),

@@ -201,7 +201,7 @@ class NativeBackward:
 
 
 def _root(node: Expression) -> Any:
-    """Where backward begins: a node, with its gradient if its one number has padding."""
+    """Where backward begins; with its gradient where its one number has padding."""
     kind = node.rule.kind
     if not kind.ragged:
         return node.args[0]
