@@ -17,6 +17,10 @@ from functools import cache
 
 from dynetjax.core.errors import error_text
 
+if os.name == "posix":
+    import grp
+    import pwd
+
 VARIABLE = "DYNETJAX_CACHE_DIR"
 NOWHERE = "", "none", "off"
 
@@ -83,8 +87,19 @@ def _is_safe(path: pathlib.Path, owners: set[int], *, but: int) -> bool:
     """
     info = path.lstat()
     others = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if others == stat.S_IWGRP and _is_alone_in(info.st_gid):
+        others = 0
     harmless = not others or info.st_mode & but or stat.S_ISLNK(info.st_mode)
     return info.st_uid in owners and bool(harmless)
+
+
+def _is_alone_in(group: int) -> bool:
+    """Whether a group is the user's own: many systems make one for each user."""
+    try:
+        name, members = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return members.gr_name == name and {*members.gr_mem} <= {name}
 
 
 def _refused(path: pathlib.Path, own: int) -> bool:

@@ -78,7 +78,9 @@ def load(file: pathlib.Path, interface: dict[str, Any]) -> Any:
         pieces = zip(lengths, stops[:-1], stops[1:], strict=True)
         arrays = {name: words[start:stop] for name, start, stop in pieces}
         return core.Program(**interface, **numbers, **arrays)
-    except (OSError, ValueError, TypeError, AttributeError, OverflowError):
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    except (OverflowError, RecursionError):  # of numbers, and of lists in lists
         return None
 
 

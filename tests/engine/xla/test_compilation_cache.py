@@ -4,10 +4,12 @@ import os
 import pathlib
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import jax
 import pytest
 
+from dynetjax.engine import cache_folder as module
 from dynetjax.engine.cache_folder import VARIABLE, cache_folder, is_private
 from dynetjax.engine.xla import compilation_cache
 from dynetjax.engine.xla.compilation_cache import DAY, LOOKED, keep_compilations
@@ -139,8 +141,9 @@ def test_the_folder_is_the_users_own(folder):
 
 @posix
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-def test_not_where_others_may_write(folder, mode):
+def test_not_where_others_may_write(folder, mode, monkeypatch):
     """They could put there what this process would run; which is said once."""
+    monkeypatch.setattr(module, "_is_alone_in", lambda group: False)
     folder.mkdir()
     folder.chmod(mode)
     is_private.cache_clear()
@@ -179,11 +182,29 @@ class TestFoldersAbove:
         is_private.cache_clear()
 
     @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
-    def test_others_may_write(self, above, mode):
+    def test_others_may_write(self, above, mode, monkeypatch):
+        monkeypatch.setattr(module, "_is_alone_in", lambda group: False)
         above.chmod(mode)
         with pytest.warns(RuntimeWarning, match=rf"got: +{above} of (.|\n)*chmod go-w"):
             keep_compilations()
         assert jax.config.jax_compilation_cache_dir is None
+
+    def test_a_group_of_the_user_alone(self, above, monkeypatch):
+        """As many systems make one, to which whatever a user makes is writable."""
+        monkeypatch.setattr(module, "_is_alone_in", lambda group: True)
+        above.chmod(0o770)
+        keep_compilations()
+        assert jax.config.jax_compilation_cache_dir == str(cache_folder())
+
+    def test_who_is_in_a_group(self, monkeypatch):
+        user = SimpleNamespace(pw_name="ada")
+        groups = {1: ("ada", []), 2: ("ada", ["ada", "bob"]), 3: ("staff", [])}
+        groups = {
+            k: SimpleNamespace(gr_name=n, gr_mem=m) for k, (n, m) in groups.items()
+        }
+        monkeypatch.setattr(module.pwd, "getpwuid", lambda number: user)
+        monkeypatch.setattr(module.grp, "getgrgid", groups.__getitem__)
+        assert [module._is_alone_in(group) for group in (1, 2, 3, 4)] == [1, 0, 0, 0]
 
     def test_sticky(self, above):
         """Only its owner can remove what is in there, as in ``/tmp``."""
