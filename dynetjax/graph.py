@@ -523,7 +523,7 @@ class ComputationGraph(Nodes):
         if spec is not None and not spec.inlined:
             return
         rule = node.rule
-        if spec is None:
+        if spec is None and self._is_users(node):
             self.late.add(node.index)
         if rule.sums:
             node.inner = self._summed(node, node.args, FAN_IN)
@@ -533,6 +533,11 @@ class ComputationGraph(Nodes):
         node.spec = rule.outer()
         node.args = args_of(len(self.stored_nodes))
         self.stored_nodes.append(node)
+
+    def _is_users(self, node: Expression) -> bool:
+        """Whether it is no part, which has the number of the node it is made for."""
+        nodes = self.nodes
+        return node.index < len(nodes) and nodes[node.index] is node
 
     def shorten(self, node: Expression) -> None:
         """Make the terms of a sum that goes on fewer."""

@@ -163,14 +163,7 @@ class Engine:
                     fix="call backward() on a later expression first",
                 )
             )
-        apart = (
-            last.full and node.rule.kind.constant
-        )  # which has none where it is shared
-        if (
-            node.lanes
-            or _is_one_of_several(graph, node)
-            or (apart and node.graph is graph)
-        ):
+        if node.lanes or _needs_rows(graph, node, last.full):
             while not node.lanes or not last.has(node):
                 state.last = last = self._with_rows(graph, state, last, node)
             return last.rows(node)
@@ -195,10 +188,17 @@ class Engine:
         return again
 
 
-def _is_one_of_several(graph: ComputationGraph, weight: Expression) -> bool:
-    """Whether other nodes of parameters are computed once for all with this one."""
-    kind = weight.rule.kind
-    return sum(node.rule.kind is kind for node in graph.weights) > 1
+def _needs_rows(graph: ComputationGraph, node: Expression, full: bool) -> bool:
+    """Whether a node of parameters alone has a gradient of its own only with rows.
+
+    That of its kind is for all nodes that are computed once for all with this one, and
+    what follows from constant parameters has none.
+    """
+    kind = node.rule.kind
+    if node.graph is not graph:  # a parameter
+        return False
+    alike = sum(other.rule.kind is kind for other in graph.weights)
+    return alike > 1 or (full and kind.constant)
 
 
 def _divided(graph: ComputationGraph, state: State) -> Divided | None:
