@@ -168,7 +168,7 @@ def test_renew_cg_drops_marks(w):
 
 
 @on_cpu
-@pytest.mark.skipif(not policy.native(), reason="there is no tier 0")
+@pytest.mark.skipif(not policy.native(), reason="another tier is asked for")
 def test_tier_0_forgets_what_was_cut(w):
     x = grown(w, dy.inputVector(START), 1)
     x.value()
