@@ -78,7 +78,8 @@ def mutant(content, rng):
         elif what == 2:
             words[rng.integers(len(words))] = words[rng.integers(len(words))]
         elif what == 3:
-            words[rng.integers(len(words))] += rng.integers(-2, 3)
+            at = rng.integers(len(words))
+            words[at : at + 1] += rng.integers(-2, 3, 1, np.int32)  # modulo 2^32
         elif what == 4:  # another instruction
             code = words[: lengths["forward"] + lengths["backward"]]
             first = WORDS * rng.integers(max(1, len(code) // WORDS))

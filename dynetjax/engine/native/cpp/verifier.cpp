@@ -114,6 +114,7 @@ void Checker::instruction(const Instruction& q) {
     need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) &&
              (count > 2 || is_copy(q.c, q.d)),
          "an operand that it has not");
+    need(q.op == PUT_ASIDE || (q.extra >= 0 && q.extra <= (long)p.extra.size()), "extra is too short");
     if (!wrong.empty()) return;
     // of most the sizes multiplied are numbers in an array; of these they are only work
     const bool work = q.op == MATMUL || q.op == SCATTER_TO_OPERAND || q.op == CONVOLVE || q.op == POOL ||
