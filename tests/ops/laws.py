@@ -489,15 +489,12 @@ class Laws:
             close(actual, expected, rtol=1e-3, atol=1e-4)
 
     @pytest.mark.parametrize("source", SOURCES)
-    def test_history(self, case, source, monkeypatch):
+    def test_history(self, case, source, natively):
         """No value and no gradient of any node depends on what came before.
 
         The case is made thrice, in turn with another; read in the middle or not, in
         one piece or not, alone or beside its like.
         """
-        if not policy.native():
-            pytest.skip("another tier is asked for")
-        monkeypatch.setattr(RUNTIME, "tier", "native")
         every = [*ALL.values()]
         other = every[every.index(ALL[str(case)]) - 1]
         first = told(case, source)
