@@ -7,23 +7,19 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= 0
 export JAX_PLATFORMS ?=
 
-# What `pip install .` installs: a copy in which mypyc has compiled what every node passes
-# through.
-NATIVE := build/native
-# Tests of the checkout, whose Python is not compiled; all of them run with what is installed.
+# A few tests of everything.
 SMOKE := $(addprefix tests/,test_build.py test_smoke.py core/test_expression.py core/test_graph.py test_parity.py \
 	ops/test_activations.py ops/test_operators.py ops/test_steps.py engine/test_tree_lstm.py \
 	builders/test_vanilla_lstm.py trainers/test_adam.py programs/test_programs.py) \
 	-k 'not (parity or programs) or graph. or params. or recursive or crf'
 
-.PHONY: demo test check native clean
+.PHONY: demo test check clean
 
-demo: native
-	PYTHONPATH=$(NATIVE) $(BIN)/python examples/ast_treelstm.py
+demo: $(VENV)/demo
+	$(BIN)/python examples/ast_treelstm.py
 
-test: check native
-	PYTHONPATH=$(CURDIR)/$(NATIVE) $(BIN)/pytest -n 2 -q --build $$(cat $(NATIVE)/made)
-	$(BIN)/python -m pytest -n 2 -q --build interpreted $(SMOKE)
+test: check
+	$(BIN)/python -m pytest -n 2 -q
 
 # The smoke tests, and those of the executor and of what JAX does not document, with
 # another JAX, the oldest and the newest that pyproject.toml allows:
@@ -37,10 +33,8 @@ test-jax:
 	$(PYTHON) -m venv $(OTHER)
 	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-e . jax==$(JAX) jaxlib==$(JAX) pytest pytest-xdist hypothesis
-	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --target $(OTHER)/native .
-	PYTHONPATH=$(CURDIR)/$(OTHER)/native $(OTHER)/bin/pytest -n 2 -q $(INTERNALS)
-	PYTHONPATH=$(CURDIR)/$(OTHER)/native $(OTHER)/bin/pytest -n 2 -q $(SMOKE)
+	$(OTHER)/bin/python -m pytest -n 2 -q $(INTERNALS)
+	$(OTHER)/bin/python -m pytest -n 2 -q $(SMOKE)
 
 # By .clang-format; tables of opcodes and kernels are laid out by hand.
 LAID_OUT := $(filter-out %/opcodes.h,$(wildcard dynetjax/engine/native/cpp/*.cpp dynetjax/engine/native/cpp/*.h))
@@ -71,15 +65,8 @@ $(VENV)/test: $(VENV)/python pyproject.toml $(CPP)
 
 # BENCH='--seconds 5 --repeats 3' is quick; see benchmarks/README.md for the peers.
 .PHONY: bench
-bench: native
-	PYTHONPATH=$(CURDIR)/$(NATIVE) $(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
-
-native: $(NATIVE)/made
-
-$(NATIVE)/made: $(VENV)/demo setup.py $(shell find dynetjax -name '*.py' -o -name '*.cpp' -o -name '*.h' -o -name '*.inc')
-	rm -rf $(NATIVE) build/lib*
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(NATIVE) .
-	ls $(NATIVE)/dynetjax/graph.*.so >/dev/null 2>&1 && echo compiled >$@ || echo interpreted >$@
+bench: $(VENV)/demo
+	$(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
 
 # The interpreter under the sanitizers of the C++ compiler, in a copy of the package: first
 # memory and undefined behaviour, then threads. Leaks are not looked for: Python has many.

@@ -10,7 +10,6 @@ these take turns. A mechanism that is above 0.95 in all rows is not worth its li
 
 import argparse
 import contextlib
-import gc
 import json
 import os
 import re
@@ -62,13 +61,6 @@ def no_rows_wait():
     Trainer._may_wait = lambda trainer, table: False
 
 
-def collector_as_ever():
-    """Python's garbage collector at its own threshold."""
-    import dynetjax  # noqa: F401
-
-    gc.set_threshold(699, 10, 10)  # one that a user has set
-
-
 def tier_1():
     """Everything by XLA."""
     from dynetjax.engine.runtime import RUNTIME
@@ -98,7 +90,6 @@ MECHANISMS = {
     "products after the pass": (None, nothing_put_aside),
     "updates in C++": (None, updates_by_xla),
     "rows wait": (None, no_rows_wait),
-    "patient collector": (None, collector_as_ever),
     "lent arrays, tier 1": (tier_1, nothing_lent),
     "aligned leaves, tier 1": (tier_1, none_aligned),
 }

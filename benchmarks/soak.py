@@ -4,7 +4,7 @@ Each model is made, trained on two graphs, read once without training, and dropp
 `--values` it is only read, as a program of its own.
 Every hundred a line tells of the process: resident megabytes, memory maps, compiled
 programs that are held, objects, and the entries of the engine's tables, which are
-emptied whenever there are some thousand rules.
+emptied whenever there are some thousand signatures.
 
     python benchmarks/soak.py [--models 2000]
 """
@@ -68,7 +68,7 @@ def main():
     args = parser.parse_args()
     draw, start = random.Random(1), time.monotonic()
     print("models  seconds    MB   maps  programs  objects  fused   kinds", end=" ")
-    print(" rules families causes")
+    print(" signatures families causes")
     for number in range(args.models):
         one(draw, number, not args.values)
         if (number + 1) % args.every == 0:
@@ -77,7 +77,7 @@ def main():
             print(
                 f"{number + 1:6}{spent:9.0f}{megabytes():6.0f}{maps():7}{len(live):10}"
                 f"{len(gc.get_objects()):9}{len(FUSED_OPS):8}{len(KINDS):7}"
-                f"{sum(len(op.rules) for op in OPS.values()):7}"
+                f"{sum(len(op.signatures) for op in OPS.values()):11}"
                 f"{len(RUNTIME.families):7}{len(dy.stats().causes):7}",
                 flush=True,
             )

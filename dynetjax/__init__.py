@@ -6,9 +6,6 @@ The names, arguments and meanings are DyNet's; docs/porting.md lists what differ
 importing changes in the process stands in `dynetjax.process`.
 """
 
-from dynetjax.core import collector as _collector  # before all else
-
-# isort: split
 from importlib import import_module as _import_module
 from typing import Any as _Any
 

@@ -1,14 +1,19 @@
-"""What the modules say that mypyc may compile; without it, nothing."""
+"""The C++ of the package: the nodes of graphs, the executor and the planner."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
-if TYPE_CHECKING:
-    from mypy_extensions import mypyc_attr
-else:  # needed by the compiler alone
+from dynetjax.core.errors import error_text
 
-    def mypyc_attr(**said):
-        """A decorator of a class, which stays as it is."""
-        return lambda kind: kind
-
-
-__all__ = ["mypyc_attr"]
+core: Any
+try:
+    core = import_module("dynetjax.engine.native.core")
+except ImportError as error:
+    raise ImportError(
+        error_text(
+            "dynetjax: its C++ was not compiled here",
+            got=error,
+            expected="a package that pip has installed",
+            fix="in a clone: pip install -e .",
+        )
+    ) from error

@@ -1,8 +1,5 @@
 """What importing the package changes in the process, all of it.
 
-- The garbage collector waits for 200,000 objects while the package is imported, from
-  when JAX is, and while graphs have nodes; it gets its threshold back when two graphs
-  in a row had none.
 - glibc keeps memory that was freed, instead of handing it back to the system.
 - JAX keeps compiled programs in ``~/.cache/dynetjax``, unless it was told where.
 - JAX tells the package of each compilation; `dynetjax.stats` counts them. This and the
@@ -25,17 +22,17 @@ from collections.abc import Callable
 
 from dynetjax.compat.options import parse
 from dynetjax.compat.startup import apply, refuse_after_fork
-from dynetjax.core.collector import PLAIN, collect_as_before
 from dynetjax.core.lazy import with_jax
 from dynetjax.engine.xla.compilation_cache import keep_compilations
 from dynetjax.engine.xla.listening import listen
 
+PLAIN = "DYNETJAX_PLAIN_IMPORT"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as glibc's malloc.h numbers them
 _THRESHOLDS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"}
 
 
 def change(computed: Callable[[], object]) -> None:
-    """Make all changes but those of the collector, which came first and ends here.
+    """Make all changes.
 
     Args:
         computed: whether any graph was computed.
@@ -48,7 +45,6 @@ def change(computed: Callable[[], object]) -> None:
     refuse_after_fork(computed)
     if sys.argv[:1] != ["-m"]:  # which Python has there while it looks for the module
         apply(parse(sys.argv))
-    collect_as_before()
 
 
 def keep_freed_memory() -> None:

@@ -1,4 +1,4 @@
-"""Which build the suite tests, and how it has XLA compile.
+"""How the suite has XLA compile, and what processes import that it starts.
 
 Processes that tests start import the package that the tests do, and not what lies where
 they start.
@@ -29,7 +29,6 @@ from dynetjax.engine.xla import compiling
 from dynetjax.engine.xla.live import live, maps
 
 TESTED = pathlib.Path(graph.__file__)
-BUILD = "interpreted" if TESTED.suffix == ".py" else "compiled"
 _folders = str(TESTED.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])
 os.environ |= {"PYTHONPATH": os.pathsep.join(_folders), "PYTHONSAFEPATH": "1"}
 
@@ -72,17 +71,12 @@ def pytest_runtest_teardown(item, nextitem):
 
 
 def pytest_addoption(parser):
-    builds = "compiled", "interpreted"
-    parser.addoption("--build", choices=builds, help="fail where it is not this one")
     parser.addoption(
         "--tier", choices=policy.TIERS, default="auto", help="that computes"
     )
 
 
 def pytest_configure(config):
-    asked = config.getoption("build")
-    if asked not in (None, BUILD):
-        raise pytest.UsageError(f"--build {asked}: {TESTED} is {BUILD}")
     RUNTIME.tier = config.getoption("tier")
 
 
@@ -121,4 +115,4 @@ def quick_environment():
 
 
 def pytest_terminal_summary(terminalreporter):
-    terminalreporter.write_line(f"dynetjax is {BUILD}: {TESTED.parent}")
+    terminalreporter.write_line(f"dynetjax: {TESTED.parent}")

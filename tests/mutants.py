@@ -26,7 +26,8 @@ for file in sorted((FOLDER / "ops").glob("test_*.py")):  # which have the cases
     importlib.import_module(file.stem)
 
 import laws  # noqa: E402
-from bench import Tables, node, plain  # noqa: E402
+from bench import Tables, node, plain, stored  # noqa: E402
+from bench import words as as_words  # noqa: E402
 
 import dynetjax as dy  # noqa: E402
 from dynetjax.core.registry import INPUT  # noqa: E402
@@ -108,15 +109,15 @@ def run(program, interface, rng, lanes):
     nodes = []
     for k, size in enumerate(sizes.tolist(), 1):
         programs[k] = plain(INPUT, size)
-        data = rng.normal(size=(lanes, size)).astype(np.float32)
-        nodes.append(node(k, lanes=lanes, data=data))
-    types = {"i": rng.integers(3), "f": 0.5, "k": 7}
-    data = [types[letter] for letter in interface["types"]]
-    inner = [*range(len(nodes)), *data]
-    nodes.append(node(0, *inner, lanes=lanes))
+        array = rng.normal(size=(lanes, size)).astype(np.float32)
+        nodes.append(node(k, lanes=lanes, given=array))
+    letters = interface["types"]
+    values = {"i": rng.integers(3), "f": 0.5, "k": 7}
+    data = as_words([values[letter] for letter in letters], letters, lanes)
+    nodes.append(node(0, *range(len(nodes)), lanes=lanes, data=data))
     given = [rng.normal(size=max(1, n)).astype(np.float32) for n in weights.tolist()]
     graph = core.Graph(Tables(programs, given))
-    assert graph.extend(nodes, 0) == -1
+    assert graph.extend(stored(nodes), 0) == -1
     zeros = [np.zeros_like(x) for x in given]
     seed = np.ones(lanes * interface["size"], np.float32)
     graph.backward([(len(nodes) - 1, seed)], 0, True, zeros.__getitem__)
@@ -141,11 +142,7 @@ def campaign(count, seed):
             if program is None:
                 tried.refused += 1
                 continue
-            bound = program.bound(
-                interface["places"],
-                interface["data"] + len(interface["places"]),
-                interface["weights"],
-            )
+            bound = program.bound(interface["weights"])
             if may_be_run(numbers, lengths, words):
                 run(bound, interface, rng, int(rng.integers(1, 4)))
                 tried.run += 1

@@ -1,4 +1,4 @@
-"""The suite tests the build that it is asked to, in every process that it starts."""
+"""Every process that the suite starts tests what the suite does."""
 
 import pathlib
 import subprocess
@@ -17,12 +17,3 @@ def test_processes_import_what_the_tests_do(folder):
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     assert done.stdout.strip() == dynetjax.graph.__file__
-
-
-def test_no_other_build_is_tested():
-    file = pathlib.Path(dynetjax.graph.__file__)
-    other = "compiled" if file.suffix == ".py" else "interpreted"
-    command = [sys.executable, "-m", "pytest", "--build", other, __file__]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert f"--build {other}: {file} is" in done.stderr

@@ -11,7 +11,6 @@ import pytest
 
 import dynetjax as dy
 from dynetjax import config, process
-from dynetjax.core import collector
 
 
 @pytest.fixture
@@ -46,28 +45,6 @@ def test_other_systems_and_libraries(told, monkeypatch):
     assert not told
 
 
-IMPORT = """
-import gc
-runs = []
-gc.callbacks.append(lambda phase, about: runs.append(phase))
-{before}
-import dynetjax
-print(len(runs), gc.get_threshold()[0])
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "threshold"),
-    [("gc.set_threshold(700)", 700), ("gc.set_threshold(0)", 0)],
-)
-def test_nothing_is_collected_while_it_is_imported(before, threshold):
-    program = [sys.executable, "-c", IMPORT.format(before=before)]
-    told = subprocess.run(program, capture_output=True, text=True, check=True).stdout
-    runs, found = map(int, told.split())
-    assert found == threshold
-    assert runs <= 4
-
-
 def collections_in_graphs(nodes, graphs):
     """How often the garbage collector comes by, after a first graph."""
     runs = []
@@ -83,43 +60,11 @@ def collections_in_graphs(nodes, graphs):
     return runs.count("start")
 
 
-@pytest.fixture
-def threshold(monkeypatch):
-    """What the garbage collector's is, as if no larger graph had been there."""
-    before = gc.get_threshold()
-    monkeypatch.setattr(collector, "OBJECTS", 20_000)
-    monkeypatch.setattr(collector, "_before", 700)
-    monkeypatch.setattr(collector, "_ours", 0)
-    gc.set_threshold(700, *before[1:])
-    yield 20_000
-    gc.set_threshold(*before)
-
-
-def test_nothing_is_collected_in_large_graphs(threshold):
-    assert collections_in_graphs(threshold // 2, 3) == 0
-    assert gc.get_threshold()[0] == collector.EACH * (threshold // 2 + 1)
-
-
-def test_it_goes_down_again_with_the_graphs(threshold):
-    dy.renew_cg()
-    for nodes, after in (
-        (threshold, collector.EACH * threshold),
-        (5, threshold),
-        (0, threshold),
-        (5, threshold),
-        (0, threshold),
-        (0, 700),
-    ):
-        for _ in range(nodes):
-            dy.scalarInput(1)
-        dy.renew_cg()
-        assert gc.get_threshold()[0] == after
-
-
-def test_the_threshold_of_the_user_stays(threshold):
-    gc.set_threshold(threshold - 1)
-    assert collections_in_graphs(threshold, 3) > 0
-    assert gc.get_threshold()[0] == threshold - 1
+def test_nothing_is_collected_in_large_graphs():
+    """The collector sees no node."""
+    threshold = gc.get_threshold()
+    assert collections_in_graphs(20 * threshold[0], 3) <= 2
+    assert gc.get_threshold() == threshold
 
 
 PLAIN = """
@@ -142,8 +87,7 @@ def test_a_plain_import_changes_nothing(plain, tmp_path):
     told |= {"DYNETJAX_PLAIN_IMPORT": plain, "HOME": str(tmp_path)}
     command = [sys.executable, "-c", PLAIN]
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
-    unchanged = str(bool(plain))
-    assert done.stdout.split() == [unchanged, "9.0", unchanged]
+    assert done.stdout.split() == [str(bool(plain)), "9.0", "True"]
 
 
 class TestDeterministicGpu:

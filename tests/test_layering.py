@@ -7,16 +7,14 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
-    ("core.errors", "core.uninterrupted", "native", "core.collector", "core.tables"),
-    ("core.group",),
+    ("core.errors", "core.uninterrupted", "core.tables"),
+    ("core.group", "native"),
     ("io.atomic", "io.numbers", "io.meta", "core.lazy"),
     ("io.text",),
     ("core.devices", "core.precision", "core.dims"),
     ("core.registry",),
-    ("core.rules",),
     ("core.expression",),
     ("core.nodes",),
-    ("core.building",),
     ("graph",),
     ("core.reading", "core.revert", "core.functions"),
     ("ops",),

@@ -66,7 +66,7 @@ def test_operator(shown):
     x, y = dy.inputTensor([[1.0, 2.0], [3.0, 4.0]]), dy.scalarInput(2)
     y = y if "**" in shown else x * 2
     node = eval(shown, {"x": x, "y": y, "k": 3.0, "i": 0, "j": 1})
-    op = node.rule.signature.op
+    op = node.signature.op
     assert op.name == reference.USED_FOR[shown].__name__
 
 

@@ -49,20 +49,19 @@ class Session:
         """Per layer, what a step computes with."""
         return self._builder._prepared(self.shown, self._update)
 
-    def revert(self, nodes: int) -> None:
-        """Forget what was made after the first `nodes` nodes of the graph."""
+    def revert(self) -> None:
+        """Forget what was cut from the graph."""
         self.masks = {
-            size: masks for size, masks in self.masks.items() if not _cut(masks, nodes)
+            size: masks for size, masks in self.masks.items() if not _are_cut(masks)
         }
         for name in "shown", "layers":
-            if _cut(self.__dict__.get(name, ()), nodes):
+            if _are_cut(self.__dict__.get(name, ())):
                 del self.__dict__[name]
 
 
-def _cut(layers: Iterable[tuple[Expression | None, ...]], nodes: int) -> bool:
-    """Whether any is not among the first `nodes` nodes; parameters are no nodes."""
-    every = [e for layer in layers for e in layer if e is not None]
-    return any(e.graph is not None and e.index >= nodes for e in every)
+def _are_cut(layers: Iterable[tuple[Expression | None, ...]]) -> bool:
+    """Whether any node is there no more."""
+    return not all(e.is_live for layer in layers for e in layer if e is not None)
 
 
 class RNNBuilder(Whole):
@@ -254,7 +253,7 @@ class RNNBuilder(Whole):
 
     def _nothing(self, x: Expression) -> Expression:
         """The vector of zeros that the first step for `x` goes on from."""
-        _, *columns = x.rule.kind.shape
+        _, *columns = x.signature.kind.shape
         shape = trim((self.hidden_dim, *columns))
         return current_graph().zeros(shape, max(1, x.lanes))
 

@@ -8,7 +8,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.arguments import number_from
 from dynetjax.ops.noise import noise, rate
-from dynetjax.ops.steps import LSTMCell, lstm_step, vanilla
+from dynetjax.ops.steps import LSTMCell, vanilla
 
 
 class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -94,4 +94,4 @@ class CompactVanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
             h = self._drop(masks, layer, 1, h)
         if self._deviation:
             parameters = tuple(noise(p, self._deviation) for p in parameters)
-        return lstm_step(vanilla(1.0), parameters, x, h, c)
+        return vanilla(1.0).step(*parameters, x, h, c)

@@ -10,7 +10,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import COUPLED, LSTMCell, lstm_step
+from dynetjax.ops.steps import COUPLED, LSTMCell
 
 
 class FastLSTMBuilder(LSTMFamily):
@@ -96,4 +96,4 @@ class FastLSTMBuilder(LSTMFamily):
         previous: tuple[Expression, ...] | None,
     ) -> tuple[Expression, Expression]:
         c, h = previous or [self._nothing(x)] * 2
-        return lstm_step(COUPLED, parameters, x, h, c)
+        return COUPLED.step(*parameters, x, h, c)

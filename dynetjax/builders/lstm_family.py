@@ -6,7 +6,7 @@ from itertools import chain
 from dynetjax.builders.base import Masks, RNNBuilder
 from dynetjax.builders.state import Vectors
 from dynetjax.core.expression import Expression
-from dynetjax.ops.steps import LSTMCell, lstm_steps
+from dynetjax.ops.steps import LSTMCell
 
 _ORDER = "one vector per layer; for set_s all cells, then all outputs"
 
@@ -27,8 +27,10 @@ class LSTMFamily(RNNBuilder):
 
     def advance(self, vectors: Vectors, x: Expression) -> Vectors:
         session, masks = self._accept(x)
-        if self.layers == 1:
-            return self._step(0, session.layers[0], masks, x, vectors or None)
+        kind = self._kind()
+        if kind is not None and self.layers == 1:
+            c, h = vectors or [self._nothing(x)] * 2
+            return kind.step(*session.layers[0], x, h, c)
         before = list(zip(self._cells(vectors), self.outputs(vectors), strict=True))
         cells, outputs = [], []
         for layer, parameters in enumerate(session.layers):
@@ -47,8 +49,13 @@ class LSTMFamily(RNNBuilder):
         layers = []
         for layer, parameters in enumerate(session.layers):
             c, h = before[layer] if before else [self._nothing(xs[0])] * 2
-            layers.append(lstm_steps(kind, parameters, xs, h, c))
-            xs = [output for _, output in layers[-1]]
+            step, (W_x, W_h, b) = kind.step, parameters
+            made = []
+            for x in xs:
+                c, h = state = step(W_x, W_h, b, x, h, c)
+                made.append(state)
+            layers.append(made)
+            xs = [output for _, output in made]
         if self.layers == 1:
             return list(layers[0])
         steps = zip(*layers, strict=True)

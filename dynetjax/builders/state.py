@@ -195,7 +195,7 @@ def require_operand(name: str, x: Any) -> Expression:
                 fix="wrap arrays with inputTensor",
             )
         )
-    if x.graph is not None and not x.graph.live:
+    if not x.is_live:
         raise ValueError(stale("operand"))
     return x
 

@@ -75,7 +75,7 @@ class TreeLSTMFamily(TreeBuilder):
         known = [x] if x is not None else []
         known += [child.rows[0] for child in present(children)]
         batch = max(1, *[e.lanes for e in known])
-        _, *columns = known[0].rule.kind.shape
+        _, *columns = known[0].signature.kind.shape
         graph = current_graph()
         rows: list[Expression] = []
         zeros = graph.zeros((self.parts * self.hidden_dim, *columns), batch)

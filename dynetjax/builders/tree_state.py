@@ -54,7 +54,7 @@ class TreeState(Unique):
             ValueError: the state is stale.
         """
         self.require_current()
-        if not all(v.graph.live for v in self._vectors) or not self._vectors:
+        if not all(v.is_live for v in self._vectors) or not self._vectors:
             self._vectors = self._builder.vectors(self.rows)
         return self._vectors
 
@@ -64,7 +64,7 @@ class TreeState(Unique):
         Raises:
             ValueError: it was made before ``renew_cg()``, or cut by ``cg_revert()``.
         """
-        if not self.rows[-1].graph.live:
+        if not self.rows[-1].is_live:
             raise ValueError(
                 error_text(
                     "the state of a tree is stale",
@@ -107,8 +107,8 @@ class TreeSession:
         self.states: dict[int, TreeState] = {}
         self.size: int | None = None
 
-    def revert(self, nodes: int) -> None:
-        """Forget what was made after the first `nodes` nodes of the graph."""
+    def revert(self) -> None:
+        """Forget what was cut from the graph."""
         self.made.clear()
-        kept = {k: s for k, s in self.states.items() if s.rows[-1].graph.live}
+        kept = {k: s for k, s in self.states.items() if s.rows[-1].is_live}
         self.states = kept

@@ -13,7 +13,7 @@ from dynetjax.ops.arithmetic import cdiv, cmult
 from dynetjax.ops.gates import activation, gated_output, lstm_cell
 from dynetjax.ops.moments import mean_elems, std_elems
 from dynetjax.ops.noise import rate
-from dynetjax.ops.steps import LSTMCell, lstm_step, vanilla
+from dynetjax.ops.steps import LSTMCell, vanilla
 
 
 class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
@@ -138,7 +138,7 @@ class VanillaLSTMBuilder(MaskedBuilder, LSTMFamily):
         if self.ln_lstm:
             before = old_h if previous else None
             return self._normalised(parameters, x, before, old_c)
-        return lstm_step(vanilla(self.forget_bias), parameters, x, old_h, old_c)
+        return vanilla(self.forget_bias).step(*parameters, x, old_h, old_c)
 
     def _normalised(
         self, parameters: Vectors, x: Expression, h: Expression | None, c: Expression

@@ -1,6 +1,6 @@
-"""What graphs are made of: expressions, the rules they follow, and the fast path.
+"""What graphs are made of: expressions, operations, and what a node follows from.
 
-Operations are declared by `registry`; `rules` decides what has rows of its own, and
-`building` appends nodes that were made before like this. Below lie dims, errors, tables
-of what the process has met, and JAX, which comes when it is needed.
+Operations are declared by `registry`; the nodes themselves are in C++ (`native`). Below
+lie dims, errors, tables of what the process has met, and JAX, which comes when it is
+needed.
 """

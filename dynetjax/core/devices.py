@@ -62,6 +62,7 @@ def on_device(node: Any, device: str) -> Any:
     """A new node, to lie on the device of this name if there is one."""
     if device and are_several():
         node.graph.devices[node.index] = device
+        node.graph.use_executor(None)  # it may be divided now
     return node
 
 

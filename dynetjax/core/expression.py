@@ -1,14 +1,14 @@
 """Expression: a node of a graph, and what users do with it."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Final, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
-from dynetjax.core.rules import OperandSpec, Rule
-from dynetjax.native import mypyc_attr
+from dynetjax.core.registry import Kind, Signature
+from dynetjax.native import core
 
 
 class Engine(Protocol):
@@ -18,7 +18,10 @@ class Engine(Protocol):
         """Rows ``[batch, *shape]`` of each node."""
 
     def executor(self, graph: Any, node: "Expression") -> Any:
-        """What has computed a node on the host; None if that is elsewhere."""
+        """What has computed a node on the host, and its number there.
+
+        None if that is elsewhere.
+        """
 
     def backward(self, graph: Any, node: "Expression", full: bool) -> None:
         """Add the gradients of a node of one number to the parameters."""
@@ -49,50 +52,26 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
 
 
 ONE: Final = (1,)  # the shape of one number
-_args: Final[list[tuple[int, ...]]] = []
-SOME_ARGS: Final = 1 << 10
-MOST_ARGS: Final = 1 << 16  # which are never freed
 
 
-def args_of(number: int) -> tuple[int, ...]:
-    """``(number,)``: the args of a stored node, which every graph has the same of."""
-    if number >= MOST_ARGS:
-        return (number,)
-    while len(_args) <= number:
-        start = len(_args)  # another thread may be here, too, and says the same
-        more = range(start, start + SOME_ARGS)
-        _args[start : start + SOME_ARGS] = [(k,) for k in more]
-    return _args[number]
-
-
-class Nodes:
-    """What a graph has of its nodes; see `dynetjax.graph.ComputationGraph`."""
-
-    nodes: "list[Expression]"
-    open: Any
-    stored_nodes: "list[Expression]"
-    live: bool
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Expression:
+class _Methods:
     """A node of a graph.
 
-    What follows is for the engine; users call the methods.
+    What follows is for the engine; users call the methods. A node's attributes are in
+    the arrays of its graph: an expression is where to find them. Expressions of one
+    node are equal.
 
     Attributes:
         graph: that it belongs to; None for a parameter, which belongs to all.
-        index: its number among the graph's nodes.
-        rule: what nodes like it have in common.
-        spec: what a consumer sees of it; None once it has become part of one.
+        is_live: its graph was not renewed, and it was not cut from that.
+        index: its number among the user's nodes.
+        is_part: it is a part of another node, and the user did not make it.
+        signature: what it computes, by which kinds of operands.
         lanes: batch size; 0 for a weight, which has no rows.
-        args: of a stored node, its number among the stored ones; of an inlined one,
-            the numbers of the stored nodes it reads and its runtime data, in the
-            order in which its rule mentions them.
-        inner: of a stored node, what `args` would be if it were inlined.
-        first, others: its operands: one and None, two, or None and a tuple of all.
+        operands: expressions that it was made of.
+        parts: expressions that it reads, if not these.
         data: runtime data of its own.
-        lengths: true sizes of the axes that are ragged; unset where there are none.
+        lengths: true sizes of the axes that are ragged.
     Examples:
         >>> W = dy.inputTensor([[1, 2], [3, 4]])
         >>> x = dy.inputVector([1, 1])
@@ -104,45 +83,28 @@ class Expression:
         [48. 68.]
     """
 
-    __slots__ = (
-        "args",
-        "data",
-        "first",
-        "graph",
-        "index",
-        "inner",
-        "lanes",
-        "lengths",
-        "others",
-        "rule",
-        "spec",
-    )
-    # Whoever makes one fills these in itself: __init__ would take half as long again.
     graph: Any
+    is_live: bool
     index: int
-    rule: Rule
-    spec: OperandSpec | None
+    is_part: bool
+    signature: Signature
     lanes: int
-    args: tuple[Any, ...]
-    inner: tuple[Any, ...]
-    first: "Expression | None"
-    others: Any
+    operands: "tuple[Expression, ...]"
+    parts: "tuple[Expression, ...]"
     data: Any
     lengths: tuple[int, ...]
+    _number_at_hand: Any
     tensor_value: ClassVar[Any]  # attached by dynetjax.inspect.tensor
 
     @property
-    def operands(self) -> "tuple[Expression, ...]":
-        """Expressions that it was made of."""
-        first, others = self.first, self.others
-        if first is None:
-            return others
-        return (first,) if others is None else (first, others)
+    def kind(self) -> Kind:
+        """What consumers know of it."""
+        return self.signature.kind
 
     @property
     def full_dim(self) -> Dim:
         """Sizes and batch size, unchecked."""
-        lanes, kind = self.lanes, self.rule.kind
+        lanes, kind = self.lanes, self.signature.kind
         if kind.ragged:
             shape = list(kind.shape)
             for axis, length in zip(kind.ragged, self.lengths, strict=True):
@@ -153,28 +115,30 @@ class Expression:
     @property
     def true_shape(self) -> Shape:
         """The shape of `full_dim`, without making one."""
-        kind = self.rule.kind
+        kind = self.signature.kind
         return self.full_dim.shape if kind.ragged else kind.shape
 
     def without_padding(self, rows: np.ndarray) -> np.ndarray:
         """Rows ``[batch, *shape]`` as far as they are real."""
-        if not self.rule.kind.ragged:
+        if not self.signature.kind.ragged:
             return rows
         return rows[:, *[slice(n) for n in self.full_dim.shape]]
 
-    def locate(self) -> "tuple[Any, Expression]":
+    def locate(self: Any) -> "tuple[Any, Expression]":
         """The graph and the node, where this is about to be read.
 
         Raises:
             RuntimeError: the expression belongs to a graph that was renewed.
         """
-        if not self.graph.live:
+        if not self.is_live:
             raise RuntimeError(stale("read"))
         return self.graph, self
 
     def __repr__(self) -> str:
-        if not self.graph.live:
+        if not self.is_live:
             return "expression (stale)"
+        if self.graph is None:
+            return "expression (of no graph)"
         return f"expression {self.graph.user_number(self)}/{self.graph.version}"
 
     def dim(self) -> tuple[Shape, int]:
@@ -190,11 +154,14 @@ class Expression:
 
     def _number(self) -> float | None:
         """The value of an expression of one number; None if it is not on the host."""
+        at_hand = self._number_at_hand()
+        if at_hand is not None:
+            return at_hand
         graph, node = self.locate()
-        if node.lanes != 1 or node.rule.kind.shape != ONE:
+        if node.lanes != 1 or node.signature.kind.shape != ONE:
             return None
-        executor = engine().executor(graph, node)
-        return None if executor is None else executor.number(node.args[0])
+        found = engine().executor(graph, node)
+        return None if found is None else found[0].number(found[1])
 
     def npvalue(self, recalculate: object = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
@@ -202,23 +169,22 @@ class Expression:
         With `recalculate`, the graph is computed anew, with new random draws.
         """
         graph, node = self.locate()
-        executor = None
-        if not (recalculate or node.rule.kind.ragged) and node.lanes:
-            executor = engine().executor(graph, node)
-        kind = node.rule.kind  # which may be another one by now
-        if executor is None or kind.ragged:
+        kind, found = node.signature.kind, None
+        if not (recalculate or kind.ragged) and node.lanes:
+            found = engine().executor(graph, node)
+        if found is None:
             return to_numpy(self._rows(recalculate))
         shape = kind.shape if node.lanes == 1 else (*kind.shape, node.lanes)
         result = np.empty(shape, np.float64, "F")
-        executor.array(node.args[0], result)
+        found[0].array(found[1], result)
         return result
 
     def vec_value(self, recalculate: object = False) -> list[float]:
         """Every number, first index fastest, batch elements one after the other."""
         return self.npvalue(recalculate).ravel(order="F").tolist()
 
-    def value(self, recalculate: object = False) -> Any:
-        """A float for one number, a flat list for vectors, else an array."""
+    def _value(self, recalculate: object = False) -> Any:
+        """`value`, which is in C++ where that has a number."""
         number = None if recalculate else self._number()
         if number is not None:
             return number
@@ -289,12 +255,14 @@ class Expression:
         Raises:
             ValueError: the operation has no such value, or its length differs.
         """
-        if not self.graph.live:
+        if not self.is_live:
             raise ValueError(stale("operand"))
-        op, data = self.rule.signature.op, self.data
-        if op.origin is not None:  # which was not given the lengths of ragged axes
-            op = op.origin
-            data = data[: len(op.given)] if len(op.given) > 1 else data[0]
+        op, data = self.signature.op, self.data
+        lengths: tuple[Any, ...] = ()  # of ragged axes, behind what it was given
+        if op.origin is not None:
+            op, fields = op.origin, data if isinstance(data, tuple) else (data,)
+            given, lengths = fields[: len(op.given)], fields[len(op.given) :]
+            data = given[0] if len(given) == 1 else given
         if op.reset is None:
             raise ValueError(
                 error_text(
@@ -306,11 +274,12 @@ class Expression:
             )
         dims = [x.full_dim for x in self.operands]
         if not dims:  # of a lookup, the table's
-            dims = [kind.dim for kind in self.rule.signature.operands]
-        self.data = op.reset(self.full_dim, data, value, *dims)
+            dims = [kind.dim for kind in self.signature.operands]
+        data = op.reset(self.full_dim, data, value, *dims)
+        if lengths:
+            data = (*(data if isinstance(data, tuple) else (data,)), *lengths)
+        self.graph.set_data(self.index, data)
         self.graph.invalidate()
-        if self.operands:  # the old value is part of what its consumers were given
-            self.graph.rebuild()
 
     def set_index(self, value: Any) -> None:
         """`set`, as DyNet also calls it."""
@@ -322,8 +291,8 @@ class Expression:
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> "Iterator[Expression]":
-        """Rows, up to the IndexError: compiled, Python does not do this by itself."""
+    def __iter__(self: Any) -> "Iterator[Expression]":
+        """Rows, up to the IndexError."""
         row = 0
         while True:
             try:
@@ -343,63 +312,43 @@ class Expression:
             )
         )
 
-    # Python's operators
 
-    def __add__(self, other: Any) -> "Expression":
-        return operators.add(self, other)
+if TYPE_CHECKING:
 
-    def __radd__(self, other: Any) -> "Expression":
-        return operators.add_to(self, other)
+    class Expression(_Methods):
+        """A node of a graph."""
 
-    def __sub__(self, other: Any) -> "Expression":
-        return operators.subtract(self, other)
+        def value(self, recalculate: object = False) -> Any: ...
+        def __add__(self, other: Any) -> "Expression": ...
+        def __radd__(self, other: Any) -> "Expression": ...
+        def __sub__(self, other: Any) -> "Expression": ...
+        def __rsub__(self, other: Any) -> "Expression": ...
+        def __mul__(self, other: Any) -> "Expression": ...
+        def __rmul__(self, other: Any) -> "Expression": ...
+        def __truediv__(self, other: Any) -> "Expression": ...
+        def __rtruediv__(self, other: Any) -> "Expression": ...
+        def __pow__(self, exponent: Any, modulus: Any = None) -> "Expression": ...
+        def __rpow__(self, base: Any) -> "Expression": ...
+        def __getitem__(self, key: Any) -> "Expression": ...
+        def __neg__(self) -> "Expression": ...
 
-    def __rsub__(self, other: Any) -> "Expression":
-        return operators.subtract_from(self, other)
+    class Leaf(Expression):
+        """A parameter, which belongs to every graph."""
 
-    def __mul__(self, other: Any) -> "Expression":
-        return operators.multiply(self, other)
+        def _set_signature(self, signature: Signature) -> None: ...
 
-    def __rmul__(self, other: Any) -> "Expression":
-        return operators.multiply(self, other)
+    class Table(Leaf):
+        """A table of rows that can be looked up."""
 
-    def __truediv__(self, other: Any) -> "Expression":
-        return operators.divide(self, other)
+        def _set_rows(self, signature: Signature, rows: int) -> None: ...
+        def __getitem__(self, key: Any) -> Expression: ...
 
-    def __rtruediv__(self, other: Any) -> "Expression":
-        return operators.divide_into(self, other)
-
-    def __neg__(self) -> "Expression":
-        return operators.negate(self)
-
-    def __pow__(self, exponent: Any, modulus: Any = None) -> "Expression":
-        del modulus  # as in DyNet
-        return operators.power(self, exponent)
-
-    def __rpow__(self, base: Any) -> "Expression":
-        return operators.power_of(self, base)
-
-    def __getitem__(self, key: Any) -> "Expression":
-        return operators.item(self, key)
-
-
-class Operators:
-    """What Python's operators do with an expression and something else."""
-
-    add: Callable[[Expression, Any], Expression]
-    add_to: Callable[[Expression, Any], Expression]
-    subtract: Callable[[Expression, Any], Expression]
-    subtract_from: Callable[[Expression, Any], Expression]
-    multiply: Callable[[Expression, Any], Expression]
-    divide: Callable[[Expression, Any], Expression]
-    divide_into: Callable[[Expression, Any], Expression]
-    negate: Callable[[Expression], Expression]
-    power: Callable[[Expression, Any], Expression]
-    power_of: Callable[[Expression, Any], Expression]
-    item: Callable[[Expression, Any], Expression]
-
-
-operators: Final = Operators()  # filled in by `dynetjax.ops.operators`
+else:
+    Expression, Leaf, Table = core.Expression, core.Leaf, core.Table
+    Expression.__doc__ = _Methods.__doc__
+    for _name, _method in vars(_Methods).items():
+        if callable(_method) or isinstance(_method, property):
+            setattr(Expression, _name, _method)
 
 
 def stale(use: str) -> str:

@@ -10,7 +10,7 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
-from dynetjax.core.nodes import ZEROS
+from dynetjax.core.nodes import ZEROS, given_data
 from dynetjax.core.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
 
 Array = Any
@@ -169,18 +169,18 @@ def needed(
         if node not in nodes and node not in known:
             nodes[node] = None
             left += node.operands
-    return sorted(nodes, key=lambda x: -1 if x.graph is None else x.index)
+    return sorted(nodes, key=lambda x: x.index)
 
 
 def storage_of(node: Expression) -> Any:
     """The parameter or table that a node reads itself, or None."""
-    kinds = () if node.operands else node.rule.signature.operands
+    kinds = () if node.operands else node.signature.operands
     return OWNERS[kinds[0].source] if kinds else None
 
 
 def description(node: Expression) -> Description:
     """Of a node, as it is now."""
-    signature = node.rule.signature
+    signature = node.signature
     op, static = signature.op, signature.static
     data: Any
     if op is ZEROS:
@@ -190,7 +190,7 @@ def description(node: Expression) -> Description:
     if op.origin is not None:  # lengths come after what the user gave
         op = op.origin
         static = static[: len(op.static)]
-        data = data[: len(op.given)] if data else None
+        data = given_data(signature.op, data)[: len(op.given)] or None
     storage = storage_of(node)
     return Description(
         op,

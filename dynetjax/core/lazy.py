@@ -7,6 +7,7 @@ the first call (`at_first_call`), what JAX is to be told for JAX (`with_jax`).
 """
 
 import functools
+import gc
 import importlib
 import sys
 import threading
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from dynetjax.core.collector import wait_for_imports
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 
@@ -47,13 +47,16 @@ def _set_up() -> None:
 @functools.cache
 def _imported(name: str) -> Any:
     random = np.random.get_state()  # which JAX draws from while it is imported
-    wait_for_imports()
+    collecting = gc.isenabled()
     with Uninterrupted():  # half of JAX cannot be imported once more
+        gc.disable()  # which would come by hundreds of times, and free next to nothing
         try:
             module = importlib.import_module(name)
             _set_up()
         finally:
             np.random.set_state(random)
+            if collecting:
+                gc.enable()
     return module
 
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +33,8 @@ JOIN = "join"  # at most FAN_IN rows side by side, whichever they are
 IMPORT = "import"  # rows computed earlier
 
 FAN_IN = 8
+MOST_SIGNATURES = 1 << 14  # that are known
+OF_EACH = 128  # more for each living parameter
 WEIGHT_LEVELS = 4  # how long an expression of parameters may be and stay a weight
 
 
@@ -90,10 +92,6 @@ class Op:
             static arguments by keyword.
         dim: ``(name, *dims, *static) -> shape``; raises DimError.
         signatures: by (static arguments, broadcast operands, *kind ids).
-        rules: rules by (static arguments, broadcast operands, *specs).
-        quick: rules by the specs of operands, for quick building; with batch sizes and
-            other arguments behind, where these matter.
-        decided: how nodes over ragged operands are made (`core.nodes.Decided`).
         batch_matters: `dim` looks at batch sizes, which are no part of a signature, so
             it is asked for every node.
         lengthens: ``(operands, *static) -> bool``: whether the size of the result is
@@ -113,15 +111,14 @@ class Op:
             own among the user's nodes.
         compose: ``(graph, operands) -> parts``: its function takes parts that are
             nodes made of the operands.
-        mixtures: of an operation whose operands may take turns, the `Mixture`s of what
-            they have been (`dynetjax.core.rules`), by static arguments and dims.
+        takes_turns: its operands are a list in which the same things may take turns.
         is_listed: its operands are a list.
         reset: ``(dim, data, value, *operand dims) -> data`` for an operation whose
             runtime data `Expression.set` may change.
         masks: it writes -inf where the user leaves something out.
         pieces: its operands are pieces of a list; those past its end are missing.
         with_care: a node of it may have parts, or ragged axes.
-        tells: consumers of its rows differ by the weights of what is inlined in it, so
+        tells: consumers of its rows differ by the weights of what is part of it, so
             that the gates of two LSTMs have different consumers.
     """
 
@@ -130,7 +127,6 @@ class Op:
         "batched",
         "compose",
         "contraction",
-        "decided",
         "dim",
         "fn",
         "form",
@@ -139,17 +135,15 @@ class Op:
         "lengthens",
         "life",
         "masks",
-        "mixtures",
         "name",
         "origin",
         "padded",
         "pieces",
-        "quick",
         "reset",
-        "rules",
         "runtime",
         "signatures",
         "static",
+        "takes_turns",
         "tells",
         "with_care",
     )
@@ -164,7 +158,6 @@ class Op:
     is_listed: bool
     lengthens: Callable[..., bool] | None
     masks: bool
-    mixtures: dict[tuple[Any, ...], list[Any]] | None
     name: str
     origin: "Op | None"
     padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None
@@ -194,14 +187,12 @@ class Op:
         lengthens: Callable[..., bool] | None = None,
         padded: Callable[..., tuple[Shape, tuple[int, ...]]] | None = None,
         origin: "Op | None" = None,
-        mixtures: dict[tuple[Any, ...], list[Any]] | None = None,
+        takes_turns: bool = False,
         is_listed: bool = False,
         pieces: bool = False,
     ):
         self.lengthens, self.padded, self.origin = lengthens, padded, origin
-        self.with_care: bool = any(
-            x is not None for x in (lengthens, compose, mixtures)
-        )
+        self.with_care: bool = bool(lengthens or compose or is_listed)
         self.name, self.fn, self.dim = name, fn, dim
         self.static, self.runtime, self.form = static, runtime, form
         self.contraction, self.internal = contraction, internal
@@ -209,10 +200,7 @@ class Op:
         self.compose, self.tells = compose, tells
         self.masks, self.pieces = masks, pieces
         self.signatures: dict[tuple[Any, ...], Signature] = {}
-        self.rules: dict[Any, Any] = {}
-        self.quick: dict[Any, Any] = {}
-        self.decided: dict[Any, Any] = {}
-        self.mixtures, self.is_listed = mixtures, is_listed
+        self.takes_turns, self.is_listed = takes_turns, is_listed
         self.life: Life = Life(self)
         _lives.add(self.life)
         OPS.setdefault(name, self)
@@ -222,10 +210,7 @@ class Op:
 
     def forget(self) -> None:
         """Forget what nodes it has had."""
-        for table in self.signatures, self.rules, self.quick, self.decided:
-            table.clear()
-        if self.mixtures is not None:
-            self.mixtures.clear()
+        self.signatures.clear()
 
     @property
     def given(self) -> str:
@@ -253,7 +238,6 @@ class Kind:
             computes the weight, its `maker`.
         level: operations between the weight and its parameters.
         constant: no gradient flows to it.
-        specs: that consumers may have of it, in `dynetjax.core.rules`.
     """
 
     __slots__ = (
@@ -267,7 +251,6 @@ class Kind:
         "ragged",
         "shape",
         "source",
-        "specs",
     )
 
     def __init__(
@@ -288,7 +271,6 @@ class Kind:
         self.level: int = level
         self.constant: bool = constant
         self.maker: Signature | None = maker
-        self.specs: dict[Any, Any] = {}
         self.life: Life = Life(self)
         self.id: int = KINDS.add(self)
 
@@ -310,10 +292,9 @@ class Signature:
             whose operands are rows of the result's own shape).
         broadcast: bit k is set where operand k has one row for all batch elements.
         kind: the kind of the result.
-        specs: that consumers may have of rows which it tells from others of a kind.
     """
 
-    __slots__ = ("broadcast", "id", "kind", "op", "operands", "specs", "static")
+    __slots__ = ("broadcast", "id", "kind", "op", "operands", "static")
     op: Op
     static: tuple[Any, ...]
 
@@ -324,7 +305,6 @@ class Signature:
         self.operands: tuple[Kind, ...] = operands
         self.broadcast: int = broadcast
         self.kind: Kind
-        self.specs: dict[Any, Any] = {}
         self.id: int = next(_signature_ids)
 
     @property
@@ -332,6 +312,16 @@ class Signature:
         return self.kind.shape
 
 
+class Made:
+    """How many signatures were made since all was forgotten."""
+
+    __slots__ = ("signatures",)
+
+    def __init__(self) -> None:
+        self.signatures: int = 0
+
+
+MADE: Final = Made()
 OPS: dict[str, Op] = {}
 KINDS: Numbered[Kind] = Numbered()
 # The storages that are alive, by their ids.
@@ -346,6 +336,7 @@ _lock = threading.RLock()
 def forget_nodes() -> None:
     """Forget what nodes every operation has had."""
     with _lock:
+        MADE.signatures = 0
         for life in list(_lives):
             life.of.forget()
 
@@ -399,6 +390,7 @@ def intern(
         signature = Signature(op, static, operands, broadcast)
         signature.kind = kind or _result_kind(signature, shape)
         op.signatures[key] = signature
+        MADE.signatures += 1
         return signature
 
 
@@ -431,6 +423,12 @@ def _result_kind(signature: Signature, shape: Shape) -> Kind:
             shape, signature.id, level=level, constant=constant, maker=signature
         )
     return batched_kind(shape)
+
+
+def are_many() -> bool:
+    """Whether there are more signatures than the programs of the process may need."""
+    made = MADE.signatures
+    return made > MOST_SIGNATURES and made > MOST_SIGNATURES + OF_EACH * len(OWNERS)
 
 
 def label_of(names: list[str], shape: Shape) -> str:

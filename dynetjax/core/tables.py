@@ -1,9 +1,9 @@
 """Tables of what the process has met, and how it forgets.
 
-A program makes a few hundred rules, however long it runs; a process that trains one
-model after another makes more for each new shape. So once there are very many, all is
-forgotten, as in a fresh process: whatever is needed again is made again. Nobody has to
-wait for that, for who has something keeps it, with its number, which no other thing
+A program makes a few hundred signatures, however long it runs; a process that trains
+one model after another makes more for each new shape. So once there are very many, all
+is forgotten, as in a fresh process: whatever is needed again is made again. Nobody has
+to wait for that, for who has something keeps it, with its number, which no other thing
 ever gets.
 """
 
@@ -53,7 +53,7 @@ def forget_all() -> None:
 
 
 class Life:
-    """Ends with what it is `of`: compiled classes take no weak references."""
+    """Ends with what it is `of`: which takes no weak references itself."""
 
     __slots__ = ("__weakref__", "of")
 

@@ -92,9 +92,9 @@ class Divided:
         pairs = zip(values, nodes, strict=True)
         return [value if node.lanes else value[None] for value, node in pairs]
 
-    def revert(self, nodes: int) -> None:
-        """Keep what was computed of so many nodes."""
-        gone = [x for x in self.made if x.graph is not None and x.index >= nodes]
+    def revert(self) -> None:
+        """Keep what was computed of nodes that are there still."""
+        gone = [x for x in self.made if not x.is_live]
         for node in gone:
             del self.made[node]
 
@@ -145,7 +145,7 @@ class DividedBackward:
         self.weight_gradients: dict[int, list[Any]] = {}
         for x, gradient in self._gradients.items():
             if not x.lanes:
-                several = self.weight_gradients.setdefault(x.rule.kind.id, [])
+                several = self.weight_gradients.setdefault(x.signature.kind.id, [])
                 several.append(np.asarray(gradient))
 
     def pulled_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
@@ -155,7 +155,7 @@ class DividedBackward:
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
         for node, gradient in self._gradients.items():
-            signature = node.rule.signature
+            signature = node.signature
             if signature.op.form == LOOKUP and not signature.operands[0].constant:
                 yield signature.operands[0].id, row_ids(node.data), np.asarray(gradient)
 
@@ -246,7 +246,7 @@ def _device_of(op: Op, operands: list[_Made]) -> str:
 
 def _read(node: Expression, storage: Any) -> np.ndarray:
     """A parameter, or rows of a table."""
-    if node.rule.signature.op.form == PARAMETER:
+    if node.signature.op.form == PARAMETER:
         return storage.host_values()
     return storage.host_rows(row_ids(node.data))
 
@@ -254,6 +254,6 @@ def _read(node: Expression, storage: Any) -> np.ndarray:
 def _reached(root: Expression) -> frozenset[Kind]:
     """The parameters that nodes up to this one read, but for constant ones."""
     nodes = needed(root.graph.nodes[: root.index + 1])
-    read = [n.rule.signature for n in nodes if storage_of(n) is not None]
+    read = [n.signature for n in nodes if storage_of(n) is not None]
     kinds = [s.operands[0] for s in read if s.op.form != LOOKUP]
     return frozenset([kind for kind in kinds if not kind.constant])

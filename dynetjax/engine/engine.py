@@ -12,7 +12,7 @@ from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of, sums_of
 from dynetjax.engine.ir.draws import Draws
-from dynetjax.engine.ir.part import BackwardPass, has_no_rows
+from dynetjax.engine.ir.part import BackwardPass
 from dynetjax.engine.memory import memory_of, warn_of_growth
 from dynetjax.engine.parts import (
     compute_natively,
@@ -21,12 +21,19 @@ from dynetjax.engine.parts import (
     new_run,
     older_rows,
     run_beside,
-    settle,
+    store,
 )
 from dynetjax.engine.state import State
-from dynetjax.engine.stats import count, note_build, phase, timing
+from dynetjax.engine.stats import (
+    count,
+    note_build,
+    note_interpreted,
+    phase,
+    timing,
+)
 from dynetjax.engine.xla.live import live
 from dynetjax.graph import ComputationGraph
+from dynetjax.native import core
 
 
 class Engine:
@@ -47,6 +54,7 @@ class Engine:
         self._draw_seed = draw_seed
         self._before_read = before_read
         self._is_training = is_training
+        core.use_reader(note_interpreted, before_read)
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -64,7 +72,7 @@ class Engine:
             with memory_of(graph):
                 return divided.rows(nodes)
         lanes, done = [node for node in nodes if node.lanes], state.done
-        if any(has_no_rows(node) or node.args[0] >= done for node in lanes):
+        if any(not 0 <= state.number(node) < done for node in lanes):
             with memory_of(graph):
                 self._compute(graph, state, lanes)
         with phase("wait"):  # and not before: the device works on the last update still
@@ -73,26 +81,30 @@ class Engine:
                 return [self._rows(state, node) for node in nodes]
 
     def executor(self, graph: ComputationGraph, node: Expression) -> Any:
-        """What has computed a node in tier 0; None if another tier has.
+        """What has computed a node in tier 0, and its number; None if another tier has.
 
         It is computed if it was not.
         """
+        number = graph.computed(node.index)
+        if number >= 0:
+            return graph.state.native.graph, number
         state = self._state(graph)
         if _divided(graph, state) is not None:
             return None
-        part = state.part_with(node)
-        if part is None:
+        number = state.number(node)
+        if not 0 <= number < state.done:
             with memory_of(graph):
                 self._compute(graph, state, [node])
-            part = state.parts[-1]
-        executor = part.executor()
-        if executor is not None:
-            self._before_read()
-        return executor
+            number = state.number(node)
+        executor = state.part_of(number).executor()
+        if executor is None:
+            return None
+        self._before_read()
+        return executor, number
 
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(Draws(self._draw_seed, graph.reseeded))
+            graph.state = State(Draws(self._draw_seed, graph.reseeded), graph)
         return graph.state
 
     def _compute(
@@ -102,27 +114,28 @@ class Engine:
         if timing():
             note_build(graph)
         warn_of_growth(graph, state.memory())
-        settle(graph, state, nodes)
+        store(graph, nodes)
         run = None
         if policy.shares() and not state.parts:
             run = run_beside(graph, state, nodes, self._is_training())
         if run is None and compute_natively(graph, state):
             return
-        asked = [node for node in nodes if node.args[0] >= state.done]
+        asked = [node for node in nodes if state.number(node) >= state.done]
         if run is None:
             run = new_run(graph, state, state.done, asked)
         live.look()
         count(graphs=1)
         loss = None if state.parts else loss_among(run, asked)
-        if loss is not None and self._is_training():
-            run.prepare_backward_from(loss)
-        run.forward(loss, older_rows(graph, state))
+        root = None if loss is None else state.number(loss)
+        if root is not None and self._is_training():
+            run.prepare_backward_from(root)
+        run.forward(root, older_rows(state))
         state.parts.append(run)
 
     def _rows(self, state: State, node: Expression) -> np.ndarray:
         if not node.lanes:
-            return state.weight(node.rule.kind)[None]
-        return state.rows(node.args[0], node.lanes)
+            return state.weight(node.kind)[None]
+        return state.rows(state.number(node), node.lanes)
 
     def backward(self, graph: ComputationGraph, node: Expression, full: bool) -> None:
         """Add the gradients of `node`, which is one number, to the parameters."""
@@ -131,7 +144,7 @@ class Engine:
         state = self._state(graph)
         state.last = None
         if not node.lanes:
-            kind = node.rule.kind
+            kind = node.signature.kind
             one = np.ones(kind.shape, np.float32)
             accumulate({kind.id: [one]}, (), parameters_of(kind))
             return
@@ -164,12 +177,12 @@ class Engine:
                 )
             )
         if node.lanes or _needs_rows(graph, node, last.full):
-            while not node.lanes or not last.has(node):
+            while not last.has(node):
                 state.last = last = self._with_rows(graph, state, last, node)
             return last.rows(node)
-        gradients = last.weight_gradients.get(node.rule.kind.id)
+        gradients = last.weight_gradients.get(node.signature.kind.id)
         if not gradients:
-            return np.zeros((1, *node.rule.kind.shape), np.float32)
+            return np.zeros((1, *node.signature.kind.shape), np.float32)
         return np.asarray(sums_of([gradients])[0])[None]
 
     def _with_rows(
@@ -180,8 +193,7 @@ class Engine:
         node: Expression,
     ) -> BackwardPass:
         """The last backward again, with rows for a node and its gradient."""
-        graph.held.add(node.index)  # no longer a part of sums that it is added to
-        graph.rebuild()
+        state.nodes.hold(node.index)  # no longer a part of sums that it is added to
         state.forget()
         again = go_back(graph, state, last.node, last.full)
         again.weight_gradients = again.pulled_back(again.weight_gradients)
@@ -194,10 +206,11 @@ def _needs_rows(graph: ComputationGraph, node: Expression, full: bool) -> bool:
     That of its kind is for all nodes that are computed once for all with this one, and
     what follows from constant parameters has none.
     """
-    kind = node.rule.kind
+    kind = node.signature.kind
     if node.graph is not graph:  # a parameter
         return False
-    alike = sum(other.rule.kind is kind for other in graph.weights)
+    weights = graph.weights_up_to(len(graph))
+    alike = sum(signature.kind is kind for signature in weights)
     return alike > 1 or (full and kind.constant)
 
 

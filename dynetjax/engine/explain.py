@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from dynetjax.core.dims import Dim
-from dynetjax.core.expression import Expression
 from dynetjax.engine.divided import is_divided
-from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp, fused_op_of
+from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp
 from dynetjax.engine.parts import planned
 from dynetjax.graph import ComputationGraph, current_graph
 
@@ -33,12 +32,12 @@ def describe(graph: ComputationGraph) -> str:
     Where the graph was built under ``init(debug=True)``, the user's line that made the
     first node of each is named.
     """
-    if not graph.stored_nodes and not graph.nodes:
+    if not len(graph):
         return "an empty graph"
     if is_divided(graph):
         return f"{len(graph)} nodes, one by one, each on its device"
     parts = _parts(graph)  # which decides what has rows
-    lines = [f"{len(graph)} nodes, {len(graph.stored_nodes)} of them with rows"]
+    lines = [f"{len(graph)} nodes, {len(graph.stored)} of them with rows"]
     for head, listed in parts:
         lines.append(head)
         for number, component in enumerate(listed, 1):
@@ -52,11 +51,11 @@ class ComponentSummary(NamedTuple):
 
     Attributes:
         text: ``loop, 5 trips of 2 lanes``; in tier 0 a trip has lanes as it needs.
-        nodes: that have rows.
+        nodes: their numbers among those that have rows.
     """
 
     text: str
-    nodes: list[Expression]
+    nodes: list[int]
 
 
 def components(graph: ComputationGraph) -> list[ComponentSummary]:
@@ -73,23 +72,22 @@ def _parts(graph: ComputationGraph) -> list[tuple[str, list[ComponentSummary]]]:
     return parts
 
 
-def _fused_ops(graph: ComputationGraph, nodes: list[Expression]) -> list[str]:
+def _fused_ops(graph: ComputationGraph, nodes: list[int]) -> list[str]:
     """The fused ops of some nodes, in a line each."""
-    by_fused: dict[int, list[Expression]] = {}
+    stored = graph.stored
+    by_fused: dict[int, list[int]] = {}
     for node in nodes:
-        by_fused.setdefault(fused_op_of(node.rule), []).append(node)
+        by_fused.setdefault(stored.fused(node), []).append(node)
     return [
-        _line(graph, fused, sum([node.lanes for node in alike]), alike[0])
+        _line(graph, fused, sum(map(stored.lanes, alike)), stored.index(alike[0]))
         for fused, alike in by_fused.items()
     ]
 
 
-def _line(graph: ComputationGraph, fused: int, count: int, first: Expression) -> str:
+def _line(graph: ComputationGraph, fused: int, count: int, first: int) -> str:
     """So many nodes of a fused op, and where the user made the first."""
     line = f"     {count:6} x {_formula(FUSED_OPS[fused])}"
-    if not graph.lines:
-        return line
-    return f"{line}   {graph.lines.get(first.index, '')}"
+    return f"{line}   {graph.lines.get(first, '')}" if graph.lines else line
 
 
 def _formula(fused: FusedOp) -> str:

@@ -51,9 +51,8 @@ def reached_by(root: Expression, fused_ops: Iterable[int]) -> frozenset[Kind]:
 
     `fused_ops` are those of these nodes.
     """
-    weights = root.graph.weights
-    rules = {node.rule for node in weights if node.index <= root.index}
-    kinds = frozenset([spec.kind for rule in rules for spec in rule.operands])
+    signatures = {*root.graph.weights_up_to(root.index)}
+    kinds = frozenset([kind for signature in signatures for kind in signature.operands])
     return _read_by(kinds, tuple(fused_ops))
 
 

@@ -53,7 +53,7 @@ def warn_of_growth(graph: ComputationGraph, bytes_taken: int) -> None:
     Warns:
         RuntimeWarning: it has more than `MOST_NODES`, or takes more than `MOST_BYTES`.
     """
-    nodes = len(graph.nodes)
+    nodes = len(graph)
     if graph.is_known_large or (nodes <= MOST_NODES and bytes_taken <= MOST_BYTES):
         return
     graph.is_known_large = True
@@ -79,7 +79,7 @@ def _explained(reason: str, graph: ComputationGraph) -> MemoryError:
     counts: Counter[str] = Counter()
     for node in graph.nodes:
         dim = node.full_dim
-        label = f"{node.rule.signature.op.name} {dim}"
+        label = f"{node.signature.op.name} {dim}"
         sizes[label] += 4 * dim.size * max(1, node.lanes)
         counts[label] += 1
     largest = [

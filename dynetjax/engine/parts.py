@@ -1,7 +1,6 @@
 """Parts of a graph: which tier computes each, forward and back."""
 
 from dynetjax.core.expression import Expression
-from dynetjax.core.rules import CHANGED
 from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
@@ -10,20 +9,15 @@ from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
-from dynetjax.engine.stats import count, note_no_byte_code, phase
+from dynetjax.engine.stats import count, note_no_byte_code, phase, timing
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
-from dynetjax.graph import ComputationGraph, free_last_graph
+from dynetjax.graph import ComputationGraph
 
 
-def settle(graph: ComputationGraph, state: State, asked: list[Expression]) -> None:
-    """Store what is asked for, and build the graph by the rules as they are now."""
-    for node in asked:
-        graph.store(node)
-    if not state.parts and graph.changes != len(CHANGED):
-        graph.rebuild()
-        for node in asked:
-            graph.store(node)
+def store(graph: ComputationGraph, asked: list[Expression]) -> None:
+    """Store what is new and needs rows, and what is asked for."""
+    graph.store([node.index for node in asked if node.graph is graph])
 
 
 def compute_natively(graph: ComputationGraph, state: State) -> bool:
@@ -36,17 +30,17 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
-        older = older_rows(graph, state)
-    if not native.compute(graph.stored_nodes, start, older):
+        older = older_rows(state)
+    stored = state.nodes.stored
+    if not native.compute(stored, start, older):
         steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
     state.native = native
-    if isinstance(part, NativePart):
-        part.stop = native.count
-    else:
-        parts.append(NativePart(start, graph.stored_nodes, native.graph))
-    free_last_graph()
+    if not isinstance(part, NativePart):
+        parts.append(NativePart(start, stored, native.graph))
+    if len(parts) == 1 and not timing():
+        graph.use_executor(native.graph)
     return True
 
 
@@ -57,12 +51,12 @@ def run_beside(
 
     With `training`, a backward is expected.
     """
-    work = work_of(graph.stored_nodes)
+    work = work_of(state.nodes.stored)
     if work < policy.LEAST:
         return None
     run = new_run(graph, state, 0, asked)
     loss = loss_among(run, asked)
-    root = loss if training else None
+    root = state.number(loss) if training and loss is not None else None
     return run if is_for_device(run, work, loss is not None, root) else None
 
 
@@ -74,10 +68,10 @@ def loss_among(run: Run, asked: list[Expression]) -> Expression | None:
     return node if node.full_dim.size * node.lanes == 1 else None
 
 
-def older_rows(graph: ComputationGraph, state: State) -> Rows:
+def older_rows(state: State) -> Rows:
     """What gives a part the rows of nodes that earlier ones have computed."""
-    stored_nodes = graph.stored_nodes
-    return lambda number: state.rows(number, stored_nodes[number].lanes)
+    stored = state.nodes.stored
+    return lambda number: state.rows(number, stored.lanes(number))
 
 
 def backward_natively(
@@ -86,14 +80,13 @@ def backward_natively(
     """Go back in tier 0; None if it has not computed the graph, and is not to."""
     if not policy.native():
         return None
-    settle(graph, state, [node])
+    store(graph, [node])
     if not all(isinstance(part, NativePart) for part in state.parts):
         state.forget()
-        settle(graph, state, [node])
-    if node.args[0] >= state.done and not compute_natively(graph, state):
+    if state.number(node) >= state.done and not compute_natively(graph, state):
         return None
     assert state.native is not None
-    return NativeBackward(state.native, node, full)
+    return NativeBackward(state.native, state.nodes, node, full)
 
 
 def go_back(
@@ -114,7 +107,7 @@ def go_back(
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
     count(graphs=1)
     with phase("run", 1, " back"):
-        return Backward(run, node, full)
+        return Backward(run, state.nodes, node, full)
 
 
 def _is_by_device(
@@ -122,15 +115,15 @@ def _is_by_device(
 ) -> bool:
     """Whether tier 1 goes back from a node: where it computed the graph, or is to."""
     if not state.parts and not full and policy.shares():
-        settle(graph, state, [node])
+        store(graph, [node])
         run = run_beside(graph, state, [node], True)
         if run is not None:
-            run.forward(node)
+            run.forward(state.number(node))
             state.parts.append(run)
     first = state.parts[0] if state.parts else None
     if not isinstance(first, Run):
         return False
-    if not policy.shares() or (first.keeping and node.args[0] < first.stop):
+    if not policy.shares() or (first.keeping and 0 <= state.number(node) < first.stop):
         return not (full and policy.shares())
     stay_on_host(first)
     return False
@@ -140,18 +133,18 @@ def _run_from_the_first(
     graph: ComputationGraph, state: State, node: Expression, full: bool
 ) -> Run:
     """A run of the graph from its first node on, which has kept what backward needs."""
-    settle(graph, state, [node])
-    run = state.parts[0] if state.parts else None
-    if not isinstance(run, Run) or node.args[0] >= run.stop or full:
-        if graph.changes != len(CHANGED) or (run and not isinstance(run, Run)):
+    store(graph, [node])
+    run, number = state.parts[0] if state.parts else None, state.number(node)
+    if not isinstance(run, Run) or number >= run.stop or full:
+        if run is not None:
             state.forget()  # all is computed again in any case
-            settle(graph, state, [node])
         run = new_run(graph, state, 0, [node], full)
-        run.prepare_backward_from(node)
-        run.forward(node)
+        number = state.number(node)
+        run.prepare_backward_from(number)
+        run.forward(number)
     elif not run.keeping:
         run = run.again()
-        run.forward(node)
+        run.forward(number)
     return run
 
 
@@ -163,14 +156,17 @@ def new_run(
     full: bool = False,
 ) -> Run:
     """A run of the stored nodes from `start` on, for a program that asks for some."""
+    stored = state.nodes.stored
     with phase("plan", 1):
-        while (layout := make_layout(graph, start, asked, full)) is None:
-            settle(graph, state, asked)
-    stored_nodes = graph.stored_nodes
-    nodes = stored_nodes[start:] + [
-        stored_nodes[number] for number in layout.flat.older
-    ]
-    return Run(nodes, start, layout, state.weights, state.draws)
+        while True:
+            numbers = [state.number(node) for node in asked]
+            layout = make_layout(stored, start, numbers, full)
+            if layout is not None:
+                break
+            if not state.parts:
+                state.nodes.start_anew()
+                store(graph, asked)
+    return Run(stored, start, layout, state.weights, state.draws)
 
 
 def planned(graph: ComputationGraph) -> list[Part]:
@@ -178,7 +174,8 @@ def planned(graph: ComputationGraph) -> list[Part]:
     state = graph.state
     if state is not None and state.parts:
         return [*state.parts]
-    last = [node for node in graph.nodes[-1:] if node.lanes]
-    state = State(undrawn())
-    settle(graph, state, last)
+    last = [graph.node(len(graph) - 1)] if len(graph) else []
+    last = [node for node in last if node.lanes]
+    state = State(undrawn(), graph)
+    store(graph, last)
     return [new_run(graph, state, 0, last)] if last else []

@@ -11,10 +11,11 @@ A program of tier 1 is in one of four states:
 Parameters and the state of trainers follow the gradients (`Trainer.update`).
 """
 
-from dynetjax.core.expression import Expression
+from typing import Any
+
 from dynetjax.engine import policy
 from dynetjax.engine.device import platform
-from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.plan.layout import HOST
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_placed
@@ -23,19 +24,19 @@ from dynetjax.engine.xla.run import Run
 COMPILING, DEVICE, STAYS = "compiling", "device", "stays"
 
 
-def work_of(nodes: list[Expression]) -> int:
+def work_of(stored: Any) -> int:
     """How many multiply-adds the values of stored nodes take, roughly."""
-    return sum([FUSED_OPS[fused_op_of(n.rule)].work * n.lanes for n in nodes])
+    return sum([FUSED_OPS[op].work * rows for op, rows in stored.rows_by_op(0)])
 
 
-def is_for_device(run: Run, work: int, keeping: bool, root: Expression | None) -> bool:
+def is_for_device(run: Run, work: int, keeping: bool, root: int | None) -> bool:
     """Whether the device computes a run of so much work; if not, tier 0 is to.
 
     Args:
         run: not run yet.
         work: see `work_of`.
         keeping: whether a backward may follow.
-        root: where one is expected to begin; None if none is.
+        root: number of the node where one is expected to begin; None if none is.
     """
     binding = run.layout.binding
     binding.work += work

@@ -1,6 +1,7 @@
 """States: what was computed of a graph so far."""
 
 from bisect import bisect_right
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from dynetjax.core.registry import Kind
 from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided
 from dynetjax.engine.ir.draws import Draws
-from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part, has_no_rows
+from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part
 from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.xla.weights import Weights
 
@@ -18,6 +19,7 @@ class State:
     """What was computed of a graph.
 
     Attributes:
+        nodes: its `core.Nodes`, which knows the stored nodes.
         weights, host_weights: the values of weights, on the device and on the host.
         draws: gives random nodes their numbers.
         parts: what was computed, in order; only the first begins with the first node.
@@ -26,7 +28,8 @@ class State:
         last: the last backward.
     """
 
-    def __init__(self, draws: Draws):
+    def __init__(self, draws: Draws, nodes: Any):
+        self.nodes = nodes
         self.weights: Weights = Weights()
         self.host_weights: HostWeights = HostWeights(self.weights)
         self.draws = draws
@@ -47,35 +50,40 @@ class State:
     def forget(self) -> None:
         """Drop what was computed; the draws of random nodes stay as they are."""
         self.parts, self.native = [], None
+        if self.nodes.live:
+            self.nodes.use_executor(None)
 
-    def revert(self, nodes: int, stored_nodes: int) -> None:
-        """Keep what was computed of so many nodes and stored nodes."""
-        if self.last is not None and self.last.node.index >= nodes:
+    def revert(self) -> None:
+        """Keep what was computed of nodes that are there still."""
+        if self.last is not None and not self.last.node.is_live:
             self.last = None
         if self.divided is not None:
-            self.divided.revert(nodes)
+            self.divided.revert()
+        stored = len(self.nodes.stored)
         if self.native is not None:
-            self.native.graph.cut(stored_nodes)
-        while self.parts and self.parts[-1].start >= stored_nodes:
+            self.native.graph.cut(stored)
+        while self.parts and self.parts[-1].stop > stored:
+            if self.parts[-1].cut(stored):
+                break
             self.parts.pop()
-        if self.parts:
-            self.parts[-1].stop = min(self.parts[-1].stop, stored_nodes)
 
     def rows(self, number: int, lanes: int) -> np.ndarray:
         """The values of a stored node that was computed."""
-        return self._part_of(number).rows(number, lanes)
+        return self.part_of(number).rows(number, lanes)
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
-        part = self.part_with(node)
-        return None if part is None else part.at_hand(node)
-
-    def part_with(self, node: Expression) -> Part | None:
-        """The part that has computed a node; None if none has."""
-        if not (self.parts and node.lanes) or has_no_rows(node):
+        if not (self.parts and node.lanes):
             return None
-        number = node.args[0]
-        return self._part_of(number) if number < self.done else None
+        number = self.number(node)
+        if not 0 <= number < self.done:
+            return None
+        return self.part_of(number).at_hand(number, node.lanes)
+
+    def number(self, node: Expression) -> int:
+        """That of a node among the stored ones; -1 if it is none."""
+        number: int = self.nodes.at(node.index)
+        return number
 
     def weight(self, kind: Kind) -> np.ndarray:
         """The value of a weight, which has no rows."""
@@ -83,7 +91,8 @@ class State:
             return self.host_weights.weight(kind.id)
         return np.asarray(self.weights.value(kind))
 
-    def _part_of(self, number: int) -> Part:
+    def part_of(self, number: int) -> Part:
+        """The part that has computed a stored node."""
         if number >= self.parts[-1].start:
             return self.parts[-1]
         return self.parts[bisect_right(self.parts, number, key=_start) - 1]

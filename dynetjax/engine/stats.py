@@ -314,7 +314,7 @@ def note_renewal() -> None:
 def note_build(graph: ComputationGraph) -> None:
     """A graph is about to be computed: its new nodes were made since the last event."""
     start, built = getattr(_thread, "mark", None), getattr(_thread, "built", 0)
-    _thread.built = count = len(graph.nodes)
+    _thread.built = count = len(graph)
     if start is not None and count > built:
         line = (graph.lines or {}).get(built, "")
         note_event("build", None, start, line=line, nodes=count - built)

@@ -13,13 +13,12 @@ import numpy as np
 
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.core.lazy import jax
-from dynetjax.core.nodes import __file__ as nodes_file
 from dynetjax.engine import policy
 from dynetjax.engine.cache_folder import cache_folder, is_made, is_wanted
 from dynetjax.engine.device import platform as device_platform
-from dynetjax.engine.native import core
 from dynetjax.graph import renew_cg
 from dynetjax.model.collection import ParameterCollection
+from dynetjax.native import core
 from dynetjax.ops.losses import pickneglogsoftmax
 from dynetjax.ops.rows import esum
 from dynetjax.trainers.adam import AdamTrainer
@@ -78,11 +77,6 @@ def _versions() -> Iterator[Finding]:
 
 def _tier() -> Iterator[Finding]:
     yield Finding("tier 0", f"{core.LEVEL} instructions of the processor")
-    if nodes_file.endswith(".py"):
-        advice = "pip install . (without -e): it is half as fast again"
-        yield Finding("graph building", "in Python", advice)
-    else:
-        yield Finding("graph building", "compiled")
 
 
 def _devices() -> Iterator[Finding]:

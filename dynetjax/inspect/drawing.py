@@ -109,14 +109,15 @@ class _Box(NamedTuple):
 def _together(graph: ComputationGraph, listed: dict[int, Entry]) -> dict[int, _Box]:
     """The component of each node; those without rows are where they are read."""
     box_of = {
-        id(node): _Box(number, component.text)
+        node: _Box(number, component.text)
         for number, component in enumerate(components(graph))
         for node in component.nodes
     }
     boxes: dict[int, _Box] = {}
     for number in reversed(listed):
         entry = listed[number]
-        box = box_of.get(id(entry.expression)) or boxes.get(number)
+        at = -1 if entry.is_parameter else graph.at(entry.expression.index)
+        box = box_of.get(at) or boxes.get(number)
         if box is None:
             continue
         boxes[number] = box
@@ -142,7 +143,7 @@ def _under(listed: list[Entry], root: Expression | None) -> dict[int, Entry]:
     numbered = dict(enumerate(listed))
     if root is None:
         return numbered
-    needed = {k for k, entry in numbered.items() if entry.expression is root}
+    needed = {k for k, entry in numbered.items() if entry.expression == root}
     for k in reversed(numbered):
         if k in needed:
             needed.update(numbered[k].args)
@@ -171,7 +172,7 @@ def svg(expression: Expression | None = None) -> str | None:
 
 def _svg_of(self: Expression) -> str | None:
     """For notebooks: what the expression is made of."""
-    return svg(self) if self.graph is not None and self.graph.live else None
+    return svg(self) if self.graph is not None and self.is_live else None
 
 
 Expression._repr_svg_ = _svg_of  # type: ignore[attr-defined]

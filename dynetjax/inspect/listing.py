@@ -34,7 +34,7 @@ class Entry(NamedTuple):
     @property
     def name(self) -> str:
         """What the node does: the name of the operation."""
-        return self.expression.rule.signature.op.name
+        return self.expression.signature.op.name
 
     @property
     def is_parameter(self) -> bool:
@@ -70,8 +70,8 @@ def entries(graph: ComputationGraph) -> list[Entry]:
 
     def number_of(x: Expression) -> tuple[int, ...]:
         if x.graph is None:
-            key = id(x.rule)
-        elif x.rule.signature.op is ZEROS:  # which are no nodes
+            key = id(x.signature)
+        elif x.signature.op is ZEROS:  # which are no nodes
             return ()
         else:
             key = x.index
@@ -83,7 +83,7 @@ def entries(graph: ComputationGraph) -> list[Entry]:
     lines = graph.lines or {}
     for node in graph.nodes:
         args = tuple(n for x in node.operands for n in number_of(x))
-        if node.rule.signature.op.internal:
+        if node.signature.op.internal:
             numbers[node.index] = args
         else:
             numbers[node.index] = (len(listed),)

@@ -25,7 +25,7 @@ class NonFinite(NamedTuple):
     Examples:
         >>> y = dy.sqrt(dy.inputVector([1, -1]))
         >>> found = dy.find_nonfinite(dy.sum_elems(y))
-        >>> print(isinstance(found, dy.NonFinite), found.expression is y)
+        >>> print(isinstance(found, dy.NonFinite), found.expression == y)
         True True
         >>> print(found.operation, found.where, found.operands)
         sqrt forward ('{2} from -1 to 1',)
@@ -84,7 +84,7 @@ def find_nonfinite(expr: Expression) -> NonFinite | None:
     arrays = dict(zip(needed, values, strict=True))
     for k in needed:
         of_bad = any(_is_bad(arrays[a]) for a in listed[k].args)
-        op = listed[k].expression.rule.signature.op
+        op = listed[k].expression.signature.op
         if op.is_bad(arrays[k]) and not of_bad:
             return _report(listed, k, "forward", arrays)
     if root.full_dim.size * max(1, root.lanes) != 1:
@@ -109,7 +109,7 @@ def last_nonfinite() -> str:
 
 def _needed(listed: list[Entry], root: Expression) -> list[int]:
     """The numbers of all that a node is made of, and its own, in order."""
-    needed = {k for k, entry in enumerate(listed) if entry.expression is root}
+    needed = {k for k, entry in enumerate(listed) if entry.expression == root}
     for k in range(len(listed) - 1, -1, -1):
         if k in needed:
             needed.update(listed[k].args)

@@ -255,8 +255,8 @@ def _search(module: str, name: str) -> Any:
 def _of_dynet(name: str) -> Any:
     """The builder or the operation of a name."""
     value = vars(sys.modules["dynetjax"]).get(name)
-    if inspect.isfunction(value) and value.__module__.startswith(_OPERATIONS):
-        return value
+    if callable(value) and not isinstance(value, type):
+        return value if value.__module__.startswith(_OPERATIONS) else None
     return _builder(name)
 
 

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dynetjax.core.errors import error_text
+from dynetjax.native import core
 
 FindClass = Callable[[str, str], Any]
 NameOf = Callable[[Any, str | None], tuple[str, str]]
@@ -86,6 +87,7 @@ class _Pickler(_PythonPickler):
     dispatch: ClassVar[dict[type, Any]] = {
         **_PythonPickler.dispatch,
         FunctionType: save_global,
+        core.Function: save_global,
     }
 
 

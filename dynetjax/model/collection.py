@@ -11,7 +11,6 @@ from dynetjax.core.devices import are_several, check_device
 from dynetjax.core.dims import Shape, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.registry import DEVICES
-from dynetjax.graph import free_last_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, random, saving
 from dynetjax.model.initializers import PyInitializer, initializer
@@ -53,7 +52,6 @@ class ParameterCollection(Whole):
                     fix="leave it out",
                 )
             )
-        free_last_graph()  # which may be all that keeps a former model
         self._kept_alive = parent
         self._ancestors: tuple[ParameterCollection, ...] = ()
         self._name = "/"

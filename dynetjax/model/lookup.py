@@ -7,17 +7,16 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
-from dynetjax.core.expression import Expression
+from dynetjax.core.expression import Expression, Table
 from dynetjax.core.lazy import jnp
-from dynetjax.core.registry import Op, intern
-from dynetjax.core.rules import OperandSpec, Rule, rule_for
+from dynetjax.core.registry import Op, Signature, intern
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.arguments import Int
-from dynetjax.ops.sources import lookup_rule, parameter_rule, row_id, row_ids
+from dynetjax.ops.sources import lookup_signature, parameter_signature, row_id, row_ids
 
 
 def _rows_last(table):
@@ -31,7 +30,7 @@ def _rows_last_dim(name, table):
 WHOLE_TABLE = Op("lookup_table", _rows_last, _rows_last_dim, internal=True)
 
 
-class LookupParameters(Whole, Expression):
+class LookupParameters(Whole, Table):
     """A table of N trainable rows; made by `add_lookup_parameters`.
 
     ``E[i]`` is row i as an expression, ``E.batch(ids)`` a batch of rows. Only rows
@@ -40,7 +39,7 @@ class LookupParameters(Whole, Expression):
     out as float64 copies with the rows first.
 
     Attributes:
-        row_rules: those of nodes that read rows, without gradient and with.
+        row_signatures: those of nodes that read rows, without gradient and with.
     Examples:
         >>> m = dy.ParameterCollection()
         >>> E = m.lookup_parameters_from_numpy(np.arange(6.0).reshape(3, 2))
@@ -54,26 +53,17 @@ class LookupParameters(Whole, Expression):
          [4.  5. ]]
     """
 
-    __slots__ = ("row_rules", "storage")
-    graph: Any
-    lanes: int
-    args: tuple[Any, ...]
-    first: Expression | None
-    others: Any
-    rule: Rule
-    spec: OperandSpec | None
+    __slots__ = ("row_signatures", "storage")
 
     def __init__(self, storage: TableStorage):
         self.storage: TableStorage = storage
-        self.graph, self.lanes, self.args = None, 0, ()
-        self.first, self.others = None, ()
         of = storage.ident, storage.shape
-        self.row_rules: tuple[Rule, Rule] = (
-            lookup_rule(*of, True),
-            lookup_rule(*of, False),
+        self.row_signatures: tuple[Signature, Signature] = (
+            lookup_signature(*of, True),
+            lookup_signature(*of, False),
         )
-        self.rule = _whole(parameter_rule(*of, False))
-        self.spec = self.rule.spec
+        self._set_signature(_whole(parameter_signature(*of, False)))
+        self._set_rows(self.row_signatures[True], storage.shape[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
@@ -87,9 +77,8 @@ class LookupParameters(Whole, Expression):
     def __iter__(self) -> Iterator[Expression]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, i: Int) -> Expression:
-        if type(i) is int and 0 <= i < self.storage.shape[0]:
-            return _read(self, i, True)
+    def _item(self, i: Int) -> Expression:
+        """A row by what is no usual number, or none of a row."""
         return lookup(self, i)
 
     def batch(self, ids: Iterable[Int]) -> Expression:
@@ -321,15 +310,16 @@ def lookup_batch(
 
 
 def _read(table: LookupParameters, rows: int | list[int], update: bool) -> Expression:
-    return current_graph().add_source(table, table.row_rules[update], rows)
+    graph, lanes = current_graph(), len(rows) if isinstance(rows, list) else 1
+    graph.keep(table)
+    return graph.append(table.row_signatures[update], (), lanes, rows)
 
 
-def _whole(table: Rule) -> Rule:
+def _whole(table: Signature) -> Signature:
     """What stands for a whole table as an operand."""
     rows, *row = table.kind.shape
     shape = (*row, rows)
-    signature = intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
-    return rule_for(WHOLE_TABLE, signature, (table.spec,))
+    return intern(WHOLE_TABLE, ((), 0, table.kind.id), shape)
 
 
 def _storage(name: str, table: Any) -> TableStorage:

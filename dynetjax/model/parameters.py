@@ -7,41 +7,31 @@ from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
-from dynetjax.core.expression import Expression
-from dynetjax.core.rules import OperandSpec, Rule
+from dynetjax.core.expression import Expression, Leaf
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.flow import nobackprop
-from dynetjax.ops.sources import parameter_rule
+from dynetjax.ops.sources import parameter_signature
 
 Given = TypeVar("Given")
 
 
-class _Leaf(Expression):
+class _Leaf(Leaf):
     """A parameter seen as an expression of whichever graph it is used in."""
 
     __slots__ = ("still", "storage")
     constant: bool = False
-    graph: Any
-    lanes: int
-    args: tuple[Any, ...]
-    first: Expression | None
-    others: Any
-    rule: Rule
-    spec: OperandSpec | None
     storage: DenseStorage
     still: "ConstantParameters | None"
 
     def __init__(self, storage: DenseStorage):
         self.storage = storage
         self.still = None
-        self.graph, self.lanes, self.args = None, 0, ()
-        self.first, self.others = None, ()
-        self.rule = parameter_rule(storage.ident, storage.shape, self.constant)
-        self.spec = self.rule.spec
+        of = storage.ident, storage.shape
+        self._set_signature(parameter_signature(*of, self.constant))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
@@ -63,7 +53,7 @@ class ConstantParameters(_Leaf):
 class Parameters(Whole, _Leaf):
     """A trainable tensor of a collection; made by `add_parameters`.
 
-    It is an expression of every graph: its node is made at the first use in each.
+    It is an expression of every graph.
     Arrays come out as float64 copies, so that writing to one never changes the
     model. Gradients add up over all ``backward()`` until a trainer's ``update()``.
 

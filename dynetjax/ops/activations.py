@@ -7,7 +7,7 @@ from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.ops.arguments import Number, one_number
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, real
 from dynetjax.ops.elementwise import same
 
 __all__ = [
@@ -98,7 +98,7 @@ def rectify(x):
     runtime="alpha:f",
     dim=same,
     accept=one_number,
-    usual="isinstance(alpha, REAL)",
+    usual={"alpha": real()},
 )
 def elu(x, alpha: Number = 1.0):
     """Exponential linear unit; its derivative at 0 is `alpha`.
@@ -149,7 +149,7 @@ def _expm1_below_zero(x):
     runtime="beta:f",
     dim=same,
     accept=one_number,
-    usual="isinstance(beta, REAL)",
+    usual={"beta": real()},
 )
 def silu(x, beta: Number = 1.0):
     """Sigmoid-weighted linear unit (arxiv.org/abs/1710.05941), also called swish.

@@ -11,7 +11,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Number, one_number
-from dynetjax.ops.declare import in_pairs, op
+from dynetjax.ops.declare import in_pairs, op, real
 from dynetjax.ops.elementwise import same
 
 __all__ = ["bmax", "bmin", "cdiv", "cmult", "emax", "pow"]
@@ -176,7 +176,7 @@ def negate(x):
     return -x
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual={"k": real()})
 def scale(x, k: Number):
     """Every number times `k`.
 
@@ -192,7 +192,7 @@ def scale(x, k: Number):
     return x * k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual={"k": real()})
 def shift(x, k: Number):
     """`k` added to every number.
 
@@ -208,7 +208,7 @@ def shift(x, k: Number):
     return x + k
 
 
-@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual="isinstance(k, REAL)")
+@op(inputs="x", runtime="k:f", dim=same, accept=one_number, usual={"k": real()})
 def subtract_from(x, k: Number):
     """``k - x``, number by number.
 

@@ -86,7 +86,7 @@ ONE_HOT_OP = Op(
 def _filled(name: str, dim: Any, val: float, batch_size: Any, device: str):
     check_device(name, device)
     shape, batch = shape_and_batch(name, dim, batch_size)
-    return on_device(current_graph().add_new(CONSTANT_OP, (shape,), val, batch), device)
+    return on_device(current_graph().add(CONSTANT_OP, (), (shape,), val, batch), device)
 
 
 def zeros(
@@ -211,7 +211,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
     if isinstance(idx, int):
         row = index_below(name, "idx", idx, size)
-        return on_device(current_graph().add_new(ONE_HOT_OP, (size,), row, 1), device)
+        return on_device(current_graph().add(ONE_HOT_OP, (), (size,), row, 1), device)
     rows = indices_below(name, "idx", idx, size)
     if not rows:
         raise ValueError(
@@ -223,5 +223,5 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
             )
         )
     return on_device(
-        current_graph().add_new(ONE_HOT_OP, (size,), rows, len(rows)), device
+        current_graph().add(ONE_HOT_OP, (), (size,), rows, len(rows)), device
     )

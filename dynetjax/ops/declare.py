@@ -13,27 +13,86 @@ adds a node; the operation itself hangs on it as ``.op``.
 """
 
 import inspect
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple
 
-from dynetjax.core.building import (
-    append,
-    append_all,
-    append_decided,
-    append_list,
-    binary,
-    over_sums,
-    unary,
-)
 from dynetjax.core.expression import Expression
-from dynetjax.core.nodes import follows_from_batches, follows_from_specs
 from dynetjax.core.registry import FAN_IN, Op
-from dynetjax.graph import MOST_DECIDED, ComputationGraph
-from dynetjax.ops.arguments import REAL
+from dynetjax.graph import ComputationGraph
+from dynetjax.native import core
 from dynetjax.ops.operands import graph_of, operands
-from dynetjax.ops.ragged import joining
-from dynetjax.ops.templates import with_arguments, without_arguments
+
+OF_NEXT, CONSTANT = -1, -2  # axes of a bound
+
+
+class Usual(NamedTuple):
+    """What a runtime argument usually is: nothing else has to be checked then.
+
+    Attributes:
+        letter: ``i`` an int, ``f`` a float; "" is an argument that is none.
+        axis: an int is below the size of this axis of the first operand; OF_NEXT: of
+            the one that the next argument names; CONSTANT: below `high`.
+        single: the first operand is no batch.
+        low, high: a float is between these.
+        above, below: it is none of these themselves.
+        floats: an int is unusual.
+        kept: the letter of what a node has of it, if that is another one.
+    """
+
+    letter: str
+    axis: int = CONSTANT
+    single: bool = False
+    low: float = -inf
+    high: float = inf
+    above: bool = False
+    below: bool = False
+    floats: bool = False
+    kept: str = ""
+
+
+STATIC = Usual("")
+
+
+def below(axis: int = 0, *, single: bool = False, high: float = inf) -> Usual:
+    """An int from 0 to below the size of an axis."""
+    return Usual("i", axis, single, high=high)
+
+
+def real(low: float = -inf, high: float = inf, **about: Any) -> Usual:
+    """A number."""
+    return Usual("f", low=low, high=high, **about)
+
+
+def function(
+    operands: int = -1,
+    arguments: Sequence[tuple[Usual, Any]] = (),
+    *,
+    alike: bool = False,
+    by_batch: bool = False,
+) -> Callable[[Callable[..., Any]], Any]:
+    """A decorator of a function that checks its arguments and adds nodes.
+
+    What it adds is added again, by C++ alone, wherever it is called with operands of
+    the same kinds, and the same arguments. It may do nothing else, and what it adds may
+    follow from nothing else.
+
+    Args:
+        operands: how many come first; -1: a list of them.
+        arguments: what others usually are, and their defaults.
+        alike: of a list of rows of one kind, its node reads them all, however many.
+        by_batch: what it adds follows from batch sizes.
+    """
+
+    def declare(checked: Callable[..., Any]) -> Any:
+        told = [(*usual, default) for usual, default in arguments]
+        made = core.Function(checked, operands, told, alike, by_batch)
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(made, name, getattr(checked, name))
+        made.__signature__ = inspect.signature(checked)
+        return made
+
+    return declare
 
 
 def op(
@@ -48,7 +107,7 @@ def op(
     tells: bool = False,
     lengthens: Callable[..., bool] | None = None,
     compose: Callable[..., Any] | None = None,
-    usual: str = "",
+    usual: dict[str, Usual] | None = None,
     idle: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare an operation.
@@ -63,10 +122,11 @@ def op(
             there are several; each may be a list with one value per batch element.
         contraction: see `Op`.
         reset, batch_matters, tells, lengthens, compose: see `Op`.
-        usual: the condition, as a Python expression, under which `accept` takes the
-            runtime arguments as they are, but for ints that become floats.
+        usual: of each runtime argument, what `accept` takes as it is, but for ints that
+            become floats.
         idle: where its runtime argument is 0, the operand itself is the result.
     """
+    is_list = inputs.startswith("*")
     names = inputs.lstrip("*").split()
     fields = [f.split(":") for f in runtime.split()]
     fed = [f[0] for f in fields if len(f) == 2]
@@ -87,144 +147,99 @@ def op(
             tells=tells,
             lengthens=lengthens,
             compose=compose,
-            mixtures={} if inputs.startswith("*") else None,
-            is_listed=inputs.startswith("*"),
+            takes_turns=is_list,
+            is_listed=is_list,
         )
-        if inputs.startswith("*"):
-            build = _list_builder(operation, shown[1:], accept)
-        else:
-            build = _builder(operation, shown, names, accept, usual, idle)
+        others = [p for p in shown if p.name not in names]
+        assert accept or not others, f"{operation.name}: arguments without accept"
+        build = _checked(operation, names, is_list, others, accept, idle)
+        build.__name__ = build.__qualname__ = fn.__name__
         build.__doc__, build.__module__ = fn.__doc__, fn.__module__
-        build.op = operation
-        return build
+        build.__signature__ = _signature(names, shown, is_list)
+        letters = dict([f for f in fields if len(f) == 2])
+        given = [
+            (
+                (usual or {})
+                .get(p.name, STATIC)
+                ._replace(kept=letters.get(p.name, "")),
+                _default(p),
+            )
+            for p in others
+        ]
+        count = -1 if is_list else len(names)
+        made = function(count, given, by_batch=batch_matters)(build)
+        made.op = operation
+        return made
 
     return declare
 
 
-def _builder(
-    operation: Op, parameters, names: list[str], accept, usual: str, idle: bool
+def plain(operation: Op, count: int) -> Any:
+    """The function of an operation of so many operands, and nothing else."""
+
+    def checked(*xs: Any) -> Expression:
+        return graph_of(operation.name, *xs).add(operation, xs)
+
+    checked.__name__ = checked.__qualname__ = operation.name
+    return function(count)(checked)
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    default = parameter.default
+    return default if isinstance(default, int | float) else None
+
+
+def _signature(
+    names: list[str], shown: list[inspect.Parameter], is_list: bool
+) -> inspect.Signature:
+    """What the function shows of itself: ``(xs, d=0)``, ``(x, /)``."""
+    parameter = inspect.Parameter
+    kind = parameter.POSITIONAL_OR_KEYWORD
+    plain = [p.replace(kind=kind) for p in shown]
+    if is_list:
+        plain[0] = parameter(names[0], kind)
+    if len(plain) == 1 and not is_list:
+        plain = [plain[0].replace(kind=parameter.POSITIONAL_ONLY)]
+    return inspect.Signature([p.replace(annotation=p.annotation) for p in plain])
+
+
+def _checked(
+    operation: Op, names: list[str], is_list: bool, others: Any, accept: Any, idle: bool
 ) -> Any:
-    """The function users call, as `dynetjax.ops.templates` has it."""
-    others = [p for p in parameters if p.name not in names]
-    assert accept or not others, f"{operation.name}: arguments without accept"
-    assert usual or not operation.given, f"{operation.name}: runtime data without usual"
-    if not others and not accept and not operation.runtime and len(names) <= 2:
-        return plain(operation, names)
-    scope: dict[str, Any] = {
-        "__name__": __name__,
-        "op": operation,
-        "accept": accept,
-        "rules": operation.quick,
-        "append": append,
-        "append_all": append_all,
-        "append_decided": append_decided,
-        "over_sums": over_sums,
-        "REAL": REAL,
-        "graph_of": graph_of,
-        **{f"default_{p.name}": p.default for p in others},
-    }
-    sources = with_arguments(operation, parameters, names, bool(accept), usual, idle)
-    for source in sources:
-        _define(source, operation.name, scope)
-        scope.setdefault("with_checks", scope[operation.name])
-    return scope[operation.name]
+    """The function that makes all checks."""
 
-
-def _define(source: str, name: str, scope: dict[str, Any]) -> None:
-    exec(compile(source, f"<dynetjax.{name}>", "exec"), scope)
-
-
-def plain(operation: Op, names: list[str]) -> Any:
-    """The function of an operation of one operand, or two, and nothing else."""
-    name, slowly = operation.name, _slowly(operation)
-    build = (unary if len(names) == 1 else binary)(operation, slowly)
-    if isinstance(build, FunctionType):
-        return _renamed(build, name, names)
-    scope: dict[str, Any] = {"__name__": __name__, "build": build}
-    _define(without_arguments(name, names), name, scope)
-    function: Any = scope[name]
-    function.quick = build
-    return function
-
-
-def _renamed(build: FunctionType, name: str, operands: list[str]) -> FunctionType:
-    """The same function, with names of its own for itself and its parameters."""
-    code = build.__code__
-    build.__code__ = code.replace(
-        co_name=name,
-        co_qualname=name,
-        co_varnames=(*operands, *code.co_varnames[len(operands) :]),
-        co_posonlyargcount=1 if len(operands) == 1 else 0,
-    )
-    build.__name__ = build.__qualname__ = name
-    return build
-
-
-def _slowly(operation: Op) -> Callable[..., Expression]:
-    def slowly(*xs: Any) -> Expression:
-        return graph_of(operation.name, *xs).add_quick(operation.quick, operation, xs)
-
-    return slowly
-
-
-def _list_builder(operation: Op, others, accept) -> Any:
-    """The same for an operation over a list of expressions."""
-    names = [p.name for p in others]
-    defaults = {p.name: p.default for p in others}
-    known = operation.quick
-
-    def build(xs, *args, **kwargs):
-        node = None
-        if type(xs) is list and not kwargs:
-            node = append_list(known, xs, args)
-        return carefully(xs, args, kwargs) if node is None else node
-
-    def carefully(xs, args, kwargs):
-        graph = operands(operation.name, xs)
-        first = names[: len(args)]
-        given = dict(zip(first, args, strict=False)) | kwargs
-        if (
-            len(args) > len(names)
-            or set(first) & set(kwargs)
-            or set(given) - set(names)
-        ):
-            raise TypeError(f"{operation.name}() takes a list and {names}")
-        rest = [given.get(name, defaults[name]) for name in names]
+    def checked(*args: Any, **kwargs: Any) -> Expression:
+        if kwargs or len(args) != len(names) + len(others):
+            alone = names[0] if len(names) == 1 and not (others or is_list) else ""
+            if alone in kwargs:
+                raise TypeError(
+                    f"{operation.name}() got a positional-only argument passed as"
+                    f" keyword argument: '{alone}'"
+                )
+            try:
+                bound = build.__signature__.bind(*args, **kwargs)
+            except TypeError as error:
+                after = [p.name for p in others]
+                what = f"takes a list and {after}" if is_list else str(error)
+                raise TypeError(f"{operation.name}() {what}") from None
+            bound.apply_defaults()
+            args = bound.args
+        xs, rest = args[: len(names)], args[len(names) :]
+        if is_list:
+            graph = operands(operation.name, xs[0])
+            xs = tuple(xs[0])
+        else:
+            graph = graph_of(operation.name, *xs)
         static, data, batch = (), None, 1
         if accept:
             dims = [x.full_dim for x in xs]
             static, data, batch = accept(operation.name, dims, *rest)
-        node = graph.add(operation, tuple(xs), static, data, batch)
-        rule = node.rule
-        if data is None and not kwargs:
-            note(xs, args, static, rule)
-        return node
+        if idle and not data:
+            return xs[0]
+        return graph.add(operation, xs, static, data, batch)
 
-    def note(xs, args, static, rule):
-        if len(known) >= MOST_DECIDED:
-            known.clear()
-        if follows_from_batches(rule, operation, xs):
-            seen = zip(xs, rule.operands, strict=True)
-            key = args, *[x.spec or spec for x, spec in seen]
-            if not follows_from_specs(rule, operation, xs):
-                key += tuple([x.lanes for x in xs])
-            known[key] = rule
-        else:
-            pieces = joining(operation, xs, static, rule)
-            if pieces is not None:
-                known[xs[0].spec, xs[0].rule.signature.op, args] = pieces
-
-    built: Any = build
-    built.__name__ = built.__qualname__ = operation.name
-    built.__signature__ = _list_signature(others)
-    return built
-
-
-def _list_signature(others) -> inspect.Signature:
-    """What the function of a list shows of itself: ``(xs, d=0)``."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    shown = [inspect.Parameter("xs", kind), *[p.replace(kind=kind) for p in others]]
-    return inspect.Signature(shown)
+    build: Any = checked
+    return build
 
 
 def in_pairs(

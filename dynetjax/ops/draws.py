@@ -60,7 +60,7 @@ GUMBEL_OP = _op("random_gumbel", _gumbel, 0)
 def _drawn(op: Op, dim, data, batch_size, device) -> Expression:
     check_device(op.name, device)
     shape, batch = shape_and_batch(op.name, dim, batch_size)
-    return on_device(current_graph().add_new(op, (shape,), data, batch), device)
+    return on_device(current_graph().add(op, (), (shape,), data, batch), device)
 
 
 def random_normal(

@@ -11,7 +11,7 @@ from dynetjax.core.lazy import at_first_call, jax, lax
 from dynetjax.core.nodes import same as unchanged
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Number, one_number
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, real
 from dynetjax.ops.elementwise import same
 from dynetjax.ops.operands import graph_of
 
@@ -75,7 +75,7 @@ def flip_gradient(x):
     runtime="lambd:f",
     dim=same,
     accept=one_number,
-    usual="isinstance(lambd, REAL)",
+    usual={"lambd": real()},
 )
 def scale_gradient(x, lambd: Number = 1.0):
     """`x`, whose gradient is multiplied by `lambd`.

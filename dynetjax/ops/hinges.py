@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -21,7 +20,7 @@ from dynetjax.ops.arguments import (
     number_from,
     one_per_element,
 )
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, real
 from dynetjax.ops.losses import (
     USUAL_CLASS,
     classes_of,
@@ -53,7 +52,7 @@ def _new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class_and_margin,
     reset=_new_class,
-    usual=f"{USUAL_CLASS} and type(m) is float and m >= 0",
+    usual={"v": USUAL_CLASS, "m": real(0, floats=True)},
 )
 def hinge(x, v: Int, m: Number = 1.0):
     """Margin by which scores come too close to that of class `v`, or exceed it.
@@ -110,7 +109,7 @@ def hinge_batch(x: Expression, vs: Ints, m: Number = 1.0) -> Expression:
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
     data = (classes, number_from(name, "m", m, 0))
-    return add_known(graph, hinge.op, x, (), data, data, len(classes))
+    return graph.add(hinge.op, (x,), (), data, len(classes))
 
 
 def _lines(name: str, x: Dim, ids: Dim, d: int) -> Shape:

@@ -83,7 +83,6 @@ FIXED_INPUT_OP = Op("inputTensor", form=INPUT)
 def _input(op: Op, data: np.ndarray, device: str) -> Expression:
     """A node of `data`, which has its batch first."""
     graph, shape = current_graph(), data.shape
-    graph.given += data.nbytes
     return on_device(graph.add_rows(op, (), shape[1:], data, shape[0]), device)
 
 

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from dynetjax.core.building import Recipe, append_product, append_products
 from dynetjax.core.dims import Dim, Shape, pad, trim
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.precision import PRECISION
 from dynetjax.core.registry import Op
-from dynetjax.core.rules import CHANGED, OperandSpec, Rule
-from dynetjax.core.tables import forgets, remembers
+from dynetjax.core.tables import remembers
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import misfit, one_batch
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import function, op
 from dynetjax.ops.operands import operands
 
 __all__ = [
@@ -117,14 +115,15 @@ def _products(
 
 
 AFFINE_OP = Op(
-    "affine_transform", _bias_and_products, _sum_shape, compose=_products, mixtures={}
+    "affine_transform",
+    _bias_and_products,
+    _sum_shape,
+    compose=_products,
+    takes_turns=True,
 )
 
 
-_recipes: dict[tuple[OperandSpec | None, ...], Recipe] = {}
-forgets(_recipes.clear)
-
-
+@function()
 def affine_transform(exprs: list[Expression]) -> Expression:
     """A bias and any number of matrix products.
 
@@ -146,47 +145,11 @@ def affine_transform(exprs: list[Expression]) -> Expression:
         >>> dy.affine_transform([b, W, x]).value()
         [22.0, 45.0]
     """
-    if type(exprs) is not list:
-        return _affine(exprs)
-    append = append_product if len(exprs) == 3 else append_products
-    node = append(_recipes, exprs)
-    return _affine(exprs) if node is None else node
-
-
-def products_of(exprs: list[Expression], rule: Rule) -> list[tuple[Rule, bool]]:
-    """Of each product of a sum with this rule, its own, and whether it is stored.
-
-    None where the sum was not made as usual.
-    """
-    recipe = _recipes.get(tuple([x.spec for x in exprs]))
-    if recipe is None or recipe.rule is not rule or recipe.changes != len(CHANGED):
-        return []
-    return recipe.products
-
-
-def _affine(exprs: Any) -> Expression:
-    """`affine_transform` with every check, which notes the recipe for next time."""
     graph = operands("affine_transform", exprs)
     if len(exprs) == 1:
         return exprs[0]
     _check_affine(*[x.full_dim for x in exprs])
-    changes, bias = len(CHANGED), exprs[0].spec
-    node = graph.add(AFFINE_OP, tuple(exprs))
-    # The bias may have become a part of the sum, and has no spec then.
-    specs: tuple[Any, ...] = (exprs[0].spec or bias, *[x.spec for x in exprs[1:]])
-    settled = not any(spec is None or spec.inlined for spec in specs[1:])
-    settled = settled and specs[0].inlined is node.rule.operands[0].inlined
-    settled = settled and node.rule.signature.op is AFFINE_OP
-    usual = all(x.lanes == node.lanes for x in exprs[2::2])
-    usual = usual and all(x.lanes in (0, node.lanes) for x in exprs)
-    if settled and usual and node.lanes:
-        pairs = zip(specs[1::2], specs[2::2], strict=True)
-        products = [matmul.op.rules.get(((), 0, *pair)) for pair in pairs]
-        if None not in products:
-            stored = [spec.stored for spec in node.rule.operands[1:]]
-            parts = list(zip(products, stored, strict=True))
-            _recipes[specs] = Recipe(node.rule, parts, changes)
-    return node
+    return graph.add(AFFINE_OP, tuple(exprs))
 
 
 @remembers

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape, is_vector_like
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -18,7 +17,7 @@ from dynetjax.ops.arguments import (
     unsigned,
 )
 from dynetjax.ops.arithmetic import identical
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import CONSTANT, below, op, real
 from dynetjax.ops.operands import graph_of
 
 __all__ = [
@@ -68,7 +67,7 @@ def _class(name, dims, v):
     return (), index_below(name, "v", v, dims[0].shape[0]), 1
 
 
-USUAL_CLASS = "type(v) is int and x.lanes == 1 and 0 <= v < x.rule.kind.shape[0]"
+USUAL_CLASS = below(single=True)
 
 
 def picked(x: Any, v: Any) -> Any:
@@ -90,7 +89,7 @@ def new_class(dim: Dim, data: Any, value: Any, x: Dim) -> Any:
     dim=scores_to_loss,
     accept=_class,
     reset=new_class,
-    usual=USUAL_CLASS,
+    usual={"v": USUAL_CLASS},
 )
 def pickneglogsoftmax(x, v: Int):
     """Negative log likelihood, in nats, of class `v` under softmax(x).
@@ -144,7 +143,7 @@ def pickneglogsoftmax_batch(x: Expression, vs: Ints) -> Expression:
     graph = graph_of(name, x)
     classes = classes_of(name, x.full_dim, vs)
     op = pickneglogsoftmax.op
-    return add_known(graph, op, x, (), classes, (classes,), len(classes))
+    return graph.add(op, (x,), (), classes, len(classes))
 
 
 def classes_of(name: str, x: Dim, vs: Any) -> list[int]:
@@ -227,7 +226,7 @@ def _threshold(name, dims, c):
     runtime="c:f",
     dim=_alike,
     accept=_threshold,
-    usual="isinstance(c, REAL)",
+    usual={"c": real()},
 )
 def huber_distance(x, y, c: Number = 1.345):
     """Squared distance that grows linearly from `c` on.
@@ -329,7 +328,7 @@ def _margin(name, dims, m):
     dim=_identical_rows,
     accept=_margin,
     batch_matters=True,
-    usual="isinstance(m, REAL)",
+    usual={"m": real()},
 )
 def pairwise_rank_loss(x, y, m: Number = 1.0):
     """Margin by which a better score fails to exceed a worse one, element-wise.
@@ -382,7 +381,7 @@ def _new_count(dim: Dim, data: Any, value: Any, log_lambda: Dim) -> int:
     dim=_one_rate,
     accept=_event_count,
     reset=_new_count,
-    usual="type(x) is int and log_lambda.lanes == 1 and 0 <= x < 2**32",
+    usual={"x": below(CONSTANT, single=True, high=2**31)},
 )
 def poisson_loss(log_lambda, x: Int):
     """Negative log likelihood of `x` events under a Poisson distribution.

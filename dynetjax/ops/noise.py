@@ -7,14 +7,13 @@ nothing, or adds none, is its operand itself, and takes no draw from the generat
 
 from typing import Any
 
-from dynetjax.core.building import add_known
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.core.registry import Op
 from dynetjax.ops.arguments import Number, axis_of, number, number_from
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import op, real
 from dynetjax.ops.elementwise import same
 from dynetjax.ops.operands import graph_of
 
@@ -63,7 +62,7 @@ def _dropped(x, p, key, shape: Shape):
     return jnp.where(keep, x / jnp.where(p < 1, 1 - p, 1), 0)
 
 
-USUAL_RATE = "type(p) is float and 0 < p < 1"
+USUAL_RATE = real(0, 1, above=True, below=True, floats=True)
 
 
 @op(
@@ -71,7 +70,7 @@ USUAL_RATE = "type(p) is float and 0 < p < 1"
     runtime="p:f k",
     dim=same,
     accept=_rate,
-    usual=USUAL_RATE,
+    usual={"p": USUAL_RATE},
     idle=True,
 )
 def dropout(x, p: Number, key):
@@ -98,7 +97,7 @@ def dropout(x, p: Number, key):
     runtime="p:f k",
     dim=same,
     accept=_rate,
-    usual=USUAL_RATE,
+    usual={"p": USUAL_RATE},
     idle=True,
 )
 def dropout_batch(x, p: Number, key):
@@ -128,7 +127,7 @@ def dropout_batch(x, p: Number, key):
     runtime="p:f k",
     dim=same,
     accept=_rate_up_to_one,
-    usual="type(p) is float and 0 < p <= 1",
+    usual={"p": real(0, 1, above=True, floats=True)},
     idle=True,
 )
 def block_dropout(x, p: Number, key):
@@ -187,7 +186,7 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     p = rate(name, p)
     if not p:
         return x
-    return add_known(graph, DROPOUT_DIM_OP, x, (axis,), p, (p, len(graph)))
+    return graph.add(DROPOUT_DIM_OP, (x,), (axis,), p)
 
 
 @op(
@@ -195,7 +194,7 @@ def dropout_dim(x: Expression, d: int, p: Number) -> Expression:
     runtime="stddev:f k",
     dim=same,
     accept=_deviation,
-    usual="isinstance(stddev, REAL) and stddev > 0",
+    usual={"stddev": real(0, above=True)},
     idle=True,
 )
 def noise(x, stddev: Number, key):

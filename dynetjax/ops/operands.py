@@ -3,7 +3,7 @@
 from typing import Any
 
 from dynetjax.core.errors import error_text
-from dynetjax.core.expression import Expression, stale
+from dynetjax.core.expression import Expression, Leaf, stale
 from dynetjax.graph import ComputationGraph, current_graph
 
 
@@ -32,23 +32,13 @@ def graph_of(name: str, *xs: Any) -> ComputationGraph:
         if not isinstance(x, Expression):
             raise not_an_expression(name, *xs)
         graph = x.graph
-        if graph is not None and graph is not owner:
-            if owner is not None or not graph.live:
+        if graph is None and not isinstance(x, Leaf):
+            raise not_an_expression(name, *xs)
+        if graph is not None:
+            if not x.is_live or (owner is not None and graph is not owner):
                 raise ValueError(stale("operand"))
             owner = graph
     return current_graph() if owner is None else owner
-
-
-def rows_of_like(xs: list[Expression]) -> int:
-    """How many rows operands of one shape have together; 0 where they differ."""
-    kind, rows = xs[0].rule.kind, 0
-    if kind.ragged:
-        return 0
-    for x in xs:
-        if x.rule.kind is not kind or not x.lanes:
-            return 0
-        rows += x.lanes
-    return rows
 
 
 def operands(name: str, xs: Any) -> ComputationGraph:

@@ -7,7 +7,8 @@ import math
 from typing import Final
 
 from dynetjax.core.errors import error_text
-from dynetjax.core.expression import Expression, operators
+from dynetjax.core.expression import Expression
+from dynetjax.native import core
 from dynetjax.ops.arithmetic import (
     add,
     negate,
@@ -23,10 +24,6 @@ from dynetjax.ops.selection import strided_select
 from dynetjax.ops.shaping import pick, pick_range
 
 NUMBER: Final = (int, float)
-# Where these are compiled, what is left of them once both operands are expressions.
-_sum: Final = getattr(add, "quick", add)
-_difference: Final = getattr(subtract, "quick", subtract)
-_product: Final = getattr(matmul, "quick", matmul)
 
 
 def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
@@ -41,8 +38,6 @@ def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
 
 
 def _add(self, other):
-    if isinstance(other, Expression):
-        return _sum(self, other)
     if isinstance(other, NUMBER):
         return shift(self, other)
     raise _unsupported("+", self, other, "float(...) or inputTensor(...)")
@@ -55,8 +50,6 @@ def _radd(self, other):
 
 
 def _sub(self, other):
-    if isinstance(other, Expression):
-        return _difference(self, other)
     if isinstance(other, NUMBER):
         return shift(self, -other)
     raise _unsupported("-", self, other, "float(...) or inputTensor(...)")
@@ -69,8 +62,6 @@ def _rsub(self, other):
 
 
 def _mul(self, other):
-    if isinstance(other, Expression):
-        return _product(self, other)
     if isinstance(other, NUMBER):
         return scale(self, other)
     raise _unsupported("*", self, other, "float(...) or inputTensor(...)")
@@ -152,14 +143,25 @@ def _bad_key(key, error: type[Exception]) -> Exception:
     )
 
 
-operators.add = _add
-operators.add_to = _radd
-operators.subtract = _sub
-operators.subtract_from = _rsub
-operators.multiply = _mul
-operators.divide = _truediv
-operators.divide_into = _rtruediv
-operators.negate = negate
-operators.power = _pow
-operators.power_of = _rpow
-operators.item = _getitem
+core.use_operators(
+    (
+        add,
+        subtract,
+        matmul,
+        negate,
+        shift,
+        scale,
+        pick,
+        pick_range,
+        _add,
+        _radd,
+        _sub,
+        _rsub,
+        _mul,
+        _truediv,
+        _rtruediv,
+        _pow,
+        _rpow,
+        _getitem,
+    )
+)

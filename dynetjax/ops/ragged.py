@@ -17,13 +17,11 @@ from math import inf
 from operator import is_not
 from typing import Any, NamedTuple
 
-from dynetjax.core.building import Joining
 from dynetjax.core.dims import Dim, DimError, Shape, pad
 from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp, lax
-from dynetjax.core.nodes import given_data
-from dynetjax.core.registry import FAN_IN, JOIN, Op, batched_kind, intern
-from dynetjax.core.rules import CHANGED, Rule
+from dynetjax.core.nodes import checked_signature, given_data
+from dynetjax.core.registry import FAN_IN, JOIN, Op, Signature, batched_kind, intern
 from dynetjax.core.tables import forgets, remembers
 from dynetjax.graph import ComputationGraph, use_lengths
 
@@ -98,7 +96,7 @@ def rounded(length: int) -> int:
 
 def exact(graph: ComputationGraph, x: Expression, use: str = "rows") -> Expression:
     """`x` with its true dims, for a use that has no rule for ragged ones."""
-    if not x.rule.kind.ragged:
+    if not x.signature.kind.ragged:
         return x
     exact_uses[use] += 1
     return graph.part(EXACT_OP, (x,), (x.full_dim.shape,))
@@ -126,7 +124,7 @@ def _in_one_room(
     rooms: dict[int, int] = {}
     for x in operands:
         for axis, length in _axes(x):
-            rooms[length] = max(rooms.get(length, 0), x.rule.kind.shape[axis])
+            rooms[length] = max(rooms.get(length, 0), x.signature.kind.shape[axis])
     wide = tuple([_widened(graph, x, rooms) for x in operands])
     return wide if any(map(is_not, wide, operands)) else operands
 
@@ -134,19 +132,19 @@ def _in_one_room(
 def _widened(
     graph: ComputationGraph, x: Expression, rooms: dict[int, int]
 ) -> Expression:
-    kind, shape = x.rule.kind, list(x.rule.kind.shape)
+    kind, shape = x.signature.kind, list(x.signature.kind.shape)
     for axis, length in _axes(x):
         shape[axis] = rooms[length]
     if tuple(shape) == kind.shape:
         return x
-    wide = graph.part(WIDENED_OP, (x,), (tuple(shape), kind.ragged))
-    wide.lengths = x.lengths
-    return wide
+    static = tuple(shape), kind.ragged
+    signature = checked_signature(WIDENED_OP, (x,), static, 0)
+    return graph.part_of_rows(signature, (x,), x.lengths)
 
 
 def _axes(x: Expression) -> list[tuple[int, int]]:
     """The ragged axes and their lengths."""
-    ragged = x.rule.kind.ragged
+    ragged = x.signature.kind.ragged
     return list(zip(ragged, x.lengths, strict=True)) if ragged else []
 
 
@@ -184,11 +182,11 @@ def call(
     if shared:
         operands = _in_one_room(graph, operands)
     treatment, filling = TREATMENT[op.name]
-    inside = tuple([x.rule.kind.ragged for x in operands])
+    inside = tuple([x.signature.kind.ragged for x in operands])
     known: list[int] = []
     if treatment != ZERO:
         for x in operands:
-            if x.rule.kind.ragged:
+            if x.signature.kind.ragged:
                 known += x.lengths
         known += lengths
     variant = _variant(op, treatment, filling, len(operands), len(known))
@@ -198,7 +196,7 @@ def call(
 
 def _sizes(x: Expression) -> tuple[Dim, tuple[int, ...]]:
     """Its true dim, and which of its axes are ragged."""
-    return x.full_dim, x.rule.kind.ragged
+    return x.full_dim, x.signature.kind.ragged
 
 
 @remembers
@@ -333,7 +331,7 @@ class RoomChoice:
 
         All lists have the same room: for each that occurs in a loop, every trip of it
         would take longer. It grows with the longest, and shrinks after many shorter
-        ones. What was planned for another room is void.
+        ones.
         """
         self.longest = max(self.longest, length)
         if not self.room:
@@ -351,20 +349,7 @@ class RoomChoice:
         return self.room
 
     def _change(self, room: int) -> None:
-        self._void()
         self.room, self.seen = room, set()
-
-    def _void(self) -> None:
-        """Let nobody go on with results of the old room, or of exact lengths."""
-        self.op.quick.clear()  # lists of known lengths are made without being seen here
-        old = {self.room, *self.seen}
-        for op in self.op, _joined(self.op):
-            for rule in list(op.rules.values()):
-                if (
-                    rule.signature.static == (self.d,)
-                    and rule.kind.shape[self.d] in old
-                ):
-                    CHANGED.append(rule)
 
 
 _choices: dict[tuple[Any, ...], RoomChoice] = {}
@@ -382,43 +367,22 @@ def side_by_side(
     None while few lengths of such lists were seen.
     """
     (d,) = static
-    first = operands[0].rule
-    shape, of = first.kind.shape, first.signature.op
+    first = operands[0].signature
+    shape, of = first.kind.shape, first.op
     choice = _choices.setdefault((op, d, shape, of), RoomChoice(op, d))
     size = choice.take(len(operands))
     if not size:
         return None
-    rule = _piece(shape, d)
+    piece = _piece(shape, d)
     batch = max([x.lanes for x in operands])
     operands = graph.rows(operands)
     pieces = [
-        graph.part_of_rows(rule, operands[k : k + FAN_IN])
+        graph.part_of_rows(piece, operands[k : k + FAN_IN])
         for k in range(0, len(operands), FAN_IN)
     ]
     while len(pieces) < size // FAN_IN:
-        pieces.append(graph.zeros(rule.kind.shape, batch))
+        pieces.append(graph.zeros(piece.kind.shape, batch))
     return Call(_joined(op), tuple(pieces), (d,), None, (len(operands),))
-
-
-def joining(
-    op: Op, xs: list[Expression], static: tuple[Any, ...], rule: Rule
-) -> Joining | None:
-    """How rows like `xs`, of which a node with `rule` was made, are put side by side.
-
-    None where it was not made of pieces, or they are not all alike.
-    """
-    first = xs[0]
-    spec, lanes, made_of = first.spec, first.lanes, first.rule
-    if not rule.signature.op.pieces or spec is None or not (spec.stored and lanes):
-        return None
-    if any(x.spec is not spec or x.lanes != lanes for x in xs):
-        return None
-    (d,) = static
-    shape = made_of.kind.shape
-    choice = _choices.get((op, d, shape, made_of.signature.op))
-    if choice is None:
-        return None
-    return Joining(choice.take, choice.room, _piece(shape, d), rule)
 
 
 @cache
@@ -439,19 +403,11 @@ def _joined(op: Op) -> Op:
     )
 
 
-def _piece(shape: Shape, d: int) -> Rule:
-    """The rule of FAN_IN rows of `shape` side by side along axis `d`."""
-    rule = JOIN_OP.rules.get((shape, d))
-    if rule is None:
-        rule = JOIN_OP.rules[shape, d] = _new_piece(shape, d)
-    return rule
-
-
-def _new_piece(shape: Shape, d: int) -> Rule:
+def _piece(shape: Shape, d: int) -> Signature:
+    """That of FAN_IN rows of `shape` side by side along axis `d`."""
     column = pad(shape, d + 1)
     whole = (*column[:d], FAN_IN, *column[d + 1 :])
-    signature = intern(JOIN_OP, ((shape, d), 0), whole, kind=batched_kind(whole))
-    return Rule(signature, ())
+    return intern(JOIN_OP, ((shape, d), 0), whole, kind=batched_kind(whole))
 
 
 JOIN_OP = Op("columns", form=JOIN, static=("shape", "d"), internal=True)

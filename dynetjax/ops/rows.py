@@ -4,8 +4,6 @@ A sum of any number of operands is a tree of sums of at most eight, which all sh
 program. Nothing here depends on how many operands or elements there are.
 """
 
-from typing import Any
-
 from dynetjax.core.dims import Dim, DimError, Shape, trim
 from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
@@ -13,7 +11,8 @@ from dynetjax.core.registry import FAN_IN, GATHER, REDUCE, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import Int, Ints, index_below, indices_below, one_batch
 from dynetjax.ops.arithmetic import scale
-from dynetjax.ops.operands import graph_of, operands, rows_of_like
+from dynetjax.ops.declare import function
+from dynetjax.ops.operands import graph_of, operands
 
 __all__ = [
     "average",
@@ -65,7 +64,9 @@ def _sum(graph: ComputationGraph, terms: list[Expression]) -> Expression:
     Of one it is a sum, too: a graph with one loss runs the program of those with many.
     """
     shape = terms[0].true_shape
-    return graph.add_sum(SUM_OP, tuple([batched(graph, x, shape) for x in terms]))
+    batch = max([1, *[x.lanes for x in terms]])
+    rows = tuple([batched(graph, x, shape) for x in terms])
+    return graph.add_rows(SUM_OP, rows, shape, None, batch)
 
 
 def _sum_rows(graph: ComputationGraph, x: Expression) -> Expression:
@@ -92,6 +93,7 @@ def _misfit(name: str, dims: list[Dim]) -> DimError:
     )
 
 
+@function(alike=True)
 def esum(xs: list[Expression]) -> Expression:
     """Sum of a list of expressions.
 
@@ -109,9 +111,6 @@ def esum(xs: list[Expression]) -> Expression:
         >>> dy.esum(xs).value()
         [111.0, 222.0]
     """
-    total = _sum_of_like(xs)
-    if total is not None:
-        return total
     graph = operands("esum", xs)
     dims = [x.full_dim for x in xs]
     if len({trim(dim.shape) for dim in dims}) > 1:
@@ -120,15 +119,14 @@ def esum(xs: list[Expression]) -> Expression:
     return _sum(graph, xs)
 
 
-def _sum_of_like(xs: Any) -> Expression | None:
-    """The sum of a list of stored terms of one kind; None if it is none."""
-    try:
-        if type(xs) is list and xs:
-            total: Expression | None = xs[0].graph.add_sum_of_like(SUM_OP, xs)
-            return total
-    except (AttributeError, TypeError):  # not all are expressions of a graph
-        pass
-    return None
+@function(alike=True)
+def _sum_for_average(xs: list[Expression]) -> Expression:
+    graph = operands("average", xs)
+    dims = [x.full_dim for x in xs]
+    if len({dim.shape for dim in dims}) > 1:
+        raise _misfit("average", dims)
+    one_batch("average", dims)
+    return _sum(graph, xs)
 
 
 def average(xs: list[Expression]) -> Expression:
@@ -150,15 +148,7 @@ def average(xs: list[Expression]) -> Expression:
         >>> dy.average(xs).value()
         [2.0, 4.0]
     """
-    total = _sum_of_like(xs)
-    if total is None:
-        graph = operands("average", xs)
-        dims = [x.full_dim for x in xs]
-        if len({dim.shape for dim in dims}) > 1:
-            raise _misfit("average", dims)
-        one_batch("average", dims)
-        total = _sum(graph, xs)
-    return scale(total, 1 / len(xs))
+    return scale(_sum_for_average(xs), 1 / len(xs))
 
 
 def sum_batches(x: Expression) -> Expression:
@@ -220,9 +210,7 @@ def concatenate_to_batch(xs: list[Expression]) -> Expression:
          [2. 4.]]
     """
     graph = operands("concatenate_to_batch", xs)
-    shape, batch = xs[0].true_shape, rows_of_like(xs)
-    if batch:
-        return graph.add_rows(GATHER_OP, tuple(xs), shape, None, batch)
+    shape, batch = xs[0].true_shape, 0
     for x in xs:
         if x.true_shape != shape:
             raise _misfit("concatenate_to_batch", [x.full_dim for x in xs])

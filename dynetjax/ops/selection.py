@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from dynetjax.core.building import add_known
 from dynetjax.core.dims import Dim, DimError, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -154,7 +153,7 @@ def strided_select(
     dim = x.full_dim
     given = _ints(strides), _ints(range_from), _ints(range_to)
     *parts, rows = _strides(dim, *given)
-    result = add_known(graph, STRIDED_OP, x, (tuple(parts),), None, ())
+    result = graph.add(STRIDED_OP, (x,), (tuple(parts),))
     if rows == (0, dim.batch, 1):
         return result
     return pick_batch_elems(result, list(range(*rows)))

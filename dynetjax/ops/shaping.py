@@ -6,7 +6,6 @@ Bounds of ranges are part of the program; indices are runtime data.
 from math import prod
 from typing import Any
 
-from dynetjax.core.building import append_known
 from dynetjax.core.dims import Dim, DimError, Shape, pad, to_shape, trim
 from dynetjax.core.errors import error_text, named
 from dynetjax.core.expression import Expression
@@ -22,7 +21,7 @@ from dynetjax.ops.arguments import (
     one_per_element,
     unsigned,
 )
-from dynetjax.ops.declare import op
+from dynetjax.ops.declare import OF_NEXT, STATIC, below, function, op
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import element
 
@@ -64,12 +63,12 @@ def _concatenated(name: str, *dims_and_axis) -> Shape:
 
 def _one_each(xs: list[Expression], d: int) -> bool:
     """Whether each operand has size 1 along `d`, and some are rows."""
-    kind = xs[0].rule.kind
+    kind = xs[0].signature.kind
     return (
         pad(kind.shape, d + 1)[d] == 1
         and not kind.ragged
         and any(x.lanes for x in xs)
-        and all(x.rule.kind.shape == kind.shape for x in xs)
+        and all(x.signature.kind.shape == kind.shape for x in xs)
     )
 
 
@@ -221,6 +220,7 @@ PIECE_OP = Op(
 )
 
 
+@function(1, [(STATIC, None), (STATIC, None)], by_batch=True)
 def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expression:
     """The same numbers with other dims, the first index running fastest.
 
@@ -247,15 +247,11 @@ def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expressio
         >>> dy.reshape(x, (2,), batch_size=3).dim()
         ((2,), 3)
     """
-    known = append_known(RESHAPE_OP, x, (d, batch_size))
-    if known is not None:
-        return known
     graph = graph_of("reshape", x)
     old, shape = x.full_dim, _tuple_of_sizes(d)
     new = Dim(shape, unsigned("reshape", "batch_size", batch_size) or 1)
     if new.size == old.size and new.batch in (1, old.batch):
-        op, key = RESHAPE_OP, (d, batch_size)
-        return graph.add_quick(op.quick, op, (x,), (shape,), key=key)
+        return graph.add(RESHAPE_OP, (x,), (shape,))
     if new.size * new.batch == old.size * old.batch:
         return _regroup(graph, x, new)
     raise _other_size(old, new)
@@ -327,7 +323,7 @@ def _one_removed(name: str, e: Dim, dim: int) -> Shape:
     dim=_one_removed,
     accept=_index_and_axis,
     reset=_new_index,
-    usual="type(index) is int and 0 <= index < e.rule.kind.shape[dim]",
+    usual={"index": below(OF_NEXT)},
 )
 def pick(e, index: Int = 0, dim: int = 0):
     """What stands at one index of a dimension, which goes away.
@@ -380,11 +376,7 @@ def pick_batch(e: Expression, indices: Ints, dim: int = 0) -> Expression:
     data = indices_below(name, "indices", indices, x.shape[axis])
     if x.batch != 1 or not data:
         one_per_element(name, "indices", data, x.batch)
-    op, key = pick.op, (dim, type(dim))
-    node = append_known(op, e, key, data, (data,)) if len(data) == e.lanes else None
-    if node is not None:
-        return node
-    return graph.add_quick(op.quick, op, (e,), (axis,), data, len(data), key)
+    return graph.add(pick.op, (e,), (axis,), data, len(data))
 
 
 def _range_and_axis(name, dims, s, e, d):

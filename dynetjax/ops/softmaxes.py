@@ -82,8 +82,8 @@ LOG_SOFTMAX_OP = Op(
 )
 MASK_OP = Op("mask", form=INPUT, internal=True)
 RESTRICTED_OP = Op("restricted_log_softmax", _over_some, _vector, masks=True)
-_of_all = plain(LOG_SOFTMAX_OP, ["x"])
-_of_some = plain(RESTRICTED_OP, ["x", "mask"])
+_of_all = plain(LOG_SOFTMAX_OP, 1)
+_of_some = plain(RESTRICTED_OP, 2)
 
 
 def log_softmax(x: Expression, restrict: list[int] | None = None) -> Expression:

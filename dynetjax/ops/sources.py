@@ -13,11 +13,11 @@ from dynetjax.core.registry import (
     PARAMETER,
     Kind,
     Op,
+    Signature,
     batched_kind,
     intern,
     parameter_kind,
 )
-from dynetjax.core.rules import Rule
 from dynetjax.ops.arguments import MAX_UNSIGNED
 
 
@@ -36,24 +36,20 @@ PARAMETER_OP = Op("parameter", form=PARAMETER)
 LOOKUP_OP = Op("lookup", runtime="i", form=LOOKUP, reset=_other_rows)
 
 
-def parameter_rule(ident: int, shape: Shape, constant: bool) -> Rule:
+def parameter_signature(ident: int, shape: Shape, constant: bool) -> Signature:
     """What stands for a parameter; no gradient reaches a constant one."""
     kind = parameter_kind(ident, shape, constant)
-    return _rule(PARAMETER_OP, kind, kind)
+    return _signature(PARAMETER_OP, kind, kind)
 
 
-def lookup_rule(ident: int, shape: Shape, constant: bool) -> Rule:
-    """The rule of nodes that read rows of a table; `shape` is the table's."""
+def lookup_signature(ident: int, shape: Shape, constant: bool) -> Signature:
+    """That of nodes that read rows of a table; `shape` is the table's."""
     table = parameter_kind(ident, shape, constant)
-    return _rule(LOOKUP_OP, table, batched_kind(shape[1:]))
+    return _signature(LOOKUP_OP, table, batched_kind(shape[1:]))
 
 
-def _rule(op: Op, source: Kind, result: Kind) -> Rule:
-    rule = op.rules.get(source)
-    if rule is None:
-        signature = intern(op, ((), 0, source.id), result.shape, kind=result)
-        rule = op.rules[source] = Rule(signature, ())
-    return rule
+def _signature(op: Op, source: Kind, result: Kind) -> Signature:
+    return intern(op, ((), 0, source.id), result.shape, kind=result)
 
 
 def row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:

@@ -108,7 +108,7 @@ def _scores_to_loss(name: str, x: Dim, q: Dim) -> Shape:
 
 
 LOSS_OP = Op("sparsemax_loss", _loss, _scores_to_loss)
-_of_targets = plain(LOSS_OP, ["x", "q"])
+_of_targets = plain(LOSS_OP, 2)
 
 
 def sparsemax_loss(x: Expression, target_ids: Ints) -> Expression:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.lazy import jax, jnp
-from dynetjax.engine.native import core
 from dynetjax.engine.native.lowering.arrays import (
     DYNAMIC,
     FIRST,
@@ -23,6 +22,7 @@ from dynetjax.engine.native.lowering.bytecode import (
     Pool,
 )
 from dynetjax.engine.native.lowering.lower import inline
+from dynetjax.native import core
 from dynetjax.trainers.loops import LoopedRule, Rule
 
 SIZE = 1024
@@ -76,7 +76,6 @@ def program_of(rule: Rule) -> Any:
     return core.Program(
         0,
         SIZE,
-        places=_ints(range(2 + count)),
         sizes=_ints([SIZE] * (2 + count)),
         weights=_ints([0, 1, 2]),
         weight_sizes=_ints([1, 1, 1]),

@@ -2,12 +2,13 @@
 
 import functools
 import math
+import sys
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dynetjax.engine.native import core
 from dynetjax.model.storage import TableStorage, aligned, on_host
+from dynetjax.native import core
 from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_rule import native_rule
@@ -42,6 +43,9 @@ class NativeUpdate:
 
     def __init__(self, rule: Rule, states: HostStates):
         self._of, self._states = rule, states
+        # By block, arrays that were made here: those of now, and those before.
+        self._now: dict[Block, list[np.ndarray]] = {}
+        self._before: dict[Block, list[np.ndarray]] = {}
 
     @functools.cached_property
     def rule(self) -> Any:
@@ -58,7 +62,7 @@ class NativeUpdate:
             dense: per table, whether the rule goes to all rows.
             numbers: nothing changes if the norm `is_refused`.
         """
-        fresh = [aligned([s.shape for s in block]) for block in members.blocks]
+        fresh = [self._room(block) for block in members.blocks]
         blocks = zip(members.blocks, fresh, strict=True)
         pairs = zip(members.tables, dense, strict=True)
         tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]
@@ -75,10 +79,20 @@ class NativeUpdate:
         for block, new in zip(members.blocks, fresh, strict=True):
             for parameter, values in zip(block, new, strict=True):
                 parameter.values = values
+            old, self._now[block] = self._now.get(block), new
+            if old is not None:
+                self._before[block] = old
         for table, array, factor, to_all in tables:
             decays = table.decays and not to_all
             table.wrote(array, factor * numbers.kept if decays else 1.0)
         return norm
+
+    def _room(self, block: Block) -> list[np.ndarray]:
+        """Arrays for new values: those of two updates ago, if nobody has them."""
+        room = self._before.pop(block, None)
+        if room is not None and _are_free(room):
+            return room
+        return aligned([s.shape for s in block])
 
     def _block(self, block: Block, new: list[np.ndarray]) -> tuple[Any, ...]:
         states = self._states.of_block_on_host(block)
@@ -108,6 +122,20 @@ def gradients_are_on_host(members: Members) -> bool | None:
 def is_refused(norm: float, threshold: float) -> bool:
     """Whether gradients of this norm cannot be clipped."""
     return threshold > 0 and not math.isfinite(norm)
+
+
+def _references(arrays: list[np.ndarray]) -> tuple[int, set[int]]:
+    """How many there are to the memory of `aligned` arrays, and to these."""
+    refs = sys.getrefcount
+    return refs(arrays[0].base), {refs(array) for array in arrays}
+
+
+_OF_ONE, _OF_EACH = _references(aligned([(1,)]))  # which nobody else has
+
+
+def _are_free(arrays: list[np.ndarray]) -> bool:
+    """Whether nobody but this list has arrays of `aligned`, or a view of one."""
+    return _references(arrays) == (_OF_ONE + len(arrays) - 1, _OF_EACH)
 
 
 def _frozen(table: TableStorage) -> tuple[Any, ...]:

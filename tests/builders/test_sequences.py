@@ -48,13 +48,14 @@ def as_states(state, xs):
 
 
 def nodes_of(read, lstm, inputs, table):
-    """What the graph of a sequence consists of, by the rules, and its last output."""
+    """What the graph of a sequence consists of, and its last output."""
     dy.renew_cg()
     (*_, last) = read(lstm.initial_state(), inputs(table))
-    graph = current_graph()
-    nodes = [(n.rule, n.index, n.lanes, n.args) for n in graph.nodes]
-    stored_nodes = [(c.rule, c.index, c.inner, c.args) for c in graph.stored_nodes]
-    return nodes, stored_nodes, last.npvalue()
+    graph, value = current_graph(), last.npvalue()
+    nodes = [(n.signature, n.index, n.lanes) for n in graph.nodes]
+    stored = graph.stored
+    ops = [(stored.fused(n), stored.reads(n)) for n in range(len(stored))]
+    return nodes, ops, value
 
 
 @pytest.mark.parametrize("read", [at_once, as_states])

@@ -37,7 +37,7 @@ def draws(builder):
         builder.transduce([dy.ones(4), dy.ones(4)])
     else:
         builder.initial_state().transduce([dy.ones(4), dy.ones(4)])
-    ops = [node.rule.signature.op for node in current_graph().nodes]
+    ops = [node.signature.op for node in current_graph().nodes]
     return [op.name for op in ops if "k" in op.runtime]
 
 

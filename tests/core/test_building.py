@@ -1,11 +1,11 @@
-"""Nodes that are made by rules known from before are those that checks would make."""
+"""Calls that are remembered make the nodes that checked ones make."""
 
 import numpy as np
 import pytest
 
 import dynetjax as dy
 
-GRAPHS = 3  # the first fills the tables, and what it decides may change the second
+GRAPHS = 3  # the first is checked and remembered
 LEFT, RIGHT = np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([[2.0, 4, 8], [1, 5, 7]])
 
 

@@ -172,10 +172,10 @@ def test_renew_cg_drops_marks(w):
 def test_tier_0_forgets_what_was_cut(w):
     x = grown(w, dy.inputVector(START), 1)
     x.value()
-    count = len(x.graph.stored_nodes)
+    count = len(x.graph.stored)
     dy.cg_checkpoint()
     grown(w, x, 5).value()
-    last = len(x.graph.stored_nodes) - 1
+    last = len(x.graph.stored) - 1
     native = x.graph.state.native.graph
     native.rows(last)
     dy.cg_revert()

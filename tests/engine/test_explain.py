@@ -195,23 +195,3 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
         )
         assert first == 0
         assert second > 0
-
-    @pytest.mark.parametrize(
-        ("before", "after"), [(700, 200_000), (900_000, 900_000), (0, 0)]
-    )
-    def test_the_garbage_collector(self, before, after):
-        """It looks at graphs less often, unless told otherwise; and as before then."""
-        program = f"""
-import gc
-gc.set_threshold({before}, 10, 10)
-import dynetjax as dy
-print(gc.get_threshold()[0])
-for nodes in 3, 0, 0:
-    for _ in range(nodes):
-        dy.scalarInput(1)
-    dy.renew_cg()
-    print(gc.get_threshold()[0])
-"""
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, capture_output=True, check=True)
-        assert [*map(int, done.stdout.split())] == [before, after, after, before]

@@ -11,7 +11,7 @@ from dynetjax.engine import policy
 from dynetjax.engine.plan import layout
 from dynetjax.engine.plan.family import Family
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.graph import ComputationGraph, current_graph, free_last_graph
+from dynetjax.graph import ComputationGraph, current_graph
 
 
 def later_only():
@@ -358,7 +358,6 @@ def test_no_graph_is_kept():
     net.run(4, lambda _: True)
     version = current_graph().version
     dy.renew_cg()
-    free_last_graph()
     gc.collect()
     graphs = [g for g in gc.get_objects() if type(g) is ComputationGraph]
     assert version not in [graph.version for graph in graphs]

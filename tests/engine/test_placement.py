@@ -99,7 +99,7 @@ class TestWork:
         net, work = Net(), []
         for steps in 4, 5:
             net.loss(steps).value()
-            work.append(work_of(current_graph().stored_nodes))
+            work.append(work_of(current_graph().stored))
         assert WORK <= work[1] - work[0] <= 2 * WORK
 
     def test_grows_with_steps_and_batches(self):
@@ -107,7 +107,7 @@ class TestWork:
         work = []
         for steps, batch in [(2, 2), (4, 2), (4, 8)]:
             net.loss(steps, batch).value()
-            work.append(work_of(current_graph().stored_nodes))
+            work.append(work_of(current_graph().stored))
         assert work[1] / work[0] == pytest.approx(2, rel=0.2)
         assert work[2] / work[1] == pytest.approx(4, rel=0.2)
 
@@ -115,7 +115,7 @@ class TestWork:
         m = dy.ParameterCollection()
         W = m.add_parameters((5, 5))
         dy.squared_norm(W * dy.inputTensor(np.ones((5, 7)))).value()
-        assert work_of(current_graph().stored_nodes) >= 5 * 5 * 7
+        assert work_of(current_graph().stored) >= 5 * 5 * 7
 
 
 class TestWhoComputes:
@@ -130,7 +130,7 @@ class TestWhoComputes:
     def test_a_large_one_is_the_devices_once_it_pays(self, monkeypatch, read):
         net = Net()
         net.loss(4).value()
-        work = work_of(current_graph().stored_nodes)
+        work = work_of(current_graph().stored)
         monkeypatch.setattr(policy, "REPAID", REPAID * work)
         tiers = []
         for _ in range(REPAID + 2):

@@ -11,22 +11,23 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.core import registry, rules, tables
+from dynetjax.core import registry, tables
 from dynetjax.core.registry import KINDS
 from dynetjax.engine import stats
 from dynetjax.engine.ir.fused import FUSED_OPS
+from dynetjax.engine.ir.structures import KNOWN
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.xla import executable
 
-FEW = 60  # rules
+FEW = 60  # signatures
 SHAPES = 200
 
 
 @pytest.fixture
 def few(monkeypatch):
-    """All is forgotten after few rules."""
-    monkeypatch.setattr(rules, "MOST_RULES", FEW)
-    monkeypatch.setattr(rules, "OF_EACH", 0)
+    """All is forgotten after few signatures."""
+    monkeypatch.setattr(registry, "MOST_SIGNATURES", FEW)
+    monkeypatch.setattr(registry, "OF_EACH", 0)
     tables.forget_all()
 
 
@@ -34,15 +35,11 @@ def sizes():
     """How many entries the tables have that grow with every shape."""
     operations = [life.of for life in list(registry._lives)]
     return {
-        "rules": sum(len(op.rules) for op in operations),
-        "quick": sum(len(op.quick) for op in operations),
         "signatures": sum(len(op.signatures) for op in operations),
-        "decided": sum(len(op.decided) for op in operations),
-        "mixtures": sum(len(op.mixtures or ()) for op in operations),
         "kinds": len(KINDS),
         "batched kinds": len(registry._batched_kinds),
         "parameter kinds": len(registry._parameter_kinds),
-        "changes": len(rules.CHANGED.rules),
+        "structures": len(KNOWN.structures),
         "fused ops": len(FUSED_OPS),
         "families": len(RUNTIME.families),
         "programs": len(RUNTIME.made),
@@ -81,7 +78,7 @@ class TestManyShapes:
         assert max(largest.values()) < 3 * FEW, largest
 
     def test_of_values_and_gradients(self, few, monkeypatch):
-        monkeypatch.setattr(rules, "MOST_RULES", FEW // 4)
+        monkeypatch.setattr(registry, "MOST_SIGNATURES", FEW // 4)
         before, rng, largest = sizes(), np.random.default_rng(2), {}
         for hidden in range(2, 14):
             _, W, V = model(hidden, rng)
@@ -122,14 +119,15 @@ OURS = ("dynetjax.ops", "dynetjax.engine", "dynetjax.core.expression")
 
 
 def test_in_proportion_to_parameters_that_live(monkeypatch):
-    """Models that are all in use keep their rules."""
+    """Models that are all in use keep their signatures."""
     tables.forget_all()
-    monkeypatch.setattr(rules, "MOST_RULES", 10)
+    monkeypatch.setattr(registry, "MOST_SIGNATURES", 10)
     many = [dy.ParameterCollection().add_parameters((2, 2)) for _ in range(9)]
-    rules.CHANGED.made = 10 + rules.OF_EACH * len(registry.OWNERS)
-    assert not rules.are_many()
-    rules.CHANGED.made += 1
-    assert rules.are_many()
+    monkeypatch.setattr(registry.MADE, "signatures", 0)
+    registry.MADE.signatures = 10 + registry.OF_EACH * len(registry.OWNERS)
+    assert not registry.are_many()
+    registry.MADE.signatures += 1
+    assert registry.are_many()
     assert many
 
 
@@ -220,7 +218,7 @@ def test_a_graph_goes_on(other_models):
 
 
 def test_an_unread_graph_goes_on():
-    """Its first nodes follow rules that are forgotten when the others are made."""
+    """Its first nodes have signatures that are forgotten when the others are made."""
     _, W, V = model(5, np.random.default_rng(6))
     dy.renew_cg()
     first = scores(W, V, [1, 2, 3])

@@ -19,7 +19,7 @@ def test_in_forward():
     x = dy.inputVector([1.0, -2.0, 0.0])
     y = dy.log(x)
     found = dy.find_nonfinite(dy.sum_elems(y * 2 + 1))
-    assert found.expression is y
+    assert found.expression == y
     assert (found.operation, found.where) == ("log", "forward")
     assert found.operands == ("{3} from -2 to 1",)
     assert "log: the first value that is not finite (forward)" in str(found)
@@ -118,7 +118,7 @@ def test_in_backward():
     y = dy.sqrt(W)
     found = dy.find_nonfinite(dy.dot_product(y, E[0]))
     assert (found.operation, found.where) == ("sqrt", "backward")
-    assert found.expression is y
+    assert found.expression == y
     assert "the first gradient that is not finite" in str(found)
     np.testing.assert_array_equal(W.grad_as_array(), before[0])
     np.testing.assert_array_equal(E.grad_as_array(), before[1])

@@ -6,7 +6,6 @@ compare the operation with that formula and its central differences in float64.
 
 import functools
 import zlib
-from itertools import islice
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,14 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.core.nodes import NOTHING
-from dynetjax.core.registry import INPUT, MAP
+from dynetjax.core.registry import INPUT, KINDS, MAP
 from dynetjax.engine import policy
+from dynetjax.engine.ir.fused import FUSED_OPS
+from dynetjax.engine.ir.structures import KNOWN
 from dynetjax.engine.native.part import NativePart
+from dynetjax.engine.parts import store
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.graph import current_graph, note_lines
+from dynetjax.graph import current_graph
 from dynetjax.ops import ragged
 
 COVERED = set()
@@ -141,41 +142,34 @@ def weights(shape):
 
 def spelled(graph):
     """What every stored node computes, as text."""
-    known = []
-    for node in graph.stored_nodes:
-        if node.rule.operands and not node.rule.sums:
-            args = iter(node.inner)
-            known.append(_of_rule(node.rule, args, known))
-            assert next(args, None) is None
+    store(graph, [])
+    stored, known = graph.stored, []
+    for n in range(len(stored)):
+        fused = FUSED_OPS[stored.fused(n)]
+        rows = ["0" if k < 0 else known[k] for k in stored.reads(n)]
+        if fused.form != MAP:
+            name = fused.steps[0].signature.op.name
+            known.append(
+                f"{name}{sorted(rows)}" if rows else f"{name} {stored.index(n)}"
+            )
             continue
-        op = node.rule.signature.op
-        if op.form == MAP and not node.rule.sums:
-            known.append(f"{op.name}{node.inner}")
-            continue
-        rows = sorted(known[k] for k in node.inner)
-        known.append(f"{op.name}{rows}" if rows else f"{op.name} {node.index}")
+        steps = []
+        for step in fused.steps:
+            what = {
+                "step": steps.__getitem__,
+                "leaf": rows.__getitem__,
+                "weight": lambda kind: f"weight {KINDS[kind].shape}",
+            }
+            inside = [what[role](k) for role, k in step.operands]
+            steps.append(f"{step.signature.op.name}({', '.join(inside)})")
+        known.append(f"{steps[-1]}{stored.data(n) or ''}")
     return known
-
-
-def _of_rule(rule, args, known):
-    parts = []
-    for spec in rule.operands:
-        if spec.rule is not None:
-            parts.append(_of_rule(spec.rule, args, known))
-        elif spec.kind.is_weight:
-            parts.append(f"weight {spec.kind.shape}")
-        else:
-            number = next(args)
-            parts.append("0" if number == NOTHING else known[number])
-    op = rule.signature.op
-    own = list(islice(args, len(op.runtime) if op.form == MAP else 0))
-    return f"{op.name}({', '.join(map(str, parts + own))})"
 
 
 def described(graph):
     """What every stored node computes, and how many rows it has, in any order."""
-    lanes = [node.lanes for node in graph.stored_nodes]
-    return sorted(zip(spelled(graph), lanes, strict=True))
+    texts, lanes = spelled(graph), graph.stored.lanes
+    return sorted((text, lanes(n)) for n, text in enumerate(texts))
 
 
 # What operands may be: rows, part of what reads them, or a sum that goes on.
@@ -185,17 +179,16 @@ OPERANDS = {"rows": lambda x: x, "inlined": dy.tanh, "sums": lambda x: dy.esum([
 def made(case, arrays, batched, operand, slowly=False):
     """The stored nodes of a graph of a case, `described`; None where it is refused.
 
-    `slowly` makes all checks for each node.
+    `slowly` knows nothing of nodes that were made before.
     """
-    note_lines(slowly)
+    if slowly:
+        KNOWN.forget()
     try:
         dy.renew_cg()
         xs = [dy.inputTensor(a, batched=batched) for a in arrays]
         graph = case.call(case.op, [operand(x) for x in xs]).graph
     except (ValueError, RuntimeError):
         return None
-    finally:
-        note_lines(False)
     all_of_it = described(graph)
     dy.renew_cg()
     return all_of_it
@@ -309,12 +302,12 @@ def own_function(case, arrays):
     dy.renew_cg()
     given = case.inputs(arrays)
     node = case.call(case.op, given)
-    signature = node.rule.signature
+    signature = node.signature
     op = signature.op
     own, rest = node.operands[: len(given)], node.operands[len(given) :]
     if (op.form, own) != (MAP, tuple(given)) or node.lanes > 1 or op.compose:
         return None
-    if any(x.rule.signature.op.form != INPUT for x in rest):
+    if any(x.signature.op.form != INPUT for x in rest):
         return None
     data = getattr(node, "data", None)
     data = () if data is None else data if isinstance(data, tuple) else (data,)
@@ -557,6 +550,7 @@ class Laws:
     def test_made_quickly(self, case, operand, batch):
         """Made again without checks, it is what it is with them."""
         arrays, batched = case.arrays(batch=batch), batch > 1
+        KNOWN.forget()
         for _ in range(4):
             quickly = made(case, arrays, batched, operand)
         assert quickly == made(case, arrays, batched, operand, slowly=True)
@@ -695,4 +689,4 @@ def rejects(function, error, match):
     with pytest.raises(error, match=match):
         function()
     made = [node for node in current_graph().nodes if node.operands]
-    assert not made, [node.rule.signature.op for node in made]
+    assert not made, [node.signature.op for node in made]

@@ -73,7 +73,8 @@ def test_keywords_are_part_of_the_program():
     x = dy.inputVector([1.0, 2.0])
     assert scaled(x, by=2).value() == [2, 4]
     assert scaled(x, by=3, shift=1).value() == [4, 7]
-    assert scaled(x, shift=1, by=3).rule is scaled(x, by=3, shift=1).rule
+    one, other = scaled(x, shift=1, by=3), scaled(x, by=3, shift=1)
+    assert one.signature is other.signature
 
 
 def test_numbers_and_integers_become_float32_of_one_dimension():

@@ -172,3 +172,12 @@ def test_set_index():
         one.set_index(3)
     with pytest.raises(ValueError, match="set_index: vs does not fit the batch"):
         two.set_index([1])
+
+
+def test_numbers_of_events_in_turn():
+    """An int that a node has as a float; of 0 both are the same bits."""
+    for count in (0, 3, 0, 2):
+        dy.renew_cg()
+        rate = dy.scalarInput(0.5)
+        found = dy.poisson_loss(rate, count).value()
+        close(found, np.exp(0.5) + math.lgamma(count + 1) - 0.5 * count)

@@ -156,7 +156,7 @@ def pooled_whole(columns, stride=(1, 1)):
     x = dy.inputTensor(np.ones((2, columns, 3)))
     y = dy.maxpooling2d(x, [1, columns], list(stride))
     assert y.dim() == ((2, 1, 3), 1)
-    return y.rule.signature.static
+    return y.signature.static
 
 
 def test_pooling_over_a_whole_axis_is_the_same_for_every_length():
@@ -185,7 +185,7 @@ def test_forms_of_sizes_are_one_program(sizes):
     x = ones(4, 4)
     usual = dy.maxpooling2d(x, [2, 1], [2, 1])
     other = dy.maxpooling2d(x, sizes, sizes, is_valid=np.bool_(True))
-    assert other.rule.signature is usual.rule.signature
+    assert other.signature is usual.signature
 
 
 @pytest.mark.parametrize(

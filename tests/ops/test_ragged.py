@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.core.registry import OPS
+from dynetjax.engine.ir.structures import KNOWN
 from dynetjax.graph import current_graph
 from dynetjax.ops import ragged
 from dynetjax.ops.flow import TO_DEVICE_OP
@@ -188,16 +188,14 @@ GROUPS = [sorted(UNBATCHED), *[BATCHED[k::9] for k in range(9)]]
 @pytest.fixture(autouse=True)
 def _no_list_is_known():
     """A list whose length was exact is made as then, without being looked at."""
-    dy.concatenate.op.quick.clear()
 
 
 def run(monkeypatch, ragged_too, names, batch):
     """Dims and values of programs, and the gradients of what comes of all of them."""
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0 if ragged_too else 10**9)
     monkeypatch.setattr(ragged, "_choices", {})
-    dy.concatenate.op.quick.clear()
     world = World(5, batch)
-    assert bool(world.X.rule.kind.ragged) == ragged_too
+    assert bool(world.X.signature.kind.ragged) == ragged_too
     results = [PROGRAMS[name](world) for name in names]
     values = dy.npvalues([world.X, *results])
     losses = [dy.sum_batches(dy.sum_elems(dy.square(y))) for y in results]
@@ -264,7 +262,7 @@ def test_an_axis_is_exact_until_it_has_shown_three_lengths(monkeypatch):
     rows = [world.row(k) for k in range(9)]
 
     def columns(count):
-        return dy.concatenate_cols(rows[:count]).rule.kind
+        return dy.concatenate_cols(rows[:count]).signature.kind
 
     assert [columns(n).ragged for n in (4, 9, 4, 9)] == [()] * 4
     assert columns(6).ragged == (1,)
@@ -281,7 +279,7 @@ def test_lists_of_known_lengths_are_ragged_once_others_come(monkeypatch):
             X = dy.concatenate_cols(
                 [dy.tanh(dy.inputVector([k])) for k in range(length)]
             )
-            found.append(bool(X.rule.kind.ragged))
+            found.append(bool(X.signature.kind.ragged))
             np.testing.assert_allclose(X.npvalue(), [np.tanh(range(length))], rtol=1e-6)
     assert found == [False] * 6 + [True] * 3
 
@@ -290,7 +288,7 @@ def test_for_long_lists_two_lengths_are_enough(monkeypatch):
     monkeypatch.setattr(ragged, "_choices", {})
     world = World(4)
     rows = [world.row(k) for k in range(12)]
-    kinds = [dy.concatenate_cols(rows[:count]).rule.kind for count in (9, 9, 12)]
+    kinds = [dy.concatenate_cols(rows[:count]).signature.kind for count in (9, 9, 12)]
     assert [kind.ragged for kind in kinds] == [(), (), (1,)]
     assert kinds[-1].shape == (SIZE, 16)
 
@@ -304,7 +302,7 @@ def test_room_grows_at_once_and_shrinks_with_patience(monkeypatch):
 
 
 def test_what_was_built_before_an_axis_grew(monkeypatch):
-    """The graph is entered anew, so that all of it has the new room."""
+    """What was put together before keeps its room, beside what has the new one."""
     monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     world = World(3)
@@ -316,21 +314,21 @@ def test_what_was_built_before_an_axis_grew(monkeypatch):
     h = np.tanh(W @ x)
     expected = 4 + TABLE[:20].mean() + h.std()
     assert total.value() == pytest.approx(expected, rel=1e-5)
-    assert short.rule.kind.shape == (4, 32)
+    shapes = [x.signature.kind.shape for x in (short, long)]
+    assert shapes == [(4, 8), (3, 32)]
     np.testing.assert_allclose(short.npvalue(), h, rtol=1e-5)
 
 
 def test_lists_as_long_with_different_rooms(monkeypatch):
     """Rows that something else computed have been in longer lists before."""
     monkeypatch.setattr(ragged, "_choices", {})
-    dy.concatenate.op.quick.clear()  # which goes by older choices
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
     for length in (20, 5):
         world = World(length)
         x = world.X
         short = range(5)
         y = dy.concatenate_cols([dy.tanh(world.row(k)) for k in short])
-    assert (x.rule.kind.shape, y.rule.kind.shape) == ((SIZE, 32), (SIZE, 8))
+    assert (x.signature.kind.shape, y.signature.kind.shape) == ((SIZE, 32), (SIZE, 8))
     a = TABLE[:5].T
     b = np.tanh(a)
     results = {
@@ -343,7 +341,7 @@ def test_lists_as_long_with_different_rooms(monkeypatch):
         "product": (x * dy.transpose(y), a @ b.T),
         "other product": (dy.transpose(y) * x, b.T @ a),
     }
-    assert results["cmult"][0].rule.kind.ragged == (1,)
+    assert results["cmult"][0].signature.kind.ragged == (1,)
     for name, (y, wanted) in results.items():
         np.testing.assert_allclose(y.npvalue(), wanted, rtol=1e-4, err_msg=name)
 
@@ -379,27 +377,26 @@ def attend(world):
 
 
 def test_nodes_of_known_lengths_are_as_the_first(monkeypatch):
-    """What was decided for the first is found, and the same is inlined."""
+    """What was decided for the first is found, and the same is stored."""
     monkeypatch.setattr(ragged, "_choices", {})
     monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
-    for _ in range(3):  # until rules are settled
+    for _ in range(2):
         for length in 4, 7:
             attend(World(length)).value()
     worlds = [World(length) for length in (4, 7)]
-    assert dy.tanh.op.decided
     found = []
     for forget in True, False, False:
         for world in worlds:
+            if forget:
+                KNOWN.forget()
             dy.renew_cg()
             world.X = world.matrix(0)
-            if forget:
-                for op in OPS.values():
-                    op.decided.clear()
             loss = attend(world)
-            graph = loss.graph
-            nodes = [(x.rule, x.spec, x.args, x.dim()) for x in graph.nodes]
-            stored_nodes = [(x.rule, x.inner) for x in graph.stored_nodes]
-            found.append((nodes, stored_nodes, loss.value()))
+            graph, value = loss.graph, loss.value()
+            nodes = [(x.signature, x.index, x.dim()) for x in graph.nodes]
+            stored = graph.stored
+            ops = [(stored.lanes(n), stored.reads(n)) for n in range(len(stored))]
+            found.append((nodes, ops, value))
     assert found[:2] == found[2:4] == found[4:]
 
 

@@ -309,7 +309,6 @@ LENGTHS = st.lists(
 def try_out(data, with_slope):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ragged, "_choices", {})
-        dy.concatenate.op.quick.clear()
         patch.setattr(RUNTIME, "tier", "native")
         check(Program(data.draw), data.draw(LENGTHS), with_slope)
 

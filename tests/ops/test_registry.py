@@ -111,7 +111,7 @@ def test_every_operation_with_runtime_data_has_a_program():
     x = dy.inputVector([0.1, -0.4, 0.7, 1.2])
     for build in SAME_PROGRAM.values():
         build(x, 1)
-    ops = {node.rule.signature.op for node in current_graph().nodes}
+    ops = {node.signature.op for node in current_graph().nodes}
     wanted = {
         op for op in OPS.values() if op.given and not op.internal and not op.padded
     }

@@ -4,26 +4,18 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.core import tables
+from dynetjax.engine.ir.structures import KNOWN
 from dynetjax.graph import current_graph
-from dynetjax.ops import steps
 from dynetjax.ops.linear import AFFINE_OP
 
 BUILDERS = [dy.VanillaLSTMBuilder, dy.CompactVanillaLSTMBuilder, dy.FastLSTMBuilder]
-
-
-class Nothing(dict):
-    """A dict that keeps nothing."""
-
-    def __setitem__(self, key, value):
-        pass
 
 
 @pytest.fixture(params=BUILDERS)
 def build(request):
     """Makes a graph of two layers over six words, and returns the last output.
 
-    The sizes are those of no other test, by which rules may have been settled.
+    The sizes are those of no other test.
     """
     model = dy.ParameterCollection()
     builder = request.param(2, 11, 13, model)
@@ -40,28 +32,29 @@ def build(request):
 
 def shown(graph):
     """All that is decided about the nodes of a graph."""
-    nodes = [(n.rule, n.spec, n.index, n.lanes, n.args) for n in graph.nodes]
-    operands = [
-        [o.index if o.graph else o.spec for o in n.operands] for n in graph.nodes
-    ]
-    stored_nodes = [
-        (n.rule, n.spec, n.inner, n.args, n.lanes) for n in graph.stored_nodes
-    ]
-    return nodes, operands, stored_nodes
+    nodes = [(n.signature, n.index, n.lanes) for n in graph.nodes]
+    operands = [[o.index for o in n.operands] for n in graph.nodes]
+    parts = [[(o.signature, o.lanes) for o in n.parts] for n in graph.nodes]
+    stored = graph.stored
+    ops = [(stored.lanes(n), stored.reads(n)) for n in range(len(stored))]
+    return nodes, operands, parts, ops
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_the_same_graph(build, batch, monkeypatch):
-    for _ in range(3):  # until all rules are settled
-        build(batch).npvalue()
-    quick = shown(build(batch).graph)
-    assert steps._known
-    monkeypatch.setattr(steps, "_known", Nothing())
-    assert shown(build(batch).graph) == quick
+def test_the_same_graph(build, batch):
+    def made():
+        last = build(batch)
+        last.npvalue()
+        return shown(last.graph)
+
+    made()
+    quick = made()
+    KNOWN.forget()
+    assert made() == quick
 
 
-def test_the_same_graph_step_by_step(monkeypatch):
-    """Where values are read, there is no loop, and products are parts of sums."""
+def test_the_same_graph_step_by_step():
+    """Where values are read, too."""
     builder = dy.VanillaLSTMBuilder(1, 7, 7, dy.ParameterCollection())
 
     def build():
@@ -72,29 +65,28 @@ def test_the_same_graph_step_by_step(monkeypatch):
             state = state.add_input(state.output())
         return state.output()
 
-    for _ in range(3):
-        expected = build().npvalue()
-    quick = shown(build().graph)
-    assert any(not rules.stored for rules in steps._known.values())
-    monkeypatch.setattr(steps, "_known", Nothing())
+    for _ in range(2):
+        y = build()
+        expected, quick = y.npvalue(), shown(y.graph)
+    KNOWN.forget()
+    build().npvalue()
     y = build()
-    assert shown(y.graph) == quick
     np.testing.assert_allclose(y.npvalue(), expected, rtol=1e-6, atol=1e-7)
+    assert shown(y.graph) == quick
 
 
-def test_a_rule_that_changed_is_not_followed(build):
-    """The sum of a step is a part of its gates, until somebody reads it."""
-    tables.forget_all()  # and with them that other tests have read it
-    for _ in range(3):
-        expected = build().npvalue()
-    sums = [n for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
-    assert not sums[0].rule.spec.stored
-    sums[0].npvalue()
-    np.testing.assert_allclose(build().npvalue(), expected, rtol=1e-6, atol=1e-7)
-    again = current_graph().nodes[sums[0].index]
-    assert again.rule is sums[0].rule
-    assert again.rule.spec.stored
-    assert again in current_graph().stored_nodes
+def test_a_part_that_somebody_reads(build):
+    """The sum of a step is a part of its gates, until then."""
+    for _ in range(2):
+        y = build()
+        expected = y.npvalue()
+    total = next(n for n in current_graph().nodes if n.signature.op is AFFINE_OP)
+    number = total.index
+    assert current_graph().at(number) < 0
+    total.npvalue()
+    y = build()
+    np.testing.assert_allclose(y.npvalue(), expected, rtol=1e-6, atol=1e-7)
+    assert current_graph().at(number) >= 0
 
 
 def test_batches_of_different_sizes_are_stretched():
@@ -112,11 +104,12 @@ def test_batches_of_different_sizes_are_stretched():
 
 
 def test_what_is_noted_of_a_stretched_input_is_for_no_other():
-    """The sizes are those of no other test, whose rules are settled otherwise."""
     builder = dy.VanillaLSTMBuilder(1, 5, 6, dy.ParameterCollection())
-    for _ in range(4):  # until all rules are settled
+    for _ in range(2):
         dy.renew_cg()
         one, two = dy.inputVector(range(5)), dy.inputTensor(np.eye(5, 2), batched=True)
         builder.initial_state().transduce([two, two, one, two, two])[-1].npvalue()
-    sums = [n.rule for n in current_graph().nodes if n.rule.signature.op is AFFINE_OP]
-    assert [bool(rule.signature.broadcast) for rule in sums] == [0, 0, 1, 0, 0]
+    sums = [n for n in current_graph().nodes if n.signature.op is AFFINE_OP]
+    products = [n.parts[1] for n in sums]
+    batches = [n.lanes for n in products]
+    assert batches == [2, 2, 1, 2, 2]

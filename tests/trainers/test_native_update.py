@@ -9,9 +9,9 @@ import optax
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model import storage
+from dynetjax.native import core
 from dynetjax.trainers import averages, base, deferred, native_rule
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.native_update import NativeUpdate
@@ -552,3 +552,48 @@ class TestCore:
     def test_arrays_that_are_not_side_by_side(self):
         with pytest.raises((ValueError, BufferError), match="contiguous"):
             self.update(gradient=np.ones(6, np.float32)[::2])
+
+
+class TestRoom:
+    """Arrays are written to again once nobody has them."""
+
+    def trained(self, hold):
+        collection = dy.ParameterCollection()
+        W = collection.parameters_from_numpy(np.ones((3, 3)))
+        trainer = dy.SimpleSGDTrainer(collection, 0.1)
+        kept = []
+        for _ in range(6):
+            dy.renew_cg()
+            loss = dy.sum_elems(W * dy.inputVector([1, 2, 3]))
+            loss.backward()
+            trainer.update()
+            kept.append((W.as_array(), hold(W.storage.host_values())))
+        return kept
+
+    @pytest.mark.parametrize(
+        "hold",
+        [lambda a: a, lambda a: a[1:], lambda a: a.T, memoryview, lambda a: [a, a]],
+        ids=["array", "part", "transposed", "buffer", "list"],
+    )
+    def test_what_somebody_has_is_not_written_to(self, hold):
+        for values, held in self.trained(hold):
+            np.testing.assert_array_equal(np.asarray(held), np.asarray(hold(values)))
+
+    def test_two_take_turns(self):
+        places = [
+            a for _, a in self.trained(lambda a: a.__array_interface__["data"][0])
+        ]
+        assert len({*places[1:]}) == 2
+
+    def test_a_graph_goes_on_with_the_values_that_it_read(self):
+        collection = dy.ParameterCollection()
+        w = collection.parameters_from_numpy(np.array([2.0]))
+        trainer = dy.SimpleSGDTrainer(collection, 0.5)
+        dy.renew_cg()
+        loss = dy.square(w * dy.scalarInput(1))
+        loss.value()
+        for _ in range(4):
+            loss.backward()
+            trainer.update()
+        assert (loss * 3).value() == pytest.approx(12)
+        assert w.as_array() == pytest.approx(2 - 4 * 0.5 * 4)

@@ -1,12 +1,12 @@
-"""Fused ops: a stored node's operation with all that is inlined into it.
+"""Fused ops: a stored node's operation with all that has become part of it.
 
-What is stored, and what is part of what, was settled while the graph was built (see
-`dynetjax.core.rules`). A `FusedOp` spells it out: the operations, operands first, and
-what is read from rows.
+Which nodes are stored, and what is part of what, `core.Nodes` decides. A `FusedOp`
+spells it out: the operations, operands first, and what is read from rows.
 """
 
 import math
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dynetjax.core.dims import Shape
@@ -24,11 +24,12 @@ from dynetjax.core.registry import (
     intern,
     label_of,
 )
-from dynetjax.core.rules import Rule
 from dynetjax.core.tables import Life, Numbered, Shared
 
 IMPORT_OP = Op("import", form=IMPORT, internal=True)
 SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
+A_WEIGHT = -1  # an operand of a step that is neither a step nor rows; see `fused_op`
+Steps = Sequence[tuple[Signature, tuple[int, ...], int]]
 
 
 @dataclass(slots=True)
@@ -36,12 +37,13 @@ class FusedStep:
     """One operation of a fused op.
 
     `operands` name earlier steps ``("step", j)``, boundaries ``("leaf", k)`` and
-    weights ``("weight", kind)``. `rule` is that of the node, if there is one.
+    weights ``("weight", kind)``. `structure` is that of nodes which are only this, and
+    what has become part of it; -1 where there are none.
     """
 
     signature: Signature
     operands: tuple[tuple[str, int], ...]
-    rule: Rule | None
+    structure: int = -1
 
 
 @dataclass(slots=True)
@@ -61,39 +63,41 @@ class FusedOp:
         steps: operations, operands first; the last gives the result.
         leaves: the boundaries it reads; REDUCE, GATHER and JOIN have one, which
             stands for all the rows they take.
-        places: where a node's args name what each leaf reads.
-        fields: where they have runtime data, by (step, field).
+        data: the letters of its runtime data (`Op.runtime`), step by step.
+        fields: where among these each is, by (step, field).
         weighted: it reads a parameter, or rows of a table.
         imported: the fused op that stands for its rows in a later part of a graph.
         work: multiply-adds that a row takes, roughly.
     """
 
     __slots__ = (
+        "data",
         "fields",
         "form",
         "id",
         "imported",
         "leaves",
         "life",
-        "places",
         "shape",
         "steps",
         "weighted",
         "work",
     )
 
-    def __init__(self, signature: Signature, rule: Rule | None = None):
+    def __init__(self, signature: Signature, steps: Steps = ()):
         self.steps: list[FusedStep] = []
         self.leaves: list[Leaf] = []
-        self.places: list[int] = []
+        self.data: str = ""
         self.fields: dict[tuple[int, int], int] = {}
         self.form: str = signature.op.form
         self.shape: Shape = signature.shape
         if self.form == MAP:
-            assert rule is not None
-            self._walk(rule, 0)
+            leaves: dict[int, Leaf] = {}
+            for step in steps:
+                self._add(*step, leaves)
+            self.leaves = [leaves[k] for k in range(len(leaves))]
         else:
-            self.steps.append(FusedStep(signature, (), rule))
+            self.steps.append(FusedStep(signature, ()))
             if self.form in (REDUCE, GATHER):
                 self.leaves.append(Leaf(self.shape, True))
             elif self.form == JOIN:
@@ -109,26 +113,29 @@ class FusedOp:
         """Its last operation, how many others it has, and the dims of its result."""
         return label_of([step.signature.op.name for step in self.steps], self.shape)
 
-    def _walk(self, rule: Rule, at: int) -> int:
-        """Take in the steps of `rule`, whose args begin at `at`; where they end."""
+    def _add(
+        self,
+        signature: Signature,
+        roles: tuple[int, ...],
+        structure: int,
+        leaves: dict[int, Leaf],
+    ) -> None:
+        """Take in a step; its operands have come before."""
         operands: list[tuple[str, int]] = []
-        broadcast = rule.signature.broadcast
-        for k, spec in enumerate(rule.operands):
-            if spec.kind.is_weight:
-                operands.append(("weight", spec.kind.id))
-            elif spec.rule is not None:
-                at = self._walk(spec.rule, at)
-                operands.append(("step", len(self.steps) - 1))
+        for k, (kind, role) in enumerate(zip(signature.operands, roles, strict=True)):
+            if role == A_WEIGHT:
+                operands.append(("weight", kind.id))
+            elif role >= 0:
+                operands.append(("step", role))
             else:
-                operands.append(("leaf", len(self.leaves)))
-                self.leaves.append(Leaf(spec.kind.shape, bool(broadcast >> k & 1)))
-                self.places.append(at)
-                at += 1
-        for field in range(len(rule.signature.op.runtime)):
-            self.fields[len(self.steps), field] = at
-            at += 1
-        self.steps.append(FusedStep(rule.signature, tuple(operands), rule))
-        return at
+                leaf, is_instead = divmod(-2 - role, 2)
+                shared = bool(is_instead or signature.broadcast >> k & 1)
+                operands.append(("leaf", leaf))
+                leaves[leaf] = Leaf(kind.shape, shared)
+        for field in range(len(signature.op.runtime)):
+            self.fields[len(self.steps), field] = len(self.data)
+            self.data += signature.op.runtime[field]
+        self.steps.append(FusedStep(signature, tuple(operands), structure))
 
     def _work_of(self, step: FusedStep) -> int:
         """Of a contraction, the numbers of its operands times the columns it makes."""
@@ -147,28 +154,32 @@ class FusedOp:
 
     @property
     def kinds(self) -> list[Kind]:
-        """The weights among its operands, in order of use."""
-        return [k for s in self.steps for k in s.signature.operands if k.is_weight]
+        """The weights among its operands, in order of use; of a LOOKUP its table."""
+        if self.form != MAP:
+            return [k for s in self.steps for k in s.signature.operands if k.is_weight]
+        operands = [operand for step in self.steps for operand in step.operands]
+        return [KINDS[kind] for role, kind in operands if role == "weight"]
 
-    def follows(self, rule: Rule) -> bool:
-        """Whether its nodes, or what is part of them, follow this rule."""
-        return any(step.rule is rule for step in self.steps)
+    def is_outdated(self, inner: set[int], whole: set[int]) -> bool:
+        """Whether it has one of these structures in it, or one of the others at all."""
+        numbers = [step.structure for step in self.steps]
+        return not (inner.isdisjoint(numbers[:-1]) and whole.isdisjoint(numbers))
 
 
 FUSED_OPS: Numbered[FusedOp] = Numbered()
 _lock = threading.RLock()
 
 
-def fused_op_of(rule: Rule) -> int:
-    """The number of the fused op whose nodes follow this rule."""
-    with _lock:
-        if rule.fused < 0:
-            if rule.sums or rule.signature.op.form == REDUCE:
-                rule.whole = _sums[rule.kind]
-            else:
-                rule.whole = FusedOp(rule.signature, rule)
-            rule.fused = rule.whole.id
-    return rule.fused
+def fused_op(kind: int, steps: Steps) -> FusedOp:
+    """That of nodes with such steps, operands first; without any, of sums of a kind.
+
+    A step is its signature, what each operand is, and a number for it: an operand is
+    the number of a step; -1 for a weight; -2, -4, ... for rows, in the order in which
+    nodes read them, and one less for rows of what is a weight elsewhere.
+    """
+    if not steps or steps[-1][0].op.form == REDUCE:
+        return _sums[KINDS[kind]]
+    return FusedOp(steps[-1][0], steps)
 
 
 def _sum_of(kind: Kind) -> FusedOp:

@@ -11,8 +11,8 @@ from dynetjax.core.registry import Kind
 Rows = Callable[[int], np.ndarray]  # of a stored node, by its number
 # What gradients of weights come to for parameters alone, both by kind id.
 PullBack = Callable[[dict[int, list[Any]]], dict[int, list[Any]]]
-# What a part is; what each of its components is, and its nodes.
-Summary = tuple[str, list[tuple[str, list[Expression]]]]
+# What a part is; what each of its components is, and the numbers of its nodes.
+Summary = tuple[str, list[tuple[str, list[int]]]]
 
 
 class Part(Protocol):
@@ -23,16 +23,21 @@ class Part(Protocol):
     """
 
     start: int
-    stop: int
+
+    @property
+    def stop(self) -> int: ...
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
 
-    def at_hand(self, node: Expression) -> np.ndarray | None:
+    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
         """The same, where there is nothing to wait for; None if there may be."""
 
     def executor(self) -> Any:
         """What writes rows where they are wanted without a copy, if anything does."""
+
+    def cut(self, stop: int) -> bool:
+        """Keep the nodes before this one, if there are some; whether that can be."""
 
     def summary(self) -> Summary:
         """What it is, and its components."""
@@ -61,11 +66,11 @@ class Interpreter(Protocol):
     weights: HostValues
     graph: Any
     lacks: int
-    count: int
 
-    def compute(
-        self, stored_nodes: list[Expression], start: int, older: Rows | None
-    ) -> bool:
+    @property
+    def count(self) -> int: ...
+
+    def compute(self, stored: Any, start: int, older: Rows | None) -> bool:
         """Compute the stored nodes from `start` on; False if some have no byte code."""
 
 
@@ -95,15 +100,3 @@ class BackwardPass(Protocol):
 
     def rows(self, node: Expression) -> np.ndarray:
         """The gradient of a node, ``[batch, *shape]``."""
-
-
-def has_no_rows(node: Expression) -> bool:
-    """Whether a node is a part of another, with no rows of its own."""
-    return node.spec is None or node.spec.inlined
-
-
-def has_no_gradient(node: Expression) -> bool:
-    """Whether its gradient is a part of another's, or of that of several."""
-    graph = node.graph
-    summed = node.rule.sums and node.index not in graph.held
-    return summed or node.index in graph.late or has_no_rows(node)

@@ -27,8 +27,8 @@ from dynetjax.engine.cache_folder import (
     is_wanted,
 )
 from dynetjax.engine.ir.descriptions import NotDescribedError, described
-from dynetjax.engine.native import core
 from dynetjax.engine.runtime import RUNTIME
+from dynetjax.native import core
 
 PREFIX = "bytecode-"
 SETTINGS: dict[str, bool | str] = {  # of JAX, by which other byte code would come of it

@@ -5,25 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.dims import Shape
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, OWNERS, Kind
-from dynetjax.core.rules import Rule
 from dynetjax.engine.gradients import reached_by
 from dynetjax.engine.ir.draws import Draws
-from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
+from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import (
     HostValues,
     Interpreter,
     PullBack,
     Rows,
     Summary,
-    has_no_gradient,
 )
-from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
+from dynetjax.native import core
 
 DONE = -1  # what `extend` returns
 
@@ -38,10 +35,6 @@ class _Tables:
     def program(self, number: int) -> Any:
         program = RUNTIME.byte_code[number] = program_of(FUSED_OPS[number])
         return program
-
-    def number(self, rule: Rule) -> int:
-        """That of the fused operation of nodes that follow a rule."""
-        return fused_op_of(rule)
 
     def lookup(self, kind: int, ids: bytes) -> np.ndarray:
         """Rows of a table, as they are now."""
@@ -73,7 +66,6 @@ class Native:
 
     Attributes:
         lacks: a fused operation that it met and that has no program; -1 if none.
-        count: how many stored nodes it knows.
     """
 
     def __init__(self, weights: HostValues, draws: Draws):
@@ -81,11 +73,14 @@ class Native:
         self._tables = _Tables(weights, draws)
         self.graph: Any = core.Graph(self._tables, RUNTIME.byte_code, timing())
         self.lacks: int = -1
-        self.count: int = 0
 
-    def compute(
-        self, stored_nodes: list[Expression], start: int, older: Rows | None
-    ) -> bool:
+    @property
+    def count(self) -> int:
+        """How many stored nodes it knows."""
+        found: int = self.graph.count
+        return found
+
+    def compute(self, stored: Any, start: int, older: Rows | None) -> bool:
         """Compute the stored nodes from `start` on; False if some have no byte code.
 
         `older` tells the rows of nodes that another tier computed, if one did.
@@ -93,12 +88,11 @@ class Native:
         self._tables.older = older
         try:
             with phase("run", 0, " forward"):
-                self.lacks = self.graph.extend(stored_nodes, start)
+                self.lacks = self.graph.extend(stored, start)
         finally:
             self._tables.older = None
         if self.lacks != DONE:
             return False
-        self.count = len(stored_nodes)
         note_interpreted()
         _note_times(self.graph)
         return True
@@ -108,21 +102,30 @@ class NativePart:
     """A part of a graph that tier 0 computed.
 
     Attributes:
-        start, stop: number of its first node, and one more than that of its last.
+        start: number of its first node.
         graph: the executor's, which has computed it.
     """
 
-    def __init__(self, start: int, stored_nodes: list[Expression], graph: Any):
+    def __init__(self, start: int, stored: Any, graph: Any):
         self.start = start
-        self.stop: int = len(stored_nodes)
-        self._stored_nodes = stored_nodes
+        self._stored = stored
         self.graph = graph
+
+    @property
+    def stop(self) -> int:
+        """One more than the number of its last node."""
+        found: int = self.graph.count
+        return found
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[its batch, *shape]``."""
         del batch
         values = np.frombuffer(self.graph.rows(number), np.float32)
-        return values.reshape(-1, *_shape(self._stored_nodes[number]))
+        return values.reshape(-1, *FUSED_OPS[self._stored.fused(number)].shape)
+
+    def cut(self, stop: int) -> bool:
+        """Whether there are nodes before this one: the executor keeps those."""
+        return self.start < stop
 
     def executor(self) -> Any:
         """What has computed it, and writes rows where they are wanted."""
@@ -132,9 +135,7 @@ class NativePart:
         """What it is, and its components."""
         components = []
         for trips, numbers in self.graph.components():
-            nodes = [
-                self._stored_nodes[n] for n in numbers if self.start <= n < self.stop
-            ]
+            nodes = [n for n in numbers if self.start <= n < self.stop]
             kind = "loop" if trips > 1 else "once"
             if nodes:
                 components.append(
@@ -143,9 +144,9 @@ class NativePart:
         head = f"nodes {self.start} to {self.stop - 1}: in tier 0, on the host"
         return head, components
 
-    def at_hand(self, node: Expression) -> np.ndarray:
-        """The same, of a node."""
-        return self.rows(node.args[0], node.lanes)
+    def at_hand(self, number: int, batch: int) -> np.ndarray:
+        """The same as `rows`."""
+        return self.rows(number, batch)
 
 
 class NativeBackward:
@@ -157,8 +158,9 @@ class NativeBackward:
         pulled_back: what these come to for parameters alone.
     """
 
-    def __init__(self, native: Interpreter, node: Expression, full: bool):
+    def __init__(self, native: Interpreter, nodes: Any, node: Expression, full: bool):
         self.node = node
+        self._nodes = nodes
         self.full = full
         self._graph = native.graph
         self.pulled_back: PullBack = native.weights.pull_back
@@ -171,7 +173,7 @@ class NativeBackward:
 
         with phase("run", 0, " back"):
             fused_ops, self._tables = self._graph.backward(
-                _root(node), node.index, full, zeros
+                _root(node, nodes.at(node.index)), node.index, full, zeros
             )
         note_interpreted()
         _note_times(self._graph)
@@ -189,27 +191,23 @@ class NativeBackward:
 
     def has(self, node: Expression) -> bool:
         """Whether it knows the gradient of a node."""
-        return not has_no_gradient(node) and node.args[0] < self._count
+        number = self._nodes.at(node.index)
+        return bool(self._nodes.has_gradient(node.index)) and number < self._count
 
     def rows(self, node: Expression) -> np.ndarray:
         """The gradient of a node, ``[batch, *shape]``."""
-        shape = node.lanes, *_shape(node)
-        gradient = self._graph.gradient(node.args[0])
+        shape = max(1, node.lanes), *node.kind.shape
+        gradient = self._graph.gradient(self._nodes.at(node.index))
         if gradient is None:
             return np.zeros(shape, np.float32)
         return np.frombuffer(gradient, np.float32).reshape(shape)
 
 
-def _root(node: Expression) -> Any:
+def _root(node: Expression, number: int) -> Any:
     """Where backward begins; with its gradient where its one number has padding."""
-    kind = node.rule.kind
+    kind = node.kind
     if not kind.ragged:
-        return node.args[0]
+        return number
     gradient = np.zeros(kind.shape, np.float32)
     gradient.flat[0] = 1
-    return [(node.args[0], gradient)]
-
-
-def _shape(node: Expression) -> Shape:
-    """Of a row of a stored node."""
-    return node.rule.kind.shape
+    return [(number, gradient)]

@@ -12,16 +12,14 @@ from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax
 from dynetjax.core.registry import (
     FAN_IN,
-    GATHER,
-    INPUT,
     JOIN,
     LOOKUP,
     MAP,
-    REDUCE,
     Op,
 )
 from dynetjax.engine.ir.fused import FusedOp
-from dynetjax.engine.native import core, kept
+from dynetjax.engine.ir.structures import FORMS
+from dynetjax.engine.native import kept
 from dynetjax.engine.native.lowering.arrays import (
     COTANGENT,
     DYNAMIC,
@@ -37,9 +35,9 @@ from dynetjax.engine.native.lowering.arrays import (
 from dynetjax.engine.native.lowering.bytecode import Code, Pool
 from dynetjax.engine.native.lowering.fourier import parts_of, whole
 from dynetjax.engine.native.lowering.lower import inline
+from dynetjax.native import core
 
 MOST = 1 << 12  # structures that are known, of all models that there have been
-FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
 DATA: dict[str, tuple[type, Shape]] = {
     "i": (np.int32, ()),
     "f": (np.float32, ()),
@@ -84,7 +82,7 @@ def structure_of(fused: FusedOp) -> Structure:
         tuple(steps),
         tuple([(kind.shape, kind.constant) for kind in fused.kinds]),
         tuple([leaf.shape for leaf in fused.leaves]),
-        "".join([letter for _, letter in _data_of(fused)]),
+        fused.data,
     )
 
 
@@ -109,16 +107,7 @@ def _mapped(fused: FusedOp) -> Any:
     code = _code_of(structure_of(fused))
     if code is None:
         return None
-    places = fused.places, [place for place, _ in _data_of(fused)]
-    return code.bound(*map(_ints, (*places, [kind.id for kind in fused.kinds])))
-
-
-def _data_of(fused: FusedOp) -> list[tuple[int, str]]:
-    """Where a node's args have runtime data, and of which type that is."""
-    return [
-        (place, fused.steps[step].signature.op.runtime[field])
-        for (step, field), place in fused.fields.items()
-    ]
+    return code.bound(_ints([kind.id for kind in fused.kinds]))
 
 
 @lru_cache(maxsize=MOST)
@@ -145,9 +134,7 @@ def _interface(structure: Structure) -> dict[str, Any]:
         "form": FORMS[MAP],
         "size": prod(structure.shape),
         "weighted": not all(constant for _, constant in structure.weights),
-        "places": _ints(range(len(shapes) - first)),
         "sizes": _ints(sizes[first:]),
-        "data": _ints(range(len(data))),
         "types": data,
         "weights": _ints(range(first)),
         "weight_sizes": _ints(sizes[:first]),

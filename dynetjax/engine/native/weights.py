@@ -11,9 +11,9 @@ from dynetjax.core.dims import pad, trim
 from dynetjax.core.registry import KINDS, MAP, OPS, Kind
 from dynetjax.core.tables import remembers
 from dynetjax.engine.ir.fused import FusedStep
-from dynetjax.engine.native import core
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.xla.weights import Weights, signature_of
+from dynetjax.native import core
 
 # The order in which operations put axes, by how many there are and static arguments.
 ORDERS: dict[str, Callable[..., tuple[int, ...]]] = {
@@ -42,18 +42,10 @@ def _program(number: int) -> Any:
         shape=signature.shape,
         kinds=list(signature.operands),
         leaves=[],
-        places=[],
-        fields={},
-        steps=[FusedStep(signature, operands, None)],
+        data="",
+        steps=[FusedStep(signature, operands)],
     )
     return program_of(fused)
-
-
-@remembers
-def _node(number: int) -> Any:
-    """What the executor sees of the node that is the weight of a kind."""
-    rule = SimpleNamespace(fused=number)
-    return SimpleNamespace(rule=rule, lanes=1, inner=(), data=None, index=0)
 
 
 class _Level:
@@ -67,14 +59,15 @@ class _Level:
     def __init__(self, tables: Any):
         self.graph: Any = core.Graph(tables)
         self.numbers: dict[int, int] = {}
-        self._nodes: list[Any] = []
+        self._stored: Any = core.StoredNodes()
 
     def compute(self, number: int) -> bytes | None:
         """The numbers of the weight of a kind; None if it has no byte code."""
-        at, nodes = len(self._nodes), [*self._nodes, _node(number)]
-        if self.graph.extend(nodes, at) >= 0:
+        at = self._stored.add(number, 1, (), (), 0)
+        if self.graph.extend(self._stored, at) >= 0:
+            self._stored.cut(at)
             return None
-        self._nodes, self.numbers[number] = nodes, at
+        self.numbers[number] = at
         return self.graph.rows(at)
 
 

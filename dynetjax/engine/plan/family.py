@@ -12,7 +12,6 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.registry import MAP, REDUCE
-from dynetjax.core.rules import Rule
 from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp
 from dynetjax.engine.plan.capacities import Capacities, Row
 from dynetjax.engine.plan.components import strongly_connected
@@ -84,9 +83,9 @@ class Family:
         """Whether a fused op was seen."""
         return number in self._numbers
 
-    def follows(self, rule: Rule) -> bool:
-        """Whether an op was seen that follows this rule, or has it in it."""
-        return any(op.follows(rule) for op in self.ops)
+    def is_outdated(self, inner: set[int], whole: set[int]) -> bool:
+        """Whether an op was seen that no graph has any more: `FusedOp.is_outdated`."""
+        return any(op.is_outdated(inner, whole) for op in self.ops)
 
     def sources(self, op: int, leaf: int) -> set[int]:
         """The ops whose rows a leaf was seen to read."""

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.expression import Expression
 from dynetjax.core.registry import IMPORT, INPUT, LOOKUP
-from dynetjax.core.rules import CHANGED
-from dynetjax.engine.ir.fused import FUSED_OPS, fused_op_of
+from dynetjax.engine.ir.fused import FUSED_OPS
+from dynetjax.engine.ir.structures import KNOWN
 from dynetjax.engine.plan.capacities import LEAST, LEAST_OF_LOOP, Row, Sizes
 from dynetjax.engine.plan.causes import variants_of
 from dynetjax.engine.plan.facts import Addresses, ints, offsets
@@ -21,7 +20,6 @@ from dynetjax.engine.plan.widths import LARGE, width_choices
 from dynetjax.engine.plan.wiring import Column, Wiring, wire
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import Done
-from dynetjax.graph import ComputationGraph
 
 CHEAPER = 8  # residuals than rows of pools
 HOST = "host"  # see `engine.placement`
@@ -71,13 +69,13 @@ class Layout:
     def program(self) -> Program:
         return self.binding.program
 
-    def op(self, node: Expression) -> int:
-        """The family's op of a stored node."""
-        return self.family.op(node.rule.fused)
+    def op(self, fused: int) -> int:
+        """The family's op that a fused op is."""
+        return self.family.op(fused)
 
-    def pool(self, node: Expression) -> int:
-        """The pool that has the rows of a stored node."""
-        return self.binding.wiring.pool_of[self.op(node)]
+    def pool(self, fused: int) -> int:
+        """The pool that has the rows of a fused op's nodes."""
+        return self.binding.wiring.pool_of[self.op(fused)]
 
     def has_gradients(self, op: int) -> bool:
         """Whether all of an op's gradients are in its pool; next time they are."""
@@ -100,15 +98,15 @@ class Layout:
 
 
 def make_layout(
-    graph: ComputationGraph, start: int, asked: list[Expression], full: bool = False
+    stored: Any, start: int, asked: list[int], full: bool = False
 ) -> Layout | None:
-    """Lay out the stored nodes from `start` on for a program that asks for some.
+    """Lay out stored nodes from `start` on for a program that asks for some.
 
-    With `full`, gradients are to flow to constants, too. None if rules had to be
-    changed: the graph must be built anew to follow them, if it can be.
+    With `full`, gradients are to flow to constants, too. None if other nodes are to be
+    stored, too: all is to be stored anew, if it can be.
     """
-    flat = flat_graph(graph.stored_nodes, start)
-    roots = frozenset([fused_op_of(node.rule) for node in asked])
+    flat = flat_graph(stored, start)
+    roots = frozenset([stored.fused(number) for number in asked])
     with RUNTIME.lock:
         _drop_outdated()
         families = RUNTIME.families.setdefault((roots, start > 0), [])
@@ -136,13 +134,17 @@ def _family_for(families: list[Family], fused: list[int]) -> Family:
 
 def _drop_outdated() -> None:
     """Forget families with ops that no graph has any more."""
-    for rule in CHANGED.take():
-        for families in RUNTIME.families.values():
-            families[:] = [family for family in families if not family.follows(rule)]
+    outdated = KNOWN.structures.take_outdated()
+    if not outdated:
+        return
+    inner = {number for number, whole in outdated if not whole}
+    whole = {number for number, whole in outdated if whole}
+    for families in RUNTIME.families.values():
+        families[:] = [f for f in families if not f.is_outdated(inner, whole)]
 
 
 def _hoist(family: Family) -> bool:
-    """Store contractions inlined in a loop that need nothing from the loop.
+    """Store contractions, parts of others in a loop, that need nothing from the loop.
 
     They become components of their own, and run once for all trips. True if any was
     found.
@@ -161,9 +163,7 @@ def _hoist(family: Family) -> bool:
                 if role == "leaf"
                 for source in family.sources(op, leaf)
             ):
-                assert step.rule is not None
-                hoisted = hoisted or not step.rule.spec.stored
-                step.rule.store()
+                hoisted = KNOWN.structures.store(step.structure) or hoisted
     return hoisted
 
 

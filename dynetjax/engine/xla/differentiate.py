@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.core.expression import Expression
 from dynetjax.core.registry import KINDS, Kind
 from dynetjax.engine.gradients import reached_by
-from dynetjax.engine.ir.part import PullBack, has_no_gradient
+from dynetjax.engine.ir.part import PullBack
 from dynetjax.engine.xla.executable import Gradients, run_backward
 from dynetjax.engine.xla.run import Run, read_rows
 
@@ -26,8 +26,9 @@ class Backward:
         pulled_back: what these come to for parameters alone.
     """
 
-    def __init__(self, run: Run, node: Expression, full: bool):
-        self.run = run
+    def __init__(self, run: Run, nodes: Any, node: Expression, full: bool):
+        self.run, self._nodes = run, nodes
+        root = nodes.at(node.index)
         self.node = node
         self.full = full
         self.pulled_back: PullBack = run.weights.pull_back
@@ -36,10 +37,10 @@ class Backward:
         assert run.values is not None
         self._gradients: Gradients = run_backward(
             run.layout.program,
-            run.layout.pool(node),
+            run.pool(root),
             run.weights.several(wiring.weights),
             run.values,
-            run.indices_back(node),
+            run.indices_back(root),
         )
         self.weight_gradients: dict[int, list[Array]] = {
             wiring.weights[n]: [array]
@@ -48,9 +49,14 @@ class Backward:
 
     def has(self, node: Expression) -> bool:
         """Whether it knows the gradient of a node; if not, the next one will."""
-        if has_no_gradient(node) or node.args[0] >= self.run.stop:
+        number = self._nodes.at(node.index)
+        if not self._nodes.has_gradient(node.index) or number >= self.run.stop:
             return False
-        return self.run.layout.has_gradients(self.run.layout.op(node))
+        return self.run.layout.has_gradients(self._op(number))
+
+    def _op(self, number: int) -> int:
+        """The family's op of a stored node."""
+        return self.run.layout.op(self._nodes.stored.fused(number))
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Array]]:
         """Of every lookup up to the node: kind id of the table, row ids, gradients."""
@@ -74,8 +80,9 @@ class Backward:
 
     def rows(self, node: Expression) -> np.ndarray:
         """The gradient of a node of this run, ``[batch, *shape]``."""
-        pool, row = self.run.pool_and_row(node)
-        reached = self.full or self.run.layout.op(node) in self.run.differentiable
-        if node is self.node or (reached and pool in self._gradients.pools):
-            return read_rows(self._gradients.pools[pool], row, node.lanes)
-        return np.zeros((node.lanes, *node.rule.kind.shape), np.float32)
+        number, lanes = self._nodes.at(node.index), max(1, node.lanes)
+        pool, row = self.run.pool_and_row(number)
+        reached = self.full or self._op(number) in self.run.differentiable
+        if node == self.node or (reached and pool in self._gradients.pools):
+            return read_rows(self._gradients.pools[pool], row, lanes)
+        return np.zeros((lanes, *node.kind.shape), np.float32)

@@ -1,6 +1,5 @@
 """Runs: a layout carried out, with its values."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +29,6 @@ from dynetjax.engine.xla.executable import (
 )
 from dynetjax.engine.xla.slices import cut
 from dynetjax.engine.xla.weights import Weights
-from dynetjax.graph import free_last_graph
 
 Array = Any
 SMALL = 1 << 16  # numbers of a pool, which are fetched as soon as a few of them
@@ -39,9 +37,12 @@ SMALL = 1 << 16  # numbers of a pool, which are fetched as soon as a few of them
 class Run:
     """One layout, run forward once.
 
+    Args:
+        stored: the `StoredNodes` of a graph.
+
     Attributes:
-        layout: of `nodes`, of which the first has the number `start`; those that
-            were computed before follow.
+        layout: of the stored nodes from `start` on; those that were computed before
+            follow.
         stop: one more than the number of the last node.
         keeping: whether residuals were kept.
         values: what was computed; None before it ran.
@@ -51,7 +52,7 @@ class Run:
 
     def __init__(
         self,
-        nodes: list[Expression],
+        stored: Any,
         start: int,
         layout: Layout,
         weights: Weights,
@@ -59,10 +60,9 @@ class Run:
     ):
         self.layout = layout
         self.weights = weights
-        self._draws = draws
+        self._stored, self._draws = stored, draws
         self.start = start
         self.stop: int = start + layout.flat.count
-        self._nodes = nodes
         self.keeping: bool = False
         self.values: Pools | None = None
         self.indices: Array = None
@@ -77,15 +77,14 @@ class Run:
 
     def again(self) -> "Run":
         """The same, not yet run."""
-        run = Run(self._nodes, self.start, self.layout, self.weights, self._draws)
-        run.stop = self.stop  # there may have been a revert
+        run = Run(self._stored, self.start, self.layout, self.weights, self._draws)
         return run
 
-    def forward(self, root: Expression | None, older: Rows | None = None) -> None:
+    def forward(self, root: int | None, older: Rows | None = None) -> None:
         """Compute every node of the layout, and keep what backward needs if asked.
 
         Args:
-            root: where a backward may begin; None if none is expected.
+            root: number of the node where a backward may begin; None if none may.
             older: gives the rows of nodes that were computed before, if it reads any.
         """
         self.keeping = keeping = root is not None
@@ -98,12 +97,10 @@ class Run:
         with phase("run", 1, " forward"):
             weights = self.weights.several(self.layout.binding.wiring.weights)
             if not host_sees_device():  # once for both directions
-                free_last_graph()  # while a program on the host writes the buffer
                 self.indices = jax.device_put(self._written)
                 note_sent(1)
             args = weights, given, self.indices
             self.values = run_forward(made, keeping, *args)
-        free_last_graph()  # while the device is at work
         note_work(self.layout.work())
         note_pools(made.pool_bytes)
 
@@ -119,18 +116,24 @@ class Run:
         """The ops whose results depend on a parameter."""
         return self.layout.differentiable
 
-    def node(self, number: int) -> Expression:
-        """A stored node that was computed here, by its number."""
-        return self._nodes[number - self.start]
+    def number(self, local: int) -> int:
+        """That of a node among the stored ones, by its number here."""
+        count = self.layout.flat.count
+        older: list[int] = self.layout.flat.older
+        return self.start + local if local < count else older[local - count]
 
     def index(self, local: int) -> int:
         """A node's place among the user's, by its local number."""
-        return self._nodes[local].index
+        index: int = self._stored.index(self.number(local))
+        return index
 
     def fused_up_to(self, root: Expression) -> list[int]:
         """The fused ops of nodes that the user made up to one."""
-        nodes = [node for node in self._nodes if node.index <= root.index]
-        return list(dict.fromkeys([node.rule.fused for node in nodes]))
+        numbers = range(self.start, self.stop)
+        index, fused = self._stored.index, self._stored.fused
+        return list(
+            dict.fromkeys([fused(n) for n in numbers if index(n) <= root.index])
+        )
 
     def nodes(self, op: int) -> "Nodes":
         """The nodes of an op."""
@@ -147,23 +150,24 @@ class Run:
             if table is not None:
                 table.will_read(ids)
             return ids
-        place = self._fused(column.op).fields[column.field]
-        values = [self._nodes[n].inner[place] for n in nodes.numbers.tolist()]
-        if column.content == "i":
-            return nodes.spread(values, np.int32)
-        if column.content == "f":
-            return nodes.spread(values, np.float32).view(np.int32)
-        keys = keys_of(self._draws, np.array(values, np.int64), nodes.counts)
+        fused = self._fused(column.op)
+        values = self._data(nodes, fused.data, fused.fields[column.field])
+        if column.content in "if":
+            return values
+        keys = keys_of(self._draws, values.astype(np.int64), nodes.counts)
         return np.ascontiguousarray(keys[:, int(column.content == "k2")]).view(np.int32)
+
+    def _data(self, nodes: "Nodes", letters: str, field: int) -> np.ndarray:
+        """A field of the runtime data of nodes of this run."""
+        numbers = nodes.numbers + np.int32(self.start)
+        return np.frombuffer(self._stored.column(numbers, letters, field), np.int32)
 
     def _fused(self, op: int) -> FusedOp:
         return self.layout.family.ops[op]
 
     def row_ids(self, op: int) -> np.ndarray:
         """The rows of a table that the nodes of a LOOKUP read, by lanes."""
-        nodes = self.nodes(op)
-        rows = [self._nodes[n].data for n in nodes.numbers.tolist()]
-        return nodes.spread(rows, np.int32)
+        return self._data(self.nodes(op), "i", 0)
 
     def _given(self, older: Rows | None) -> list[Array]:
         """The rows of components that get them from outside."""
@@ -184,19 +188,20 @@ class Run:
                 numbers = nodes.numbers - self.layout.flat.count
                 parts = [older(self.layout.flat.older[n]) for n in numbers.tolist()]
             else:
-                parts = [self._nodes[n].data for n in nodes.numbers.tolist()]
+                given_by = self._stored.given
+                parts = [given_by(self.number(n)) for n in nodes.numbers.tolist()]
             rows[nodes.lanes] = np.concatenate(parts)
             given.append(rows)
         return given
 
-    def indices_back(self, root: Expression) -> Array:
+    def indices_back(self, root: int) -> Array:
         """The index buffer for a backward from a node.
 
         Nodes that it is not made of have a gradient of 0, which an infinite slope would
         turn into NaN: their lanes are empty.
         """
         flat, (_, row) = self.layout.flat, self.pool_and_row(root)
-        unused = flat.unused(root.args[0] - self.start)
+        unused = flat.unused(root - self.start)
         if not unused and self._written[-1] == row:
             return self.indices
         indices = self._written.copy()
@@ -204,34 +209,35 @@ class Run:
         flat.clear(unused, self.layout.binding.addresses, indices)
         return indices
 
-    def functions(self, keeping: bool, root: Expression | None) -> list[Compiled]:
+    def functions(self, keeping: bool, root: int | None) -> list[Compiled]:
         """What runs it: forward, and back from a node if there is one."""
         program = self.layout.program
         run = forward(program, keeping and keeps(program))
-        return (
-            [run] if root is None else [run, backward(program, self.layout.pool(root))]
-        )
+        return [run] if root is None else [run, backward(program, self.pool(root))]
 
-    def prepare(self, keeping: bool, root: Expression | None) -> None:
+    def prepare(self, keeping: bool, root: int | None) -> None:
         """Compile these beside other work, if they are new."""
         weights = self.weights.shapes(self.layout.binding.wiring.weights)
         prepare_forward(self.layout.program, keeping, weights)
         if root is not None:
             self.prepare_backward_from(root)
 
-    def prepare_backward_from(self, node: Expression) -> None:
+    def prepare_backward_from(self, number: int) -> None:
         """Compile a backward from a node beside other work, if it is new."""
         weights = self.weights.shapes(self.layout.binding.wiring.weights)
-        prepare_backward(self.layout.program, self.layout.pool(node), weights)
+        prepare_backward(self.layout.program, self.pool(number), weights)
 
-    def pool_and_row(self, node: Expression) -> tuple[int, int]:
+    def pool(self, number: int) -> int:
+        """The pool that has the rows of a stored node."""
+        return self.layout.pool(self._stored.fused(number))
+
+    def pool_and_row(self, number: int) -> tuple[int, int]:
         """Pool and first row of a node that was computed here."""
-        row = self.layout.flat.row(node.args[0] - self.start)
-        return self.layout.pool(node), row
+        return self.pool(number), self.layout.flat.row(number - self.start)
 
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
-        pool, row = self.pool_and_row(self.node(number))
+        pool, row = self.pool_and_row(number)
         seen = self._seen.get(pool)
         if seen is not None:
             return seen[row : row + batch]
@@ -241,6 +247,11 @@ class Run:
             array = self._seen[pool] = np.asarray(array)
             return array[row : row + batch]
         return read_rows(array, row, batch)
+
+    def cut(self, stop: int) -> bool:
+        """False: it is computed as a whole, and cannot keep only the first nodes."""
+        del stop
+        return False
 
     def executor(self) -> None:
         """Nothing that a value could be asked of without a copy of its pool."""
@@ -254,17 +265,17 @@ class Run:
                 kind = "loop" if layout.family.cyclic[k] else "once"
                 size = f"{trips} trip{'s' if trips > 1 else ''} of {width} lane"
                 numbers = [n for op in ops for n in self.nodes(op).numbers.tolist()]
-                nodes = [self._nodes[n] for n in numbers]
+                nodes = [self.number(n) for n in numbers]
                 components.append((f"{kind}, {size}{'s' if width > 1 else ''}", nodes))
         head = f"nodes {self.start} to {self.stop - 1}: {len(components)} components of"
         room = f"room for {layout.program.pool_bytes >> 10} KB of rows"
         return f"{head} {len(layout.trips)}, {room}", components
 
-    def at_hand(self, node: Expression) -> np.ndarray | None:
+    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
         """The same, where another row of the pool was read before; else None."""
-        pool, row = self.pool_and_row(node)
+        pool, row = self.pool_and_row(number)
         seen = self._seen.get(pool)
-        return None if seen is None else seen[row : row + node.lanes]
+        return None if seen is None else seen[row : row + batch]
 
 
 class Nodes:
@@ -282,15 +293,6 @@ class Nodes:
             ends = counts.cumsum()
             element = np.arange(ends[-1]) - (ends - counts).repeat(counts)
             self.lanes = first.repeat(counts) + element
-
-    def spread(self, data: Sequence[Any], dtype: Any) -> np.ndarray:
-        """Runtime data, one value a node or a list of them, for every lane."""
-        if list not in map(type, data):
-            return np.array(data, dtype).repeat(self.counts)
-        flat: list = []
-        for value, count in zip(data, self.counts.tolist(), strict=True):
-            flat += value if isinstance(value, list) else [value] * count
-        return np.array(flat, dtype)
 
 
 @lru_cache(maxsize=64)

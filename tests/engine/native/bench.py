@@ -8,8 +8,9 @@ import numpy as np
 from dynetjax.core.registry import INPUT, MAP, Op
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.fused import FusedStep
+from dynetjax.engine.ir.structures import FORMS
 from dynetjax.engine.native import core
-from dynetjax.engine.native.program import FORMS, program_of
+from dynetjax.engine.native.program import program_of
 
 
 def program(function, shape, weights=(), operands=(), types="", constant=()):
@@ -35,9 +36,8 @@ def program(function, shape, weights=(), operands=(), types="", constant=()):
         shape=tuple(shape),
         kinds=kinds,
         leaves=[SimpleNamespace(shape=tuple(s)) for s in operands],
-        places=list(range(len(operands))),
-        fields={(0, k): len(operands) + k for k in range(len(types))},
-        steps=[FusedStep(SimpleNamespace(op=op, static=()), tuple(named), None)],
+        data=types,
+        steps=[FusedStep(SimpleNamespace(op=op, static=()), tuple(named))],
     )
     return program_of(fused)
 
@@ -47,10 +47,28 @@ def plain(form, size, **about):
     return core.Program(FORMS[form], size, **about)
 
 
-def node(number, *inner, lanes=1, data=None, index=0):
-    """What the executor sees of a node."""
-    rule = SimpleNamespace(fused=number)
-    return SimpleNamespace(rule=rule, lanes=lanes, inner=inner, data=data, index=index)
+def node(number, *reads, lanes=1, data=(), index=0, given=None):
+    """What the executor sees of a node: the arguments of `StoredNodes.add`."""
+    return number, lanes, reads, data, index, given
+
+
+def words(data, types, lanes=1):
+    """Runtime data, each a list of as many as there are lanes or one, as words."""
+    found = []
+    for x, letter in zip(data, types, strict=True):
+        count = 1 if letter == "k" else lanes
+        several = x if isinstance(x, list) else [x] * count
+        as_floats = np.array(several, np.float32 if letter == "f" else np.int32)
+        found += as_floats.view(np.int32).tolist()
+    return found
+
+
+def stored(nodes):
+    """The `StoredNodes` of these."""
+    made = core.StoredNodes()
+    for about in nodes:
+        made.add(*about)
+    return made
 
 
 class Tables:
@@ -100,11 +118,11 @@ class Run:
         nodes = []
         for k, x in enumerate(operands, 1):
             programs[k] = plain(INPUT, prod(x.shape[1:]))
-            nodes.append(node(k, lanes=len(x), data=x))
-        inner = *range(len(operands)), *data
-        nodes.append(node(0, *inner, lanes=self.lanes))
+            nodes.append(node(k, lanes=len(x), given=x))
+        data = words(data, types, self.lanes)
+        nodes.append(node(0, *range(len(operands)), data=data, lanes=self.lanes))
         self.graph = core.Graph(Tables(programs, weights))
-        assert self.graph.extend(nodes, 0) == -1
+        assert self.graph.extend(stored(nodes), 0) == -1
         self.operands, self.root = operands, len(operands)
         found = np.frombuffer(self.graph.rows(self.root), np.float32)
         self.value = found.reshape(self.lanes, *self.shape)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bench import Tables, node, plain
+from bench import Tables, node, plain, stored
 
 from dynetjax.core.registry import INPUT
 from dynetjax.engine.native import core
@@ -65,9 +65,7 @@ def made(*forward, back=(), **other):
         "form": 0,
         "size": SIZE,
         "weighted": True,
-        "places": ints(0),
         "sizes": ints(SIZE),
-        "data": ints(1),
         "types": "i",
         "weights": ints(0),
         "weight_sizes": ints(SIZE),
@@ -101,10 +99,8 @@ def test_what_is_right_has_a_program():
     [
         ({"form": -1}, "no such form"),
         ({"form": 6}, "no such form"),
-        ({"types": "if"}, "runtime data without a type"),
-        ({"types": "x"}, "runtime data has no place, or is of no type"),
-        ({"data": ints(-1)}, "runtime data has no place, or is of no type"),
-        ({"places": ints(-1)}, "an operand has no place"),
+        ({"types": "x"}, "runtime data is of no type"),
+        ({"types": "ix"}, "runtime data is of no type"),
         ({"weight_sizes": ints(-1)}, "a weight has no size"),
         ({"sizes": ints(0)}, "an operand has no size"),
         ({"size": 0}, "a row has no size"),
@@ -112,7 +108,7 @@ def test_what_is_right_has_a_program():
         ({"saved": -1}, "a row has no size"),
         ({"hoisted": -1}, "a row has no size"),
         ({"weights": ints()}, "sizes are missing"),
-        ({"places": ints()}, "sizes are missing"),
+        ({"weight_sizes": ints()}, "sizes are missing"),
         ({"forward": ints(1, 2, 3)}, "a buffer has part of an element"),
         ({"form": 5, "pieces": 0}, "pieces that are no part of a row"),
         ({"form": 5, "pieces": 3}, "pieces that are no part of a row"),
@@ -123,6 +119,15 @@ def test_what_is_right_has_a_program():
 def test_programs(other, message):
     with pytest.raises(ValueError, match=message):
         made(**other)
+
+
+def test_weights_that_it_is_bound_to():
+    """As many as it reads."""
+    one = made(types="")
+    assert one.bound(ints(5))
+    for wrong in ints(), ints(0, 1):
+        with pytest.raises(ValueError, match="bound to another number of things"):
+            one.bound(wrong)
 
 
 NOWHERE = "an operand is not where it may be"
@@ -201,8 +206,8 @@ def test_sizes_of_products_put_aside():
 def test_a_rule_hoists_nothing_and_has_no_backward():
     """An update has no place for what recurrences hoist."""
     three = {"weights": ints(0, 1, 2), "weight_sizes": ints(1, 1, 1)}
-    two = {"places": ints(0, 1), "sizes": ints(SIZE, SIZE), "data": ints()}
-    right = {**three, **two, "types": "", "saved": 0, "hoisted": 0, "backward": None}
+    two = {"sizes": ints(SIZE, SIZE), "types": ""}
+    right = {**three, **two, "saved": 0, "hoisted": 0, "backward": None}
     forward = instruction("COPY", "value", "temporary")
     assert core.Rule(made(forward, **right), (), 0)
     for wrong in {"hoisted": SIZE}, {"backward": ints()}:
@@ -320,14 +325,14 @@ def test_products_may_be_added_to_a_gradient():
 
 
 def test_no_derivative():
-    about = {"places": ints(0), "data": ints(), "types": "", "backward": None}
+    about = {"types": "", "backward": None}
     forward = instruction("COPY")
     alone = made(forward, **about)
     none = np.zeros(SIZE, np.float32)
     tables = Tables({0: alone, 1: plain(INPUT, SIZE)}, [none])
-    nodes = [node(1, data=none), node(0, 0)]
+    nodes = [node(1, given=none), node(0, 0)]
     graph = core.Graph(tables)
-    assert graph.extend(nodes, 0) == -1
+    assert graph.extend(stored(nodes), 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward([(1, none)], 0, False, None)
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bench import Tables, node, plain, program
+from bench import Tables, node, plain, program, stored
 
 import dynetjax as dy
 from dynetjax.core.registry import INPUT
@@ -35,7 +35,7 @@ class World:
         }
         tables, self.drawn = Tables(programs), 0
         tables.draws = Draws(self._seed, starts)
-        self.nodes = [node(GIVEN, data=np.zeros((1, 4), np.float32))]
+        self.nodes = stored([node(GIVEN, given=np.zeros((1, 4), np.float32))])
         self.graph = core.Graph(tables)
 
     def _seed(self):
@@ -45,7 +45,8 @@ class World:
     def keys(self, *about):
         """Of new nodes (number, lanes)."""
         start = len(self.nodes)
-        self.nodes += [node(DRAWN, 0, number, lanes=n) for number, n in about]
+        for number, n in about:
+            self.nodes.add(*node(DRAWN, 0, lanes=n, data=[number]))
         assert self.graph.extend(self.nodes, start if start > 1 else 0) == -1
         found = [self._key(k) for k in range(start, len(self.nodes))]
         return np.concatenate(found)

@@ -194,7 +194,7 @@ class TestValues:
             expected = np.tanh(W @ expected + E[k % 5])
             close(h.value(), expected)
         (part,) = current_graph().state.parts
-        assert (part.start, part.stop) == (0, len(current_graph().stored_nodes))
+        assert (part.start, part.stop) == (0, len(current_graph().stored))
 
     def test_of_batches(self, world):
         x = world.E.batch([1, 2, 4])

@@ -77,7 +77,8 @@ def test_a_step_may_have_its_products_hoisted():
     """As they are in both directions: that of the input, and that of the state."""
     network = Network(0)
     run(network, range(3))[-1].value()
-    fused = FUSED_OPS[current_graph().stored_nodes[-1].rule.fused]
+    stored = current_graph().stored
+    fused = FUSED_OPS[stored.fused(len(stored) - 1)]
     assert [step.signature.op.name for step in fused.steps][-1] == "tanh"
     about = _compiled(structure_of(fused))
     for code, count in (about["forward"], 2), (about["backward"], 4):

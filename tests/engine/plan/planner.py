@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.core.expression import Expression
-from dynetjax.core.nodes import NOTHING
-from dynetjax.core.rules import Rule
+from dynetjax.engine.native.core import StoredNodes
 from dynetjax.engine.plan.facts import Addresses, Facts, ints
-from dynetjax.engine.plan.flat import COPIES, ReadBy
+from dynetjax.engine.plan.flat import COPIES
+
+NOTHING = -1  # zeros, which are no node
 
 
 class FlatGraph:
@@ -19,11 +19,9 @@ class FlatGraph:
     and that are read here follow as *imports*: rows that are copied in.
 
     Args:
-        stored_nodes: all stored nodes of the graph.
+        stored: all stored nodes of the graph.
         start: number of the first that is taken.
-        number: gives that of the fused op of a rule.
-        read_by: by number of a fused op, which of a node's args are rows, and how it
-            reads them.
+        read_by: by number of a fused op, how its nodes read others.
         imported: gives the fused op that stands for rows of another.
 
     Attributes:
@@ -34,13 +32,12 @@ class FlatGraph:
 
     def __init__(
         self,
-        stored_nodes: list[Expression],
+        stored: StoredNodes,
         start: int,
-        number: Callable[[Rule], int],
-        read_by: Callable[[int], ReadBy],
+        read_by: Callable[[int], int],
         imported: Callable[[int], int],
     ):
-        self.count: int = len(stored_nodes) - start
+        self.count: int = len(stored) - start
         self.older: list[int] = []
         self.fused: list[int] = []
         self._kinds: dict[int, int] = {}  # by number of a fused op, its place there
@@ -51,21 +48,17 @@ class FlatGraph:
         self._copies: set[int] = set()  # nodes that copy rows of others lane by lane
         self._position: list[int] = []
         self._row: list[int] = []
-        for node, stored in enumerate(stored_nodes[start:]):
-            fused = number(stored.rule)
-            places, form = read_by(fused)
-            args = stored.inner
-            self._add(
-                fused,
-                stored.lanes,
-                args if places is None else [args[place] for place in places],
-            )
-            if form and stored.data is not None:
-                self._chosen[node] = stored.data
+        for node, number in enumerate(range(start, len(stored))):
+            fused = stored.fused(number)
+            form = read_by(fused)
+            self._add(fused, stored.lanes(number), stored.reads(number))
+            chosen = stored.data(number)
+            if form and chosen:
+                self._chosen[node] = chosen
             if form == COPIES:
                 self._copies.add(node)
         if start:
-            self._import(stored_nodes, start, number, imported)
+            self._import(stored, start, imported)
 
     def _add(self, fused: int, lanes: int, read: Sequence[int]) -> None:
         kind = self._kinds.get(fused)
@@ -78,9 +71,8 @@ class FlatGraph:
 
     def _import(
         self,
-        stored_nodes: list[Expression],
+        stored: StoredNodes,
         start: int,
-        number: Callable[[Rule], int],
         imported: Callable[[int], int],
     ) -> None:
         """Number what is read from here on, and what was computed before after that."""
@@ -92,7 +84,7 @@ class FlatGraph:
             [r - start if r >= start else local[r] for r in read] for read in self._read
         ]
         for r in self.older:
-            self._add(imported(number(stored_nodes[r].rule)), stored_nodes[r].lanes, ())
+            self._add(imported(stored.fused(r)), stored.lanes(r), ())
 
     def bind(self, ops: Sequence[int]) -> None:
         """Say which op of a program family each of its fused ops is."""

@@ -1,21 +1,20 @@
 """The planner, in Python and in C++: lanes, rows and what stands in index buffers."""
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from dynetjax.core.nodes import NOTHING
-from dynetjax.engine.native import core
 from dynetjax.engine.plan.facts import Addresses, Facts, ints, offsets
 from dynetjax.engine.plan.flat import COPIES, ONE_BY_ONE, SUMS
+from dynetjax.native import core
 
 from .planner import FlatGraph
 
 KINDS = {"Python": FlatGraph, "C++": core.FlatGraph}
 FAN_IN = 3
+NOTHING = -1  # zeros, which are no node
 planners = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -23,20 +22,17 @@ planners = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 class Ops:
     """Fused ops of a made-up family: how nodes read, components, leaves.
 
-    A fused op has the number of its op and 100. Runtime data stands before what is
-    read where there is some.
+    A fused op has the number of its op and 100.
     """
 
     component: list[int]
     cyclic: list[bool]
     leaves: list[int]
     forms: dict[int, int] = field(default_factory=dict)
-    places: dict[int, tuple[int, ...]] = field(default_factory=dict)
     aligned: set[tuple[int, int]] = field(default_factory=set)
 
     def read_by(self, number):
-        op = number - 100
-        return self.places.get(op), self.forms.get(op, ONE_BY_ONE)
+        return self.forms.get(number - 100, ONE_BY_ONE)
 
     def facts(self):
         first = offsets([[0] * count for count in self.leaves])
@@ -67,18 +63,34 @@ class Ops:
         return Addresses(ints(valid), offsets(leaves), ints(flat)), at
 
 
-def node(op, *read, lanes=1, data=None):
+class Node(NamedTuple):
+    """The arguments of `StoredNodes.add`."""
+
+    fused: int
+    lanes: int
+    reads: tuple[int, ...]
+    data: tuple[int, ...] = ()
+    index: int = 0
+
+
+def node(op, *reads, lanes=1, data=()):
     """A stored node."""
-    rule = SimpleNamespace(fused=100 + op)
-    return SimpleNamespace(rule=rule, lanes=lanes, inner=tuple(read), data=data)
+    return Node(100 + op, lanes, reads, data)
+
+
+def stored(nodes):
+    """The `StoredNodes` of these."""
+    made = core.StoredNodes()
+    for about in nodes:
+        made.add(*about)
+    return made
 
 
 def planner(kind, ops, nodes, start=0, imports=()):
     """The flat graph of some nodes; `imports` has the op that stands for another."""
     found = kind(
-        nodes,
+        nodes if isinstance(nodes, core.StoredNodes) else stored(nodes),
         start,
-        lambda rule: rule.fused,
         ops.read_by,
         lambda number: 100 + dict(imports)[number - 100],
     )
@@ -203,10 +215,16 @@ def test_batches_and_elements(kind):
 
 
 @planners
-def test_rows_among_runtime_data(kind):
-    ops = Ops([0, 1], [False, False], [0, 1], places={1: (1,)})
-    flat = planner(kind, ops, [node(0), node(1, 77, 0)])
+def test_runtime_data_that_picks_nothing(kind):
+    """That of an op which computes is not taken for batch elements."""
+    ops = Ops([0, 1], [False, False], [0, 1])
+    flat = planner(kind, ops, [node(0, lanes=2), node(1, 0, lanes=2, data=(77, 1))])
     assert sorted(flat.edges(ops.facts())) == [(0, 0)]
+    flat.place(ops.facts(), [4, 4])
+    addresses, size = ops.addresses(2)
+    buffer = np.zeros(size, np.int32)
+    flat.write(addresses, [1, 10], buffer)
+    assert buffer.tolist() == [1, 1, 1, 1, 1, 2]
 
 
 @planners
@@ -311,7 +329,7 @@ def check_order(ops, nodes, of, flat, trips, widths):
                     for k in here:
                         assert (op, k) not in lanes_used
                         lanes_used.add((op, k))
-                        for r in nodes[n].inner:
+                        for r in nodes[n].reads:
                             assert r == NOTHING or r in done
                     if here and here[-1] == lanes[-1]:
                         done.add(n)
@@ -324,9 +342,9 @@ def test_random_graphs(seed):
     rng = np.random.default_rng(seed)
     ops, nodes, of = drawn(rng)
     widths = [int(w) for w in rng.choice([1, 2, 4, 16], size=5)]
-    told = []
+    several, told = stored(nodes), []
     for kind in KINDS.values():
-        flat = planner(kind, ops, nodes)
+        flat = planner(kind, ops, several)
         facts = ops.facts()
         levels, edges = flat.levels(facts), sorted(flat.edges(facts))
         trips = flat.place(facts, widths)
@@ -357,12 +375,38 @@ class TestChecks:
             self.made(node(0, lanes=0))
         with pytest.raises(ValueError, match="a node reads another batch"):
             self.made(node(0, lanes=2), node(1, 0, lanes=3))
-        with pytest.raises(TypeError, match="args are no tuple"):
-            self.made(SimpleNamespace(**{**vars(node(0)), "inner": [0]}))
-        with pytest.raises(ValueError, match="an operand is missing"):
-            self.made(node(1), ops=Ops([0, 0], [True], [0, 1], places={1: (0,)}))
-        with pytest.raises(ValueError, match="no such node"):
-            self.made(node(0), start=2)
+        for start in -1, 2:
+            with pytest.raises(ValueError, match="no such node"):
+                self.made(node(0), start=start)
+
+    @pytest.mark.parametrize("nodes", [None, [], (), [node(0)]], ids=str)
+    def test_what_is_no_stored_nodes(self, nodes):
+        with pytest.raises(TypeError, match="no StoredNodes"):
+            core.FlatGraph(nodes, 0, CHAIN.read_by, None)
+
+    def test_answers(self):
+        several = stored([node(0), node(1, 0)])
+        for wrong in -1, 3:
+            with pytest.raises(ValueError, match="no such way to read"):
+                core.FlatGraph(several, 0, lambda number, x=wrong: x, None)
+        with pytest.raises(TypeError, match="integer"):
+            core.FlatGraph(several, 0, lambda number: None, None)
+        with pytest.raises(TypeError, match="not callable"):
+            core.FlatGraph(several, 1, CHAIN.read_by, None)
+        with pytest.raises(OverflowError, match="more than 32 bits"):
+            core.FlatGraph(several, 1, CHAIN.read_by, lambda number: 1 << 32)
+
+    def test_nodes_that_become_fewer(self):
+        """While they are read: what tells how they read others cuts them."""
+
+        def read_by(number):
+            several.cut(0)
+            return SUMS
+
+        for wrong in node(0, NOTHING), node(0, data=(1,)):
+            several = stored([wrong])
+            with pytest.raises(IndexError, match="no such node"):
+                core.FlatGraph(several, 0, read_by, None)
 
     def test_elements(self):
         ops = Ops([0, 1, 2], [False] * 3, [0, 1, 1], {1: SUMS, 2: COPIES})

@@ -232,7 +232,7 @@ Frame& Graph::frame(const Use& u, long lanes, const Group* g) {
     const Program& p = *u.program;
     const Series* s = g && g->series >= 0 ? &series_[g->series] : nullptr;
     scratch_.rewind({});
-    f.base.resize(p.slots()), f.strides.resize(p.places.size());
+    f.base.resize(p.slots()), f.strides.resize(p.sizes.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
     f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr,
@@ -301,14 +301,14 @@ void Graph::hoist(Series& s) {
 void Graph::map(Group& g, Use& u) {
     const Program& p = *u.program;
     g.operands = (int32_t)operands_.size(), g.data = (int32_t)data_.size();
-    for (size_t j = 0; j < p.places.size(); j++) {
+    for (size_t j = 0; j < p.sizes.size(); j++) {
         rows_.clear();
         collect(g, j);
         operands_.push_back(side_by_side(p.sizes[j], values_));
     }
     int32_t at = 0;
-    for (const Datum& d : p.data) {
-        const int32_t width = d.type == 'k' ? 2 : 1;
+    for (const char type : p.data) {
+        const int32_t width = type == 'k' ? 2 : 1;
         float* to = values_.take((size_t)g.lanes * width);
         data_.push_back(to);
         for (int32_t i = 0; i < g.count; i++) {
@@ -320,7 +320,7 @@ void Graph::map(Group& g, Use& u) {
     }
     g.saved = values_.take((size_t)g.lanes * p.saved);
     Frame& f = frame(u, g.lanes, &g);
-    for (size_t j = 0; j < p.places.size(); j++)
+    for (size_t j = 0; j < p.sizes.size(); j++)
         f.base[p.first_operand() + j] = operands_[g.operands + j].base,
                                    f.strides[j] = operands_[g.operands + j].stride;
     for (size_t j = 0; j < p.data.size(); j++) f.base[p.first_datum() + j] = data_[g.data + j];
@@ -490,7 +490,7 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
     }
     Frame& f = frame(u, lanes, &g);
     f.first = first, f.first_hoisted += f.outside ? first : 0;
-    const size_t count = p.places.size();
+    const size_t count = p.sizes.size();
     if (targets_.size() < count) targets_.resize(count);
     f.targets.assign(count, nullptr);
     for (size_t j = 0; j < count; j++) {
@@ -500,7 +500,7 @@ void Graph::run_back(const Group& g, const std::vector<float*>& gradients, int32
         f.base[p.first_operand() + j] = x.base + first * x.stride, f.strides[j] = x.stride;
     }
     for (size_t j = 0; j < p.data.size(); j++)
-        f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j].type == 'k' ? 2 : 1);
+        f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j] == 'k' ? 2 : 1);
     for (size_t j = 0; j < gradients.size(); j++) f.base[p.first_gradient() + j] = gradients[j];
     f.asides = u.asides.data();
     run(p.backward, p, f);
@@ -513,7 +513,7 @@ void Graph::hoist_back(int32_t number) {
     if (!s.hoisted) return;
     const Use& u = uses[s.use];
     const Program& p = *u.program;
-    std::vector<std::vector<float*>> targets(p.places.size());
+    std::vector<std::vector<float*>> targets(p.sizes.size());
     for (size_t j = 0; j < std::min(targets.size(), (size_t)HOISTABLE); j++) {
         if (!(s.outside >> j & 1)) continue;
         targets[j].assign(s.lanes, nullptr);
@@ -526,7 +526,7 @@ void Graph::hoist_back(int32_t number) {
         Frame& f = frame(u, std::min((long)WIDE, s.lanes - first), nullptr);
         f.base[HOISTED] = s.hoisted, f.first_hoisted = first, f.room_hoisted = s.lanes;
         f.outside = s.outside, f.apart = true;
-        f.targets.assign(p.places.size(), nullptr);
+        f.targets.assign(p.sizes.size(), nullptr);
         for (size_t j = 0; j < targets.size(); j++)
             if (!targets[j].empty()) f.targets[j] = targets[j].data() + first;
         run(p.backward, p, f);

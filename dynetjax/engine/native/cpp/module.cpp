@@ -3,15 +3,15 @@
 #include <unordered_map>
 
 #include "draws.h"
+#include "executor.h"
 #include "graph.h"
 #include "kernels.h"
-#include "nodes.h"
+#include "stored_type.h"
 
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *index, *program, *weight, *lookup, *rows, *number;
-    PyObject *draws, *starts, *seed;
+    PyObject *program, *weight, *lookup, *rows, *draws, *starts, *seed;
 };
 Names names;
 
@@ -20,7 +20,7 @@ Names names;
 struct ProgramObject {
     PyObject_HEAD std::shared_ptr<const Program>* program;
 };
-PyTypeObject* program_type;
+PyTypeObject *program_type, *executor_type;
 
 PyObject* programmed(PyTypeObject* type, std::shared_ptr<Program> p) {
     const std::string wrong = p->check();
@@ -35,25 +35,21 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0,
                         outer = 1;
         const char* types = "";
-        PyObject *places = nullptr, *sizes = nullptr, *data = nullptr, *weights = nullptr,
-                 *weight_sizes = nullptr, *forward = nullptr, *backward = Py_None, *extra = nullptr,
-                 *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form",      "size",      "weighted",     "places",  "sizes",    "data",
-                                  "types",     "weights",   "weight_sizes", "forward", "backward", "extra",
-                                  "constants", "temporary", "saved",        "hoisted", "asides",   "table",
-                                  "pieces",    "outer",     nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOOOsOOOOOOiiiOiii", const_cast<char**>(keywords),
-                                         &form, &size, &weighted, &places, &sizes, &data, &types, &weights,
-                                         &weight_sizes, &forward, &backward, &extra, &constants, &temporary,
-                                         &saved, &hoisted, &asides, &table, &pieces, &outer))
+        PyObject *sizes = nullptr, *weights = nullptr, *weight_sizes = nullptr, *forward = nullptr,
+                 *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
+        const char* keywords[] = {"form",      "size",         "weighted", "sizes",    "types",
+                                  "weights",   "weight_sizes", "forward",  "backward", "extra",
+                                  "constants", "temporary",    "saved",    "hoisted",  "asides",
+                                  "table",     "pieces",       "outer",    nullptr};
+        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOsOOOOOOiiiOiii", const_cast<char**>(keywords),
+                                         &form, &size, &weighted, &sizes, &types, &weights, &weight_sizes,
+                                         &forward, &backward, &extra, &constants, &temporary, &saved,
+                                         &hoisted, &asides, &table, &pieces, &outer))
             throw Failed();
         auto p = std::make_shared<Program>();
         if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
         p->form = (Form)form, p->size = size, p->weighted = weighted;
-        p->places = given<int32_t>(places), p->sizes = given<int32_t>(sizes);
-        const auto at = given<int32_t>(data);
-        if (at.size() != strlen(types)) fail(PyExc_ValueError, "runtime data without a type");
-        for (size_t k = 0; k < at.size(); k++) p->data.push_back({at[k], types[k]});
+        p->sizes = given<int32_t>(sizes), p->data = types;
         p->weights = given<int32_t>(weights), p->weight_sizes = given<int32_t>(weight_sizes);
         p->forward = given<Instruction>(forward);
         p->differentiable = backward != Py_None;
@@ -68,20 +64,13 @@ PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
         return programmed(type, std::move(p));
     });
 }
-// (places, data, weights): the same code for nodes whose args are in other places, and
-// other weights.
-PyObject* bound(PyObject* self, PyObject* args) {
+// (weights): the same code for other weights.
+PyObject* bound(PyObject* self, PyObject* weights) {
     return guarded([&]() -> PyObject* {
-        PyObject *places, *data, *weights;
-        if (!PyArg_ParseTuple(args, "OOO", &places, &data, &weights)) throw Failed();
         auto p = std::make_shared<Program>(**((ProgramObject*)self)->program);
-        const auto at = copied<int32_t>(places), of_data = copied<int32_t>(data),
-                   kinds = copied<int32_t>(weights);
-        if (at.size() != p->places.size() || of_data.size() != p->data.size() ||
-            kinds.size() != p->weights.size())
-            fail(PyExc_ValueError, "bound to another number of things");
-        p->places = at, p->weights = kinds;
-        for (size_t k = 0; k < of_data.size(); k++) p->data[k].place = of_data[k];
+        const auto kinds = copied<int32_t>(weights);
+        if (kinds.size() != p->weights.size()) fail(PyExc_ValueError, "bound to another number of things");
+        p->weights = kinds;
         return programmed(Py_TYPE(self), std::move(p));
     });
 }
@@ -96,22 +85,18 @@ void free_program(PyObject* self) {
 
 struct GraphState {
     Graph graph;
-    Ref tables;                             // Python's side: programs, weights, rows of tables
-    Ref programs;                           // a dict of those that are known, by number
-    std::unordered_map<long, int32_t> use;  // by number of the fused op
-    std::vector<View> views;                // of weights, which must not go
-    bool busy = false;                      // somebody computes here
+    Ref tables;                                   // Python's side: programs, weights, rows of tables
+    Ref programs;                                 // a dict of those that are known, by number
+    std::unordered_map<long, int32_t> use;        // by number of the fused op
+    std::vector<View> views;                      // of weights, which must not go
+    std::unordered_map<int32_t, size_t> weights;  // where these are, by kind
+    bool busy = false;                            // somebody computes here
     GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
 
-    Attribute rule_of{names.rule}, lanes_of{names.lanes}, index_of{names.index}, data_of{names.data},
-        args_of{names.inner};
-    Rules known;  // their uses
-
-    int32_t use_of(PyObject* rule, long& fused);
     int32_t use_of(long fused);
     int32_t use_of_rows(int32_t size);
-    long encode(PyObject* list, Py_ssize_t start);
-    void append_data(Node& c, const Program& p, PyObject* args);
+    long encode(const StoredNodes& stored, int32_t start);
+    void append_data(Node& c, const Program& p, const StoredNodes& stored, const StoredNode& from);
     void fetch(int32_t number);
     void look_up();
     std::vector<std::optional<uint64_t>> seeds;  // of random numbers, by how often they began again
@@ -137,12 +122,22 @@ int32_t GraphState::use_of(long fused) {
     u.program = program_in(found.get());
     u.number = (int32_t)fused;
     for (size_t k = 0; k < u.program->weights.size(); k++) {
-        Ref kind = owned(PyLong_FromLong(u.program->weights[k]));
-        Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
-        views.emplace_back(array.get());
-        if ((int64_t)views.back().words() < u.program->weight_sizes[k])
+        const int32_t number = u.program->weights[k];
+        const auto at = weights.emplace(number, views.size());
+        if (at.second) {
+            try {
+                Ref kind = owned(PyLong_FromLong(number));
+                Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
+                views.emplace_back(array.get());
+            } catch (...) {
+                weights.erase(number);
+                throw;
+            }
+        }
+        const View& view = views[at.first->second];
+        if ((int64_t)view.words() < u.program->weight_sizes[k])
             fail(PyExc_ValueError, "a weight is too small");
-        u.weights.push_back(views.back().as<float>());
+        u.weights.push_back(view.as<float>());
     }
     graph.uses.push_back(std::move(u));
     return use[fused] = (int32_t)graph.uses.size() - 1;
@@ -207,82 +202,63 @@ void GraphState::append_keys(long node, int32_t lanes) {
     write_keys(seed, (uint64_t)(node - start), lanes, graph.words.data() + at);
 }
 
-// Runtime data of a node, which its args have.
-void GraphState::append_data(Node& c, const Program& p, PyObject* args) {
-    const Py_ssize_t given = PyTuple_GET_SIZE(args);
+// Words of a node's runtime data; what asks Python for anything reads them anew after that.
+const int32_t* words_of(const StoredNodes& stored, const StoredNode& c, int32_t at, int32_t count) {
+    if ((int64_t)at + count > c.words || (size_t)c.data + c.words > stored.data.size())
+        fail(PyExc_ValueError, "runtime data is missing");
+    return stored.data.data() + c.data + at;
+}
+
+void GraphState::append_data(Node& c, const Program& p, const StoredNodes& stored, const StoredNode& from) {
     if (p.data.empty()) return;
     c.data = narrow((int64_t)graph.words.size());
-    for (const Datum& d : p.data) {
-        if (d.place >= given) fail(PyExc_ValueError, "runtime data is missing");
-        PyObject* x = PyTuple_GET_ITEM(args, d.place);
-        if (d.type == 'k') {
-            append_keys(integer(x), c.lanes);
-            continue;
-        }
-        const bool several = PyList_Check(x);
-        if (several && PyList_GET_SIZE(x) != c.lanes)
-            fail(PyExc_ValueError, "runtime data for another batch");
-        for (int32_t l = 0; l < c.lanes; l++) {
-            const Ref one = several ? item(x, l) : Ref(Py_NewRef(x));
-            int32_t bits;
-            if (d.type == 'i') {
-                bits = word(one.get());
-            } else {
-                const float value = (float)number(one.get());
-                memcpy(&bits, &value, 4);
-            }
-            graph.words.push_back(bits);
-        }
+    int32_t at = 0;
+    for (const char type : p.data) {
+        const int32_t count = type == 'k' ? 1 : c.lanes;
+        const int32_t* given = words_of(stored, from, at, count);
+        if (type == 'k')
+            append_keys(*given, c.lanes);
+        else
+            graph.words.insert(graph.words.end(), given, given + count);
+        at += count;
     }
 }
 
 constexpr long DONE = -1;
 
-// That of nodes that follow a rule; -1: there is no program for their fused op, `fused`.
-int32_t GraphState::use_of(PyObject* rule, long& fused) {
-    if (const int32_t* use = known.find(rule)) return *use;
-    fused = integer(attribute(rule, names.fused).get());
-    if (fused < 0) fused = integer(owned(PyObject_CallMethodOneArg(tables.get(), names.number, rule)).get());
-    const int32_t use = use_of(fused);
-    if (use >= 0) known.know(rule, use);
-    return use;
-}
-
 // Take in the nodes from `start` on: DONE, or the number of a fused op that has no program.
-long GraphState::encode(PyObject* list, Py_ssize_t start) {
-    const Py_ssize_t stop = PyList_GET_SIZE(list);
+long GraphState::encode(const StoredNodes& stored, int32_t start) {
+    const int32_t stop = stored.size();
     if (start > stop) fail(PyExc_ValueError, "fewer nodes than were computed");
-    if (start > (Py_ssize_t)graph.nodes.size()) graph.nodes.resize(start, EXTERNAL);
-    if (start != (Py_ssize_t)graph.nodes.size()) fail(PyExc_ValueError, "nodes that were computed before");
-    for (Py_ssize_t n = start; n < stop; n++) {
-        prefetch(list, n + 8);
-        const Ref node = item(list, n);
-        long fused = 0;
-        const int32_t u = use_of(rule_of.of(node.get()).get(), fused);
-        if (u < 0) return fused;
+    if (start > (int32_t)graph.nodes.size()) graph.nodes.resize((size_t)start, EXTERNAL);
+    if (start != (int32_t)graph.nodes.size()) fail(PyExc_ValueError, "nodes that were computed before");
+    for (int32_t n = start; n < stop; n++) {
+        if (n >= stored.size()) fail(PyExc_IndexError, "no such node");
+        const StoredNode from = stored.nodes[(size_t)n];
+        const int32_t u = use_of((long)from.fused);
+        if (u < 0) return from.fused;
         const Program& p = *graph.uses[u].program;
-        Node c{u, 1, narrow((int64_t)graph.refs.size()), 0, -1, -1, 0, 0, nullptr, false, false, false};
-        c.lanes = word(lanes_of.of(node.get()).get());
+        Node c{u,          from.lanes, narrow((int64_t)graph.refs.size()),
+               from.count, -1,         -1,
+               0,          from.index, nullptr,
+               false,      false,      false};
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-        if (p.weighted) c.index = word(index_of.of(node.get()).get());
         if (p.form == Form::LOOKUP) {
-            Ref data = data_of.of(node.get());
+            if (from.words != c.lanes) fail(PyExc_ValueError, "rows for another batch");
+            const int32_t* data = words_of(stored, from, 0, from.words);
             c.data = narrow((int64_t)graph.words.size());
-            const bool several = PyList_Check(data.get());
-            if (several && PyList_GET_SIZE(data.get()) != c.lanes)
-                fail(PyExc_ValueError, "rows for another batch");
-            for (int32_t l = 0; l < c.lanes; l++)
-                graph.words.push_back(
-                    word((several ? item(data.get(), l) : Ref(Py_NewRef(data.get()))).get()));
-        } else if (p.form != Form::INPUT) {
-            const Ref args = args_of.of(node.get());
-            append_reads(graph.refs, args.get(), p.form == Form::MAP ? &p.places : nullptr);
-            c.count = narrow((int64_t)graph.refs.size()) - c.reads;
-            if (p.form == Form::MAP)
-                append_data(c, p, args.get());
-            else if (p.form != Form::JOIN)
-                c.data = append_elements(graph.words, data_of.of(node.get()).get());
+            graph.words.insert(graph.words.end(), data, data + from.words);
+        } else if (p.form == Form::MAP) {
+            if (from.count != (int32_t)p.sizes.size()) fail(PyExc_ValueError, "an operand is missing");
+            append_data(c, p, stored, from);
+        } else if (from.words) {
+            const int32_t* data = words_of(stored, from, 0, from.words);
+            c.data = narrow((int64_t)graph.words.size());
+            graph.words.insert(graph.words.end(), data, data + from.words);
         }
+        if ((size_t)from.first + from.count > stored.reads.size()) fail(PyExc_IndexError, "no such node");
+        graph.refs.insert(graph.refs.end(), stored.reads.begin() + from.first,
+                          stored.reads.begin() + from.first + from.count);
         for (int32_t k = 0; k < c.count; k++) {
             const int32_t r = graph.refs[c.reads + k];
             if (r < NOTHING || r >= n) fail(PyExc_ValueError, "a node reads a later one");
@@ -300,8 +276,7 @@ long GraphState::encode(PyObject* list, Py_ssize_t start) {
                                                          : Reading::BY_LANE;
         const int32_t* elements =
             reading != Reading::BY_LANE && c.data >= 0 ? graph.words.data() + c.data : nullptr;
-        const int32_t picked = elements ? narrow((int64_t)graph.words.size()) - c.data : 0;
-        check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, picked,
+        check_reads(reading, c.lanes, graph.refs.data() + c.reads, c.count, elements, from.words,
                     [&](int32_t r) { return graph.nodes[r].lanes; });
         if (p.form == Form::JOIN && c.count > p.pieces) fail(PyExc_ValueError, "too many pieces");
         graph.nodes.push_back(c);
@@ -351,15 +326,12 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
     GraphState* s = ((GraphObject*)self)->state;
     if (s) Py_VISIT(s->tables.get());
     if (s) Py_VISIT(s->programs.get());
-    if (s)
-        if (const int outcome = s->known.visit(visit, arg)) return outcome;
     return 0;
 }
 int clear_graph(PyObject* self) {
     GraphState* s = ((GraphObject*)self)->state;
     if (!s) return 0;
     s->tables = Ref(Py_NewRef(Py_None));
-    s->known = Rules();
     return 0;
 }
 void free_graph(PyObject* self) {
@@ -402,38 +374,42 @@ private:
     bool kept_ = false;
 };
 
-// (stored nodes, start): compute the nodes from `start` on. Returns -1, or the number of a fused
-// op that has no program.
+// Compute the nodes from `start` on: DONE, or the number of a fused op that has no program.
+long extend_by(GraphState& s, const StoredObject* stored, int32_t start) {
+    const Busy busy(s);
+    if (start < 0) fail(PyExc_ValueError, "less than no nodes");
+    // an interrupt may have come before the caller knew what was computed
+    if (start < (int32_t)s.graph.nodes.size()) s.graph.cut(start);
+    Undo undo{s.graph, s.graph.mark()};
+    const long outcome = s.encode(*stored->nodes, start);
+    if (outcome != DONE) return outcome;
+    if (stored->nodes->size() < (int32_t)s.graph.nodes.size()) fail(PyExc_IndexError, "no such node");
+    s.graph.arrange(start);
+    for (size_t n = (size_t)start; n < s.graph.nodes.size(); n++) {
+        const Node& c = s.graph.nodes[n];
+        const Program& p = *s.graph.uses[c.use].program;
+        if (p.form != Form::INPUT) continue;
+        const Ref data = array_of(stored, stored->nodes->nodes[n]);
+        const View v(data.get());
+        if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4)
+            fail(PyExc_ValueError, "an input of another size");
+        memcpy(c.value, v.as<float>(), v.bytes());
+    }
+    s.look_up();
+    {
+        const Released released;
+        s.graph.compute();
+    }
+    undo.keep((size_t)start);
+    return DONE;
+}
+// (stored nodes, start): likewise; -1 where all is done.
 PyObject* extend(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        GraphState& s = state_of(self);
-        const Busy busy(s);
-        PyObject* list;
-        Py_ssize_t start;
-        if (!PyArg_ParseTuple(args, "O!n", &PyList_Type, &list, &start)) throw Failed();
-        // an interrupt may have come before the caller knew what was computed
-        if (start >= 0 && start < (Py_ssize_t)s.graph.nodes.size()) s.graph.cut((int32_t)start);
-        Undo undo{s.graph, s.graph.mark()};
-        const long outcome = s.encode(list, start);
-        if (outcome != DONE) return PyLong_FromLong(outcome);
-        s.graph.arrange((int32_t)start);
-        for (Py_ssize_t n = start; n < (Py_ssize_t)s.graph.nodes.size(); n++) {
-            const Node& c = s.graph.nodes[n];
-            const Program& p = *s.graph.uses[c.use].program;
-            if (p.form != Form::INPUT) continue;
-            const Ref data = attribute(item(list, n).get(), names.data);
-            const View v(data.get());
-            if (v.words() != (size_t)c.lanes * p.size || v.raw().itemsize != 4)
-                fail(PyExc_ValueError, "an input of another size");
-            memcpy(c.value, v.as<float>(), v.bytes());
-        }
-        s.look_up();
-        {
-            const Released released;
-            s.graph.compute();
-        }
-        undo.keep((size_t)start);
-        return PyLong_FromLong(DONE);
+        PyObject* given;
+        int start;
+        if (!PyArg_ParseTuple(args, "Oi", &given, &start)) throw Failed();
+        return PyLong_FromLong(extend_by(state_of(self), stored_in(given), start));
     });
 }
 
@@ -668,6 +644,9 @@ PyObject* backward(PyObject* self, PyObject* args) {
     });
 }
 
+PyObject* count(PyObject* self, void*) { return PyLong_FromSize_t(state_of(self).graph.nodes.size()); }
+PyGetSetDef graph_attributes[] = {{"count", count, nullptr, "How many stored nodes it knows.", nullptr},
+                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef graph_methods[] = {
     {"extend", extend, METH_VARARGS, "(stored nodes, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
@@ -688,10 +667,8 @@ PyMethodDef graph_methods[] = {
      "given."},
     {nullptr, nullptr, 0, nullptr}};
 
-PyMethodDef program_methods[] = {
-    {"bound", bound, METH_VARARGS,
-     "(places, data, weights): the same for nodes whose args are in other places, and other weights."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef program_methods[] = {{"bound", bound, METH_O, "(weights): the same for other weights."},
+                                 {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program},
                                {Py_tp_dealloc, (void*)free_program},
                                {Py_tp_methods, program_methods},
@@ -704,6 +681,7 @@ PyType_Slot graph_slots[] = {{Py_tp_new, (void*)new_graph},
                              {Py_tp_traverse, (void*)traverse_graph},
                              {Py_tp_clear, (void*)clear_graph},
                              {Py_tp_methods, graph_methods},
+                             {Py_tp_getset, graph_attributes},
                              {Py_tp_doc, (void*)"What one graph has computed."},
                              {0, nullptr}};
 PyType_Spec graph_spec = {"dynetjax.engine.native.core.Graph", sizeof(GraphObject), 0,
@@ -724,14 +702,13 @@ PyObject* make_module() {
     struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"},       {&names.fused, "fused"},   {&names.lanes, "lanes"},
-                    {&names.inner, "inner"},     {&names.data, "data"},     {&names.index, "index"},
-                    {&names.program, "program"}, {&names.weight, "weight"}, {&names.lookup, "lookup"},
-                    {&names.rows, "rows"},       {&names.number, "number"}, {&names.draws, "draws"},
-                    {&names.starts, "starts"},   {&names.seed, "seed"}};
+    } interned[] = {{&names.program, "program"}, {&names.weight, "weight"}, {&names.lookup, "lookup"},
+                    {&names.rows, "rows"},       {&names.draws, "draws"},   {&names.starts, "starts"},
+                    {&names.seed, "seed"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();
+    executor_type = (PyTypeObject*)Py_NewRef(graph.get());
     if (PyModule_AddObjectRef(m.get(), "Program", program.get()) ||
         PyModule_AddObjectRef(m.get(), "Graph", graph.get()))
         throw Failed();
@@ -760,6 +737,11 @@ PyObject* make_module() {
     if (PyModule_AddStringConstant(m.get(), "LEVEL", kernels().level)) throw Failed();
     add_updates(m.get());
     add_planner(m.get());
+    add_stored(m.get());
+    add_structures(m.get());
+    add_expressions(m.get());
+    add_nodes(m.get());
+    add_functions(m.get());
     return m.release();
 }
 
@@ -769,6 +751,22 @@ const std::shared_ptr<const Program>& program_in(PyObject* p) {
     if (!PyObject_TypeCheck(p, program_type)) fail(PyExc_TypeError, "no Program");
     return *((ProgramObject*)p)->program;
 }
+
+void check_executor(PyObject* p) {
+    if (!PyObject_TypeCheck(p, executor_type)) fail(PyExc_TypeError, "no Graph");
+}
+int32_t executed(PyObject* executor) { return (int32_t)state_of(executor).graph.nodes.size(); }
+bool execute(PyObject* executor, const StoredObject* stored) {
+    return extend_by(state_of(executor), stored, executed(executor)) == DONE;
+}
+double first_number(PyObject* executor, int32_t node) {
+    GraphState& s = state_of(executor);
+    const Busy busy(s);
+    const Node& c = s.graph.nodes[(size_t)node];
+    if (!c.value) fail(PyExc_IndexError, "no such node");
+    return *c.value;
+}
+size_t taken(PyObject* executor) { return state_of(executor).graph.memory(); }
 
 PyMODINIT_FUNC PyInit_core() {
     return guarded([] { return make_module(); });

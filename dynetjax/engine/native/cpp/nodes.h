@@ -1,81 +1,85 @@
-// Python's nodes as both executors read them: which rule a node follows, what it reads, and
-// whether it may.
+// The nodes of a graph as they were made, and which of them get rows.
 #pragma once
 
-#include <array>
+#include <cstdint>
+#include <vector>
 
-#include "python.h"
-#include "reads.h"
+#include "stored.h"
+#include "structures.h"
 
-// What is known of a rule, of those that came last.
-class Rules {
-public:
-    int32_t* find(PyObject* rule) {
-        Known& at = known_[place(rule)];
-        return at.rule.get() == rule ? &at.what : nullptr;
-    }
-    void know(PyObject* rule, int32_t what) { known_[place(rule)] = {Ref(Py_NewRef(rule)), what}; }
-    int visit(visitproc visit, void* arg) const {
-        for (const Known& at : known_) Py_VISIT(at.rule.get());
-        return 0;
-    }
+constexpr size_t FAN_IN = 8;     // rows that are added up at once
+constexpr int32_t NO_ROWS = -1;  // where the rows of a node are that has none
+// What a node reads is a node, by its number, or a leaf: a parameter or table, which belongs to no graph.
+inline int32_t ref_of_leaf(int32_t leaf) { return -2 - leaf; }
+inline int32_t leaf_of(int32_t ref) { return -2 - ref; }
 
-private:
-    struct Known {
-        Ref rule;
-        int32_t what;
-    };
-    std::array<Known, 64> known_;
-    size_t place(PyObject* rule) const { return (uintptr_t)rule / 64 % known_.size(); }
+struct MadeNode {
+    int32_t signature, lanes;    // no lanes: a weight
+    int32_t first, count;        // where `operands` has what it reads, and how many
+    int32_t shown, shown_count;  // the same of what the user gave
+    int32_t data, words;         // where `data` has its runtime data, and how many words
+    int32_t lengths;             // where `lengths` has those of its ragged axes
+    int32_t index;               // among the user's nodes; of a part, that of the node that it is made for
+    int32_t given;               // the user's array that it is; -1 if it is none
+    int32_t uses;
+    uint32_t generation;
+    bool is_part;     // of another, and none of the user's
+    bool is_zeros;    // it is no node: zeros that others read
+    bool is_several;  // its data were given for each batch element
 };
 
-// Append the numbers of the nodes that args name: those at `places`, or all.
-inline void append_reads(std::vector<int32_t>& refs, PyObject* args, const std::vector<int32_t>* places) {
-    if (!PyTuple_Check(args)) fail(PyExc_TypeError, "a node's args are no tuple");
-    const Py_ssize_t given = PyTuple_GET_SIZE(args);
-    if (!places)
-        for (Py_ssize_t k = 0; k < given; k++) refs.push_back(word(PyTuple_GET_ITEM(args, k)));
-    else
-        for (int32_t place : *places) {
-            if (place < 0 || place >= given) fail(PyExc_ValueError, "an operand is missing");
-            refs.push_back(word(PyTuple_GET_ITEM(args, place)));
-        }
-}
+class Nodes {
+public:
+    Nodes(Structures& structures, StoredNodes& stored) : structures_(structures), stored_(stored) {}
+    std::vector<MadeNode> made;
+    std::vector<int32_t> operands, data, lengths;
+    std::vector<int32_t> of_user;  // numbers of nodes, by number among the user's
+    uint32_t generation = 0;       // of nodes that are made from now on
 
-// Append the batch elements that a node picks; where they begin, -1 if it picks none.
-inline int32_t append_elements(std::vector<int32_t>& elements, PyObject* data) {
-    if (data == Py_None) return -1;
-    const int32_t begin = narrow((int64_t)elements.size());
-    const Ref several = owned(PySequence_Tuple(data));
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++)
-        elements.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
-    return begin;
-}
+    // Add a node: its operands, runtime data and lengths are the last in their arrays. The number of
+    // the next node of the user's is its `index`, be it that one or a part of it.
+    int32_t add(MadeNode node);
+    void clear();
+    // Forget what was added since there were so many nodes.
+    void drop(size_t count);
+    // Give rows to all nodes that need some, and to those that are asked for.
+    void store(const std::vector<int32_t>& asked);
+    // As it was before that.
+    void unstore();
+    int32_t at(int32_t node) const { return fates_[(size_t)node].at; }
+    // How many nodes were looked at for rows.
+    int32_t known() const { return (int32_t)fates_.size(); }
+    // Whether a node got rows when it was part of others, whose gradients do not go there.
+    bool is_late(int32_t node) const { return fates_[(size_t)node].is_late; }
+    // Whether it is a sum, whose terms may have become those of others.
+    bool sums(int32_t node) const { return fates_[(size_t)node].sums; }
+    bool is_held(int32_t node) const { return node < (int32_t)held_.size() && held_[(size_t)node]; }
+    // Give rows anew from the first node on; to those that are held in any case.
+    void start_anew();
+    void hold(int32_t node);
+    // Keep so many nodes of the user, and what was stored before others.
+    void cut(int32_t users);
 
-// Raise unless a node may read these. `lanes_of` tells the lanes of a node by its number;
-// `picked` are as many batch elements as it picks, null if it picks none.
-template <class F>
-void check_reads(Reading reading, int32_t lanes, const int32_t* refs, int32_t count, const int32_t* elements,
-                 int32_t picked, F lanes_of) {
-    const auto lanes_at = [&](int32_t k) { return refs[k] == NOTHING ? 0 : lanes_of(refs[k]); };
-    if (lanes < 1) fail(PyExc_ValueError, "a node without rows");
-    if (elements) {
-        const bool copies = reading == Reading::COPIES;
-        if (copies && count != 1) fail(PyExc_ValueError, "elements of several nodes");
-        if (picked != (copies ? lanes : count)) fail(PyExc_ValueError, "elements for another batch");
-        for (int32_t k = 0; k < picked; k++)
-            if (elements[k] < 0 || elements[k] >= lanes_at(copies ? 0 : k))
-                fail(PyExc_ValueError, "no such batch element");
-    } else if (reading == Reading::COPIES) {
-        int64_t all = 0;
-        for (int32_t k = 0; k < count; k++) {
-            if (!lanes_at(k)) fail(PyExc_ValueError, "a batch of nothing");
-            all += lanes_at(k);
-        }
-        if (all != lanes) fail(PyExc_ValueError, "rows for another batch");
-    } else {
-        for (int32_t k = 0; k < count; k++)
-            if (lanes_at(k) > 1 && lanes_at(k) != lanes)
-                fail(PyExc_ValueError, "a node reads another batch");
-    }
-}
+private:
+    struct Fate {
+        int32_t at = NO_ROWS, into = -1, structure = -1;
+        bool sums = false, is_late = false;
+    };
+    Structures& structures_;
+    StoredNodes& stored_;
+    std::vector<Fate> fates_;
+    std::vector<bool> held_, asked_;
+    int32_t start_ = 0, stored_before_ = 0;  // of what `store` looks at
+    std::vector<int32_t> revived_, terms_, stack_;
+    std::vector<Source> sources_;
+
+    bool has_rows_of_its_own(MadeNode& c, int32_t n) const;
+    bool is_read(int32_t ref) const { return ref >= 0 && made[ref].lanes > 0 && !made[ref].is_zeros; }
+    bool may_be_part(int32_t operand, int32_t lanes) const;
+    void decide(int32_t n);
+    void read(int32_t n);
+    void revive(int32_t n);
+    void emit(int32_t n);
+    void emit_sum(int32_t n);
+    void gather(int32_t n);
+};

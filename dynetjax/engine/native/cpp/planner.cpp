@@ -2,14 +2,12 @@
 #include <unordered_map>
 
 #include "flat.h"
-#include "nodes.h"
-#include "python.h"
+#include "stored_type.h"
 
 namespace {
 
 struct Names {
-    PyObject *rule, *fused, *lanes, *inner, *data, *component, *cyclic, *first, *groups, *aligned, *known,
-        *valid, *leaves;
+    PyObject *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
 } names;
 
 View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
@@ -90,85 +88,64 @@ Ref bytes_of(const std::vector<int32_t>& numbers) {
 
 // Building -----------------------------------------------------------------------------
 
-struct Kind {  // of fused op
-    bool all;
-    Reading reading;
-    std::vector<int32_t> places;  // among a node's args, of what it reads, if that is not all
-};
-
 class Builder {
 public:
     FlatGraph& graph;
     Ref fused;
 
-    // `number` gives that of the fused op of a rule, `read_by` tells what nodes of one read, and
-    // `imported` which one stands for rows of another.
-    Builder(FlatGraph& g, PyObject* number, PyObject* read_by, PyObject* imported)
-        : graph(g), fused(owned(PyList_New(0))), number_(number), read_by_(read_by), imported_(imported) {}
+    // `read_by` tells how nodes of a fused op read others, `imported` which one stands for rows of another.
+    Builder(FlatGraph& g, const StoredNodes& s, PyObject* read_by, PyObject* imported)
+        : graph(g), fused(owned(PyList_New(0))), stored_(s), read_by_(read_by), imported_(imported) {}
 
-    void build(PyObject* nodes, Py_ssize_t start) {
-        const Py_ssize_t stop = PyList_GET_SIZE(nodes);
+    void build(int32_t start) {
+        const int32_t stop = stored_.size();
         if (start < 0 || start > stop) fail(PyExc_ValueError, "no such node");
-        graph.count = (int32_t)(stop - start);
-        graph.nodes.reserve(graph.count), graph.refs.reserve(2 * (size_t)graph.count);
-        for (Py_ssize_t n = start; n < stop; n++) {
-            prefetch(nodes, n + 8);
-            add(item(nodes, n).get());
+        graph.count = stop - start;
+        graph.nodes.reserve((size_t)graph.count), graph.refs.reserve(2 * (size_t)graph.count);
+        for (int32_t n = start; n < stop; n++) {
+            if (n >= stored_.size()) fail(PyExc_IndexError, "no such node");
+            add(stored_.nodes[(size_t)n]);
         }
-        if (start) import(nodes, (int32_t)start);
+        if (start) import(start);
         check();
     }
 
 private:
-    PyObject *number_, *read_by_, *imported_;
-    Attribute rule_of_{names.rule}, lanes_of_{names.lanes}, data_of_{names.data}, args_of_{names.inner};
-    Rules known_;
-    std::unordered_map<long, int32_t> numbers_;
-    std::vector<Kind> kinds_;
-    std::vector<int32_t> picked_;  // by each node, how many elements
+    const StoredNodes& stored_;
+    PyObject *read_by_, *imported_;
+    std::unordered_map<int32_t, int32_t> numbers_;
+    std::vector<Reading> readings_;  // of fused ops
+    std::vector<int32_t> picked_;    // by each node, how many elements
 
-    int32_t kind_of_number(PyObject* number) {
-        const long n = integer(number);
-        const auto known = numbers_.find(n);
+    int32_t number_of(int32_t op) {
+        const auto known = numbers_.find(op);
         if (known != numbers_.end()) return known->second;
-        Ref told = owned(PyObject_CallOneArg(read_by_, number));
-        PyObject* places;
-        int form;
-        if (!PyArg_ParseTuple(told.get(), "Oi", &places, &form)) throw Failed();
+        Ref number = owned(PyLong_FromLong(op)), told = owned(PyObject_CallOneArg(read_by_, number.get()));
+        const long form = integer(told.get());
         if (form < 0 || form > (int)Reading::COPIES) fail(PyExc_ValueError, "no such way to read");
-        kinds_.push_back({places == Py_None, (Reading)form,
-                          places == Py_None ? std::vector<int32_t>() : numbers_in(places)});
-        if (PyList_Append(fused.get(), number)) throw Failed();
-        return numbers_[n] = (int32_t)kinds_.size() - 1;
+        readings_.push_back((Reading)form);
+        if (PyList_Append(fused.get(), number.get())) throw Failed();
+        return numbers_[op] = (int32_t)readings_.size() - 1;
     }
-    int32_t kind_of(PyObject* rule) {
-        if (const int32_t* known = known_.find(rule)) return *known;
-        Ref number = attribute(rule, names.fused);
-        if (integer(number.get()) < 0) number = owned(PyObject_CallOneArg(number_, rule));
-        const int32_t kind = kind_of_number(number.get());
-        known_.know(rule, kind);
-        return kind;
-    }
-    void add(PyObject* node) {
-        FlatGraph::Node n{kind_of(rule_of_.of(node).get()),
-                          word(lanes_of_.of(node).get()),
-                          (int32_t)graph.refs.size(),
-                          0,
-                          -1,
-                          false,
-                          0,
-                          0};
-        const Kind& kind = kinds_[n.op];
-        n.copies = kind.reading == Reading::COPIES;
-        append_reads(graph.refs, args_of_.of(node).get(), kind.all ? nullptr : &kind.places);
-        n.count = (int32_t)graph.refs.size() - n.reads;
-        if (kind.reading != Reading::BY_LANE)
-            n.chosen = append_elements(graph.elements, data_of_.of(node).get());
-        picked_.push_back((int32_t)graph.elements.size() - std::max(n.chosen, 0));
+    void add(StoredNode c) {
+        FlatGraph::Node n{number_of(c.fused), c.lanes, (int32_t)graph.refs.size(), c.count, -1, false, 0, 0};
+        const Reading reading = readings_[n.op];
+        n.copies = reading == Reading::COPIES;
+        if ((size_t)c.first + c.count > stored_.reads.size() ||
+            (size_t)c.data + c.words > stored_.data.size())
+            fail(PyExc_IndexError, "no such node");
+        graph.refs.insert(graph.refs.end(), stored_.reads.begin() + c.first,
+                          stored_.reads.begin() + c.first + c.count);
+        picked_.push_back(0);
+        if (reading != Reading::BY_LANE && c.words) {
+            n.chosen = narrow((int64_t)graph.elements.size()), picked_.back() = c.words;
+            graph.elements.insert(graph.elements.end(), stored_.data.begin() + c.data,
+                                  stored_.data.begin() + c.data + c.words);
+        }
         graph.nodes.push_back(n);
     }
     // Number what is read from `start` on, and what was computed before after that.
-    void import(PyObject* nodes, int32_t start) {
+    void import(int32_t start) {
         std::vector<int32_t>& older = graph.older;
         for (int32_t r : graph.refs)
             if (r >= 0 && r < start) older.push_back(r);
@@ -181,12 +158,12 @@ private:
                 r = graph.count + (int32_t)(std::lower_bound(older.begin(), older.end(), r) - older.begin());
         }
         for (int32_t r : older) {
-            Ref node = item(nodes, r), rule = rule_of_.of(node.get());
-            Ref number = owned(PyObject_CallOneArg(number_, rule.get()));
+            if (r >= stored_.size()) fail(PyExc_IndexError, "no such node");
+            const StoredNode c = stored_.nodes[(size_t)r];
+            Ref number = owned(PyLong_FromLong(c.fused));
             Ref stands = owned(PyObject_CallOneArg(imported_, number.get()));
-            const int32_t kind = kind_of_number(stands.get());
-            graph.nodes.push_back({kind, word(lanes_of_.of(node.get()).get()), (int32_t)graph.refs.size(), 0,
-                                   -1, false, 0, 0});
+            const int32_t op = number_of(word(stands.get()));
+            graph.nodes.push_back({op, c.lanes, (int32_t)graph.refs.size(), 0, -1, false, 0, 0});
         }
     }
     void check() const {
@@ -197,7 +174,7 @@ private:
                 if (refs[j] < NOTHING || (refs[j] >= k && refs[j] < graph.count) ||
                     refs[j] >= (int32_t)graph.nodes.size())
                     fail(PyExc_ValueError, "a node reads a later one");
-            const Reading reading = k < graph.count ? kinds_[n.op].reading : Reading::BY_LANE;
+            const Reading reading = k < graph.count ? readings_[n.op] : Reading::BY_LANE;
             const int32_t* elements = n.chosen < 0 ? nullptr : graph.elements.data() + n.chosen;
             check_reads(reading, n.lanes, refs, n.count, elements, elements ? picked_[k] : 0,
                         [&](int32_t r) { return graph.nodes[r].lanes; });
@@ -209,15 +186,15 @@ private:
 
 PyObject* new_flat(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
-        PyObject *nodes, *number, *read_by, *imported;
-        Py_ssize_t start;
-        if (!PyArg_ParseTuple(args, "O!nOOO", &PyList_Type, &nodes, &start, &number, &read_by, &imported))
-            throw Failed();
+        PyObject *stored, *read_by, *imported;
+        int start;
+        if (!PyArg_ParseTuple(args, "OiOO", &stored, &start, &read_by, &imported)) throw Failed();
+        const StoredNodes& nodes = *stored_in(stored)->nodes;
         Ref self = owned(type->tp_alloc(type, 0));
         FlatObject* flat = (FlatObject*)self.get();
         flat->graph = new FlatGraph();
-        Builder builder(*flat->graph, number, read_by, imported);
-        builder.build(nodes, start);
+        Builder builder(*flat->graph, nodes, read_by, imported);
+        builder.build(start);
         flat->fused = builder.fused.release();
         return self.release();
     });
@@ -400,14 +377,12 @@ PyGetSetDef attributes[] = {
      nullptr},
     {"fused", fused, nullptr, "Numbers of its fused ops, in order of first appearance.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyType_Slot slots[] = {
-    {Py_tp_new, (void*)new_flat},
-    {Py_tp_dealloc, (void*)free_flat},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, attributes},
-    {Py_tp_doc,
-     (void*)"A graph's stored nodes, placed on lanes and rows: `dynetjax.engine.plan.flat` in C++."},
-    {0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_new, (void*)new_flat},
+                       {Py_tp_dealloc, (void*)free_flat},
+                       {Py_tp_methods, methods},
+                       {Py_tp_getset, attributes},
+                       {Py_tp_doc, (void*)"A graph's stored nodes, placed on lanes and rows."},
+                       {0, nullptr}};
 PyType_Spec spec = {"dynetjax.engine.native.core.FlatGraph", sizeof(FlatObject), 0, Py_TPFLAGS_DEFAULT,
                     slots};
 
@@ -417,11 +392,9 @@ void add_planner(PyObject* module) {
     const struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.rule, "rule"},       {&names.fused, "fused"}, {&names.lanes, "lanes"},
-                    {&names.inner, "inner"},     {&names.data, "data"},   {&names.component, "component"},
-                    {&names.cyclic, "cyclic"},   {&names.first, "first"}, {&names.groups, "groups"},
-                    {&names.aligned, "aligned"}, {&names.known, "known"}, {&names.valid, "valid"},
-                    {&names.leaves, "leaves"}};
+    } interned[] = {{&names.component, "component"}, {&names.cyclic, "cyclic"},   {&names.first, "first"},
+                    {&names.groups, "groups"},       {&names.aligned, "aligned"}, {&names.known, "known"},
+                    {&names.valid, "valid"},         {&names.leaves, "leaves"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref type = owned(PyType_FromSpec(&spec));
     if (PyModule_AddObjectRef(module, "FlatGraph", type.get())) throw Failed();

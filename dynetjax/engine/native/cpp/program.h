@@ -23,18 +23,12 @@ constexpr int INSTRUCTION_WORDS = sizeof(Instruction) / 4;
 // How nodes of a fused op get their rows.
 enum class Form : int { MAP, INPUT, LOOKUP, REDUCE, GATHER, JOIN };
 
-struct Datum {
-    int32_t place;  // in a node's args
-    char type;      // i: int, f: float, k: a random key of two words
-};
-
 struct Program {
     Form form;
-    int32_t size;                 // numbers in a row of the result
-    bool weighted;                // reads parameters, or rows of a table, that are trained
-    std::vector<int32_t> places;  // of its operands, in a node's args
-    std::vector<int32_t> sizes;   // of its operands' rows
-    std::vector<Datum> data;
+    int32_t size;                  // numbers in a row of the result
+    bool weighted;                 // reads parameters, or rows of a table, that are trained
+    std::vector<int32_t> sizes;    // of its operands' rows
+    std::string data;              // of each field of runtime data i: int, f: float, k: a key of two words
     std::vector<int32_t> weights;  // kinds of what it reads that has no rows
     std::vector<int32_t> weight_sizes;
     std::vector<Instruction> forward, backward;
@@ -48,7 +42,7 @@ struct Program {
     int32_t pieces = 0, outer = 1;         // of a JOIN: how many rows it has room for, and how a row is cut
 
     int first_operand() const { return FIRST + (int)weights.size(); }
-    int first_datum() const { return first_operand() + (int)places.size(); }
+    int first_datum() const { return first_operand() + (int)sizes.size(); }
     int first_gradient() const { return first_datum() + (int)data.size(); }
     int slots() const { return first_gradient() + (int)weights.size(); }
 

@@ -99,47 +99,17 @@ inline int32_t word(PyObject* p) {
     if (found != (int32_t)found) fail(PyExc_OverflowError, "a number has more than 32 bits");
     return (int32_t)found;
 }
+inline std::vector<int32_t> words_in(PyObject* sequence) {
+    const Ref several = owned(PySequence_Tuple(sequence));
+    std::vector<int32_t> found;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(several.get()); k++)
+        found.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
+    return found;
+}
 // Of a list, which may have become shorter.
 inline Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
 
 inline Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
-
-// An attribute of one object after another: where these are of one class, its descriptor
-// is looked up once.
-class Attribute {
-public:
-    explicit Attribute(PyObject* name) : name_(name) {}
-    Ref of(PyObject* object) {
-        PyTypeObject* type = Py_TYPE(object);
-        if (type != type_) look_up(type);
-        return get_ ? owned(get_(descriptor_.get(), object, (PyObject*)type)) : attribute(object, name_);
-    }
-
-private:
-    void look_up(PyTypeObject* type) {
-        type_ = type, get_ = nullptr;
-        class_ = Ref(Py_NewRef((PyObject*)type));  // or another one could have its address
-        descriptor_ = Ref(PyObject_GetAttr((PyObject*)type, name_));
-        if (!descriptor_.get()) return PyErr_Clear();
-        PyTypeObject* kind = Py_TYPE(descriptor_.get());
-        if (kind == &PyGetSetDescr_Type || kind == &PyMemberDescr_Type) get_ = kind->tp_descr_get;
-    }
-    PyObject* name_;
-    PyTypeObject* type_ = nullptr;
-    Ref class_, descriptor_;
-    descrgetfunc get_ = nullptr;
-};
-
-// Have the memory of an object in a list, if it is there, come nearer: it is wanted soon.
-inline void prefetch(PyObject* list, Py_ssize_t n) {
-#if defined(__GNUC__)
-    if (n >= PyList_GET_SIZE(list)) return;
-    for (int line = 0; line < 3; line++)
-        __builtin_prefetch((const char*)PyList_GET_ITEM(list, n) + 64 * line);
-#else
-    (void)list, (void)n;
-#endif
-}
 
 class Released {  // the GIL, meanwhile; nothing that lives in it may call Python
 public:
@@ -176,3 +146,9 @@ const std::shared_ptr<const Program>& program_in(PyObject* p);
 void add_updates(PyObject* module);
 // What planner.cpp has.
 void add_planner(PyObject* module);
+// What the files of nodes have.
+void add_stored(PyObject* module);
+void add_structures(PyObject* module);
+void add_expressions(PyObject* module);
+void add_nodes(PyObject* module);
+void add_functions(PyObject* module);

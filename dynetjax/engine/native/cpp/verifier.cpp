@@ -39,7 +39,7 @@ struct Checker {
         if (x.slot < p.first_operand()) return x.stride ? -1 : p.weight_sizes[x.slot - FIRST];
         if (x.slot < p.first_datum()) return x.stride == DYNAMIC ? p.sizes[x.slot - p.first_operand()] : -1;
         if (x.slot < p.first_gradient()) {
-            const long words = p.data[x.slot - p.first_datum()].type == 'k' ? 2 : 1;
+            const long words = p.data[x.slot - p.first_datum()] == 'k' ? 2 : 1;
             return x.stride == words ? words : -1;
         }
         return back && !x.stride ? p.weight_sizes[x.slot - p.first_gradient()] : -1;
@@ -321,11 +321,9 @@ std::string Program::check() const {
     if (size <= 0 || temporary < 0 || saved < 0 || hoisted < 0) return "a row has no size";
     for (const auto& [rows, columns] : asides)
         if (rows <= 0 || columns <= 0) return "a product has no size";
-    for (const auto& x : places)
-        if (x < 0) return "an operand has no place";
-    for (const auto& x : data)
-        if (x.place < 0 || !std::strchr("ifk", x.type)) return "runtime data has no place, or is of no type";
-    if (weights.size() != weight_sizes.size() || places.size() != sizes.size()) return "sizes are missing";
+    for (const char type : data)
+        if (!std::strchr("ifk", type)) return "runtime data is of no type";
+    if (weights.size() != weight_sizes.size()) return "sizes are missing";
     for (Checker* checker : {&forth, &back}) {
         const auto& code = checker->back ? backward : forward;
         checker->block(code.data(), code.data() + code.size(), 0);

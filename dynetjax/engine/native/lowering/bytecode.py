@@ -10,7 +10,6 @@ from operator import attrgetter
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.engine.native import core
 from dynetjax.engine.native.lowering.arrays import (
     CONSTANT,
     FIRST,
@@ -25,6 +24,7 @@ from dynetjax.engine.native.lowering.arrays import (
     Value,
     side_by_side,
 )
+from dynetjax.native import core
 
 OP: dict[str, int] = core.OPCODES
 ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags

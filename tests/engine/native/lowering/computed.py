@@ -5,9 +5,9 @@ import numpy as np
 from jax import lax
 
 import dynetjax as dy
-from dynetjax.engine.native import core
 from dynetjax.engine.native.lowering.bytecode import OP
 from dynetjax.engine.native.part import NativePart
+from dynetjax.native import core
 
 STEP = 1e-6
 
