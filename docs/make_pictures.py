@@ -70,7 +70,7 @@ compiles, once.
 
 ![The graph by components](pictures/components.svg)
 
-`dy.explain()` prints them. What is inlined into what can be seen: `tanh(...)` has rows,
+`dy.explain()` prints them. What was fused into what can be seen: `tanh(...)` has rows,
 and the product and the sum inside have none.
 
 ```text
@@ -113,10 +113,10 @@ def page(names: dict[dy.Expression, str]) -> str:
     layout = run.layout
     (loop,) = [k for k, cyclic in enumerate(layout.family.cyclic) if cyclic]
     count, width = layout.trips[loop], layout.program.widths[loop]
-    found = {
-        graph.stored_nodes.index(x): name for x, name in names.items() if " " in name
-    }
-    nodes = run.nodes(layout.op(graph.stored_nodes[min(found)]))
+    stored = graph.stored
+    at_node = graph.at
+    found = {at_node(x.index): name for x, name in names.items() if " " in name}
+    nodes = run.nodes(layout.op(stored.fused(min(found))))
     places = zip(nodes.numbers.tolist(), nodes.lanes.tolist(), strict=True)
     at = {lane: number for number, lane in places}
     row = layout.flat.row
@@ -129,8 +129,8 @@ def page(names: dict[dy.Expression, str]) -> str:
             trips.append([trip])
         number, read = at.get(lane), [0, 0]
         if number is not None:
-            (pair,) = graph.stored_nodes[number].inner
-            read = [row(n) for n in graph.stored_nodes[pair].inner]
+            (pair,) = stored.reads(number)
+            read = [row(n) for n in stored.reads(pair)]
         trips[-1].append("(empty)" if number is None else found[number])
         buffer.append([trip, here, *read, first + lane])
     lanes = [f"lane {k}" for k in range(width)]
