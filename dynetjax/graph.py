@@ -46,7 +46,6 @@ class ComputationGraph(Nodes):
         reseeded: how many there were each time that random numbers began again.
         lines: where the user made each node, by number; None if that is not noted.
         devices: names of those on which certain nodes are to lie, by number.
-        state: the engine's notes on what it has computed.
         is_known_large: that it has become very large was said.
     """
 
@@ -65,8 +64,23 @@ class ComputationGraph(Nodes):
         self.marks: list[int] = []
         self.reseeded: list[int] = []
         self.devices: dict[int, str] = {}
-        self.state: Any = None
+        self._state: Any = None
         self._begin(_known.structures, old, immediate or _noting_lines)
+
+    @property
+    def state(self) -> Any:
+        """The engine's notes on what it has computed; None if it has none."""
+        if self._state is None and self.executor is not None:
+            self._state = engine().new_state(self)
+        return self._state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._state = state
+
+    def _tables(self) -> Any:
+        """What the executor asks for, which has begun without the engine's notes."""
+        return self.state.native.tables
 
     @property
     def nodes(self) -> list[Expression]:
@@ -222,9 +236,12 @@ class ComputationGraph(Nodes):
 
     def invalidate(self) -> None:
         """Forget every value; the next read computes them, with new random draws."""
-        state, self.state = self.state, None
+        state, self._state = self._state, None
         if state is not None:
             state.forget()
+        if self.live:
+            self.use_executor(None)
+            self.arrays.clear()
 
     def user_number(self, node: Expression) -> int:
         """How many of the user's nodes come before `node`, parameters included."""

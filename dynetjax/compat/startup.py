@@ -136,6 +136,7 @@ class ForkedEngine:
     backward: Callable[..., NoReturn] = values
     gradient: Callable[..., NoReturn] = values
     executor: Callable[..., NoReturn] = values
+    new_state: Callable[..., NoReturn] = values
 
 
 def _after_fork(computed: Any) -> None:

@@ -17,6 +17,9 @@ class Engine(Protocol):
     def values(self, graph: Any, nodes: "list[Expression]") -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node."""
 
+    def new_state(self, graph: Any) -> Any:
+        """Notes on a graph that has none."""
+
     def executor(self, graph: Any, node: "Expression") -> Any:
         """What has computed a node on the host, and its number there.
 
@@ -219,14 +222,8 @@ class _Methods:
         """Compute the expression, and all made so far."""
         self._rows(recalculate)
 
-    def backward(self, full: object = False) -> None:
-        """Add the gradient of this number to every parameter it was made from.
-
-        With `full`, `gradient()` of constants is computed too.
-
-        Raises:
-            ValueError: the expression, batch included, is not one number.
-        """
+    def _backward(self, full: object = False) -> None:
+        """`backward`, which is in C++ where tier 0 has a graph of plain parameters."""
         graph, node = self.locate()
         dim = node.full_dim
         if dim.size * dim.batch != 1:
@@ -319,6 +316,7 @@ if TYPE_CHECKING:
         """A node of a graph."""
 
         def value(self, recalculate: object = False) -> Any: ...
+        def backward(self, full: object = False) -> None: ...
         def __add__(self, other: Any) -> "Expression": ...
         def __radd__(self, other: Any) -> "Expression": ...
         def __sub__(self, other: Any) -> "Expression": ...

@@ -13,7 +13,8 @@ from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of, sums_of
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass
-from dynetjax.engine.memory import memory_of, warn_of_growth
+from dynetjax.engine.memory import let_compute, memory_of, warn_of_growth
+from dynetjax.engine.native.part import new_executor
 from dynetjax.engine.parts import (
     compute_natively,
     go_back,
@@ -54,7 +55,7 @@ class Engine:
         self._draw_seed = draw_seed
         self._before_read = before_read
         self._is_training = is_training
-        core.use_reader(note_interpreted, before_read)
+        core.use_reader(note_interpreted, before_read, self._begin)
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -102,10 +103,22 @@ class Engine:
         self._before_read()
         return executor, number
 
+    def _begin(self, graph: ComputationGraph) -> None:
+        """Have a graph computed without Python from its first node on, if it may be."""
+        if not policy.native() or policy.shares() or timing():
+            return
+        if not (DEVICES or graph.devices or graph.state is not None):
+            let_compute(graph, new_executor(graph.arrays))
+
+    def new_state(self, graph: ComputationGraph) -> State:
+        """Notes on a graph that has none; tier 0 may have begun with it."""
+        return State(Draws(self._draw_seed, graph.reseeded), graph)
+
     def _state(self, graph: ComputationGraph) -> State:
         if graph.state is None:
-            graph.state = State(Draws(self._draw_seed, graph.reseeded), graph)
-        return graph.state
+            graph.state = self.new_state(graph)
+        state: State = graph.state
+        return state
 
     def _compute(
         self, graph: ComputationGraph, state: State, nodes: list[Expression]
@@ -143,6 +156,7 @@ class Engine:
             note_build(graph)
         state = self._state(graph)
         state.last = None
+        graph.forget_root()
         if not node.lanes:
             kind = node.signature.kind
             one = np.ones(kind.shape, np.float32)
@@ -165,6 +179,9 @@ class Engine:
         """Rows of the gradient at `node` in the last backward."""
         state = self._state(graph)
         last = state.last
+        if graph.root is not None:  # C++ went back, and has not kept what is asked for
+            last = state.last = _once_more(graph, state, graph.root, False)
+            graph.forget_root()
         if last is None or (node.lanes and node.index > last.node.index):
             raise RuntimeError(
                 error_text(
@@ -195,9 +212,16 @@ class Engine:
         """The last backward again, with rows for a node and its gradient."""
         state.nodes.hold(node.index)  # no longer a part of sums that it is added to
         state.forget()
-        again = go_back(graph, state, last.node, last.full)
-        again.weight_gradients = again.pulled_back(again.weight_gradients)
-        return again
+        return _once_more(graph, state, last.node, last.full)
+
+
+def _once_more(
+    graph: ComputationGraph, state: State, root: Expression, full: bool
+) -> BackwardPass:
+    """A backward that adds nothing to parameters."""
+    again = go_back(graph, state, root, full)
+    again.weight_gradients = again.pulled_back(again.weight_gradients)
+    return again
 
 
 def _needs_rows(graph: ComputationGraph, node: Expression, full: bool) -> bool:

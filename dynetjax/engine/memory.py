@@ -45,6 +45,11 @@ class memory_of:
             raise _explained(str(error), self._graph) from error
 
 
+def let_compute(graph: ComputationGraph, executor: Any) -> None:
+    """Have an executor compute a graph without Python, until it is very large."""
+    graph.use_executor(executor, MOST_NODES, MOST_BYTES)
+
+
 def warn_of_growth(graph: ComputationGraph, bytes_taken: int) -> None:
     """Say once of a graph that it has become very large, at the user's line.
 

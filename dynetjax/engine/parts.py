@@ -5,6 +5,7 @@ from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import BackwardPass, Part, Rows
+from dynetjax.engine.memory import let_compute
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
 from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
@@ -26,7 +27,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         return False
     native, parts, start = state.native, state.parts, state.done
     if native is None:
-        native = Native(state.host_weights, state.draws)
+        native = Native(state.host_weights, state.draws, graph.arrays)
     part = parts[-1] if parts else None
     older = None
     if parts and not (len(parts) == 1 and isinstance(part, NativePart)):
@@ -37,10 +38,10 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
     state.native = native
-    if not isinstance(part, NativePart):
+    if parts and not isinstance(part, NativePart):
         parts.append(NativePart(start, stored, native.graph))
-    if len(parts) == 1 and not timing():
-        graph.use_executor(native.graph)
+    if len(state.parts) == 1 and not timing():
+        let_compute(graph, native.graph)
     return True
 
 

@@ -11,6 +11,7 @@ from dynetjax.engine import policy
 from dynetjax.engine.divided import Divided
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass, Interpreter, Part
+from dynetjax.engine.native.part import Native, NativePart
 from dynetjax.engine.native.weights import HostWeights
 from dynetjax.engine.xla.weights import Weights
 
@@ -22,7 +23,6 @@ class State:
         nodes: its `core.Nodes`, which knows the stored nodes.
         weights, host_weights: the values of weights, on the device and on the host.
         draws: gives random nodes their numbers.
-        parts: what was computed, in order; only the first begins with the first node.
         native: what tier 0 has of it; None if that is nothing.
         divided: what there is of it node by node, where parts lie on several devices.
         last: the last backward.
@@ -30,18 +30,32 @@ class State:
 
     def __init__(self, draws: Draws, nodes: Any):
         self.nodes = nodes
-        self.weights: Weights = Weights()
+        self.weights: Weights = Weights(nodes.arrays)
         self.host_weights: HostWeights = HostWeights(self.weights)
         self.draws = draws
-        self.parts: list[Part] = []
+        self._parts: list[Part] = []
         self.native: Interpreter | None = None
+        if nodes.executor is not None:
+            self.native = Native(self.host_weights, draws, nodes.arrays, nodes.executor)
         self.divided: Divided | None = None
         self.last: BackwardPass | None = None
 
     @property
+    def parts(self) -> list[Part]:
+        """What was computed, in order; only the first begins with the first node."""
+        if not self._parts and self.native is not None and self.native.count:
+            self._parts = [NativePart(0, self.nodes.stored, self.native.graph)]
+        return self._parts
+
+    @parts.setter
+    def parts(self, parts: list[Part]) -> None:
+        self._parts = parts
+
+    @property
     def done(self) -> int:
         """How many of the stored nodes were computed."""
-        return self.parts[-1].stop if self.parts else 0
+        parts = self.parts
+        return parts[-1].stop if parts else 0
 
     def memory(self) -> int:
         """Bytes that tier 0 has taken for it."""

@@ -97,11 +97,14 @@ def last_nonfinite() -> str:
 
     The graph of a bad gradient may be gone when somebody learns of it.
     """
-    state = current_graph().state
-    if state is None or state.last is None:
+    graph = current_graph()
+    root = graph.root
+    if root is None and graph.state is not None and graph.state.last is not None:
+        root = graph.state.last.node
+    if root is None:
         return ""
     try:
-        finding = find_nonfinite(state.last.node)
+        finding = find_nonfinite(root)
     except RuntimeError:  # another trainer has a bad gradient, too
         return ""
     return finding.brief if finding else ""

@@ -53,10 +53,11 @@ class LookupParameters(Whole, Table):
          [4.  5. ]]
     """
 
-    __slots__ = ("row_signatures", "storage")
+    __slots__ = ("row_signatures",)
+    storage: TableStorage
 
     def __init__(self, storage: TableStorage):
-        self.storage: TableStorage = storage
+        self.storage = storage
         of = storage.ident, storage.shape
         self.row_signatures: tuple[Signature, Signature] = (
             lookup_signature(*of, True),

@@ -22,7 +22,7 @@ Given = TypeVar("Given")
 class _Leaf(Leaf):
     """A parameter seen as an expression of whichever graph it is used in."""
 
-    __slots__ = ("still", "storage")
+    __slots__ = ("still",)
     constant: bool = False
     storage: DenseStorage
     still: "ConstantParameters | None"

@@ -14,13 +14,20 @@ import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import RUNS, at_first_call, jax, jnp
 from dynetjax.core.registry import DEVICES, OWNERS, Scaled, Storage
+from dynetjax.native import core
+
+if TYPE_CHECKING:
+    from dynetjax.engine.native.core import Storage as Base
+else:
+    Base = core.Storage
+core.use_arrays(np.ndarray)
 
 LINE = 16  # numbers in a line of the cache
 LEAST_FACTOR = 0.25  # of a table: below, it is taken into the numbers
@@ -119,7 +126,7 @@ def capacity_for(count: int) -> int:
     return capacity
 
 
-class DenseStorage:
+class DenseStorage(Base):
     """The numbers of a parameter.
 
     Args:
@@ -142,43 +149,34 @@ class DenseStorage:
 
     __slots__ = (
         "__weakref__",
-        "_device",
-        "_host",
-        "gradient",
-        "has_gradient",
         "ident",
         "name",
         "shape",
         "updated",
     )
     is_table = in_table = decays = False
-    _host: Any
-    _device: Any
-    has_gradient: bool
 
     def __init__(self, name: str, values: np.ndarray):
         self.shape: Shape = values.shape
         self.ident: int = _idents.take(self, values.shape)
         self.name: str = name
         self.values = copy_of(values)
-        self.gradient: Any = None
-        self.has_gradient = False
         self.updated: bool = True
 
     @property
     def values(self) -> Any:
         """float32 array of the parameter's shape, on the device."""
-        device, host = self._device, self._host
+        device, host = self._device, self._array
         if device is None:
             device = give_to_device(host)
-            if self._host is host:  # no other thread has set the values meanwhile
+            if self._array is host:  # no other thread has set the values meanwhile
                 self._device = device
         return device
 
     @values.setter
     def values(self, values: Any) -> None:
         host = on_host(values)
-        self._host, self._device = (values, None) if host else (None, values)
+        self._array, self._device = (values, None) if host else (None, values)
 
     @property
     def stored(self) -> Any:
@@ -188,15 +186,15 @@ class DenseStorage:
     @property
     def present(self) -> Any:
         """The values, of JAX or of NumPy: what is there."""
-        return self._host if self._device is None else self._device
+        return self._array if self._device is None else self._device
 
     def host_values(self) -> np.ndarray:
         """The values, not to be written to."""
-        device, host = self._device, self._host
+        device, host = self._device, self._array
         if host is None:
             host = np.asarray(device)
             if self._device is device:
-                self._host = host
+                self._array = host
         return host
 
     def will_read(self, rows: np.ndarray | None) -> None:
@@ -222,6 +220,14 @@ class DenseStorage:
     def scale_gradient(self, factor: float) -> None:
         if self.gradient is not None:
             self.gradient = _times(self.gradient, factor)
+
+    def _gradient_array(self) -> np.ndarray:
+        """The gradient, if there is one, on the host."""
+        return np.ascontiguousarray(self.gradient)
+
+    def _zeros(self) -> np.ndarray:
+        """An array for a gradient."""
+        return np.zeros(self.shape, np.float32)
 
     def take_gradient(self) -> Any:
         """Clear the gradient, and return what it was."""
@@ -272,7 +278,7 @@ class Deferring(Protocol):
         """Have all rows catch up, and miss no more."""
 
 
-class TableStorage:
+class TableStorage(Base):
     """The numbers of a lookup table, rows first.
 
     Attributes:
@@ -293,14 +299,9 @@ class TableStorage:
 
     __slots__ = (
         "__weakref__",
-        "_array",
-        "_factor",
         "_left",
         "_parts",
         "_touched",
-        "deferred",
-        "gradient",
-        "has_gradient",
         "ident",
         "name",
         "shape",
@@ -313,15 +314,11 @@ class TableStorage:
         self.ident: int = _idents.take(self, values.shape)
         self.name: str = name
         self.shape: Shape = values.shape
-        self._array: Any = np.require(values, np.float32, ["C", "W", "O"])
-        self._factor: Any = None  # on it, if it decays
-        self.deferred: Deferring | None = None
+        self._array = np.require(values, np.float32, ["C", "W", "O"])
         self._left = 1.0  # about what the factor is
         self.shown: bool = True
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
-        self.gradient: Any = None
-        self.has_gradient: bool = False
         self.updated: bool = True
 
     @property
@@ -456,6 +453,12 @@ class TableStorage:
         self.has_gradient = True
         if sum(len(part.rows) for part in self._parts) > 4 * self.shape[0] + 1024:
             self.row_gradient(self.row_capacity())
+
+    def _add_rows(self, ids: bytes, gradients: bytes) -> None:
+        """Note gradients of rows, from int32 and float32."""
+        rows = np.frombuffer(ids, np.int32)
+        values = np.frombuffer(gradients, np.float32)
+        self.add_row_gradients(rows, values.reshape(len(rows), *self.shape[1:]))
 
     def touched(self) -> np.ndarray:
         """Ids of the rows with a gradient of their own, in order, each once."""

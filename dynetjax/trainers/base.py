@@ -214,8 +214,11 @@ class Trainer(OnFile):
             if self._deferred is not None and not refused:
                 rate = self._learning_rate
                 self._deferred.after_update(members.tables, dense, step, rate)
-            gradients = _take_gradients(members)
-            if not refused:
+            if refused:
+                gradients = _take_gradients(members)
+            else:
+                for table in members.tables:
+                    table.take_gradient()
                 self._note_update()
                 self._clips += 0 < self._threshold < norm
         if refused:

@@ -60,16 +60,20 @@ class NativeUpdate:
         Args:
             members: who they are.
             dense: per table, whether the rule goes to all rows.
-            numbers: nothing changes if the norm `is_refused`.
+            numbers: nothing changes if the norm `is_refused`; else parameters have no
+                gradient any more.
         """
         fresh = [self._room(block) for block in members.blocks]
-        blocks = zip(members.blocks, fresh, strict=True)
+        blocks = [
+            (self._states.of_block_on_host(block), block, new)
+            for block, new in zip(members.blocks, fresh, strict=True)
+        ]
         pairs = zip(members.tables, dense, strict=True)
         tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]
         norm = core.update(
             self.rule,
             numbers,
-            [self._block(block, new) for block, new in blocks],
+            blocks,
             [self._table(*entry) for entry in tables],
             [_array(s.gradient) for s in members.frozen if s.gradient is not None],
             [_frozen(table) for table in members.frozen_tables if table.has_gradient],
@@ -77,8 +81,6 @@ class NativeUpdate:
         if is_refused(norm, numbers.threshold):
             return norm
         for block, new in zip(members.blocks, fresh, strict=True):
-            for parameter, values in zip(block, new, strict=True):
-                parameter.values = values
             old, self._now[block] = self._now.get(block), new
             if old is not None:
                 self._before[block] = old
@@ -93,11 +95,6 @@ class NativeUpdate:
         if room is not None and _are_free(room):
             return room
         return aligned([s.shape for s in block])
-
-    def _block(self, block: Block, new: list[np.ndarray]) -> tuple[Any, ...]:
-        states = self._states.of_block_on_host(block)
-        gradients = [_array(s.gradient) for s in block]
-        return states, [s.host_values() for s in block], new, gradients
 
     def _table(
         self, table: TableStorage, array: np.ndarray, factor: float, to_all: bool

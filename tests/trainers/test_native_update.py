@@ -1,6 +1,7 @@
 """Updates by the executor in C++, against the formulas in NumPy and against XLA."""
 
 import threading
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -527,12 +528,10 @@ class TestCore:
     """What C++ is given is checked before anything is changed."""
 
     def update(self, rule=("sgd", (), 0), **about):
-        values = np.ones(3, np.float32)
-        block = about.get("states", ()), [values], [np.empty(3, np.float32)]
-        gradient = about.get("gradient", np.ones(3, np.float32))
-        numbers = 0.1, 5.0, 1.0, 1.0
-        made = core.Rule(*rule)
-        core.update(made, numbers, [(*block, [gradient])], [], [], [])
+        parameter = about.get("storage", storage.DenseStorage("x", np.ones(3)))
+        parameter.gradient = about.get("gradient", np.ones(3, np.float32))
+        block = about.get("states", ()), (parameter,), [np.empty(3, np.float32)]
+        core.update(core.Rule(*rule), (0.1, 5.0, 1.0, 1.0), [block], [], [], [])
 
     @pytest.mark.parametrize(
         ("about", "match"),
@@ -548,6 +547,10 @@ class TestCore:
     def test_errors(self, about, match):
         with pytest.raises(ValueError, match=match):
             self.update(**about)
+
+    def test_what_is_no_storage(self):
+        with pytest.raises(TypeError, match="no Storage"):
+            self.update(storage=SimpleNamespace())
 
     def test_arrays_that_are_not_side_by_side(self):
         with pytest.raises((ValueError, BufferError), match="contiguous"):

@@ -49,10 +49,24 @@ class StoredNodes:
     def column(self, numbers: Any, letters: str, field: int) -> bytes: ...
     def rows_by_op(self, start: int) -> list[tuple[int, int]]: ...
 
+class Storage:
+    """The numbers of a parameter or a table; see `storage_type.h`."""
+
+    _array: Any
+    _device: Any
+    _factor: Any
+    deferred: Any
+    gradient: Any
+    spare: Any  # an array for the next gradient
+    has_gradient: bool
+
 class Nodes:
     """The nodes of a graph, and which of them have rows; see `nodes.h`."""
 
     stored: StoredNodes
+    executor: Any  # what computes it without Python
+    arrays: dict[int, Any]  # weights on the host as they were when first read, by kind
+    root: Any  # of the last backward, if that was without Python
     leaves: list[Any]
     live: bool
     room: int
@@ -74,7 +88,8 @@ class Nodes:
     def store(self, asked: list[int]) -> None: ...
     def at(self, index: int) -> int: ...
     def has_gradient(self, index: int) -> bool: ...
-    def use_executor(self, executor: Any) -> None: ...
+    def use_executor(self, executor: Any, nodes: int = 0, bytes: int = 0) -> None: ...
+    def forget_root(self) -> None: ...
     def computed(self, index: int) -> int: ...
     def hold(self, index: int) -> None: ...
     def set_data(self, index: int, data: Any) -> None: ...
@@ -87,9 +102,14 @@ class Graph:
     """What one graph has computed; `tables` is asked for what comes from Python."""
 
     def __init__(
-        self, tables: Any, programs: Any = None, timed: bool = False
+        self,
+        tables: Any,
+        programs: Any = None,
+        timed: bool = False,
+        arrays: dict[int, Any] | None = None,
     ) -> None: ...
     count: int
+    tables: Any
     def extend(self, stored: StoredNodes, start: int) -> int: ...
     def rows(self, number: int) -> bytes: ...
     def number(self, number: int) -> float: ...

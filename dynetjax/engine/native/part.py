@@ -61,17 +61,34 @@ def _note_times(graph: Any) -> None:
         )
 
 
+def new_executor(arrays: dict[int, np.ndarray]) -> Any:
+    """An executor for a graph whose weights were read so far as `arrays` has them."""
+    return core.Graph(None, RUNTIME.byte_code, timing(), arrays)
+
+
 class Native:
     """What tier 0 computes of one graph.
 
+    Args:
+        weights, draws: the graph's.
+        arrays: of weights that were read, by kind id.
+        executor: that has begun with it, if one has.
     Attributes:
+        tables: what the executor asks for.
         lacks: a fused operation that it met and that has no program; -1 if none.
     """
 
-    def __init__(self, weights: HostValues, draws: Draws):
+    def __init__(
+        self,
+        weights: HostValues,
+        draws: Draws,
+        arrays: dict[int, np.ndarray],
+        executor: Any = None,
+    ):
         self.weights = weights
-        self._tables = _Tables(weights, draws)
-        self.graph: Any = core.Graph(self._tables, RUNTIME.byte_code, timing())
+        self.tables = _Tables(weights, draws)
+        self.graph: Any = new_executor(arrays) if executor is None else executor
+        self.graph.tables = self.tables
         self.lacks: int = -1
 
     @property
@@ -85,12 +102,12 @@ class Native:
 
         `older` tells the rows of nodes that another tier computed, if one did.
         """
-        self._tables.older = older
+        self.tables.older = older
         try:
             with phase("run", 0, " forward"):
                 self.lacks = self.graph.extend(stored, start)
         finally:
-            self._tables.older = None
+            self.tables.older = None
         if self.lacks != DONE:
             return False
         note_interpreted()

@@ -81,7 +81,7 @@ class HostWeights:
     def __init__(self, weights: Weights):
         self._weights = weights
         self._levels: dict[int, _Level] = {}
-        self._arrays: dict[int, np.ndarray] = {}
+        self._arrays = weights.arrays
 
     # what the executor asks for
     def program(self, number: int) -> Any:

@@ -53,9 +53,14 @@ def _nothing(shape: Shape) -> np.ndarray:
 
 
 class Weights:
-    """The values of a graph's weights, as they were when first read."""
+    """The values of a graph's weights, as they were when first read.
 
-    def __init__(self) -> None:
+    Args:
+        arrays: of those that were read on the host, by kind id.
+    """
+
+    def __init__(self, arrays: dict[int, np.ndarray]) -> None:
+        self.arrays = arrays
         self._values: dict[Kind, Array] = {}
         self._lists: dict[tuple[int, ...], tuple[list[Array], list[int]]] = {}
 
@@ -104,7 +109,7 @@ class Weights:
             if storage.is_table:
                 values = storage.host_values()
                 return values if values.flags.writeable else values.copy()  # JAX's
-            array = self._values[kind] = storage.host_values()
+            array = self.arrays[kind.id] = storage.host_values()
         return np.ascontiguousarray(array)
 
     def _parameter(self, kind: Kind) -> Array:
@@ -115,8 +120,13 @@ class Weights:
             return _nothing(kind.shape)
         if storage.is_table:
             return storage.stored
-        self._values[kind] = storage.values
-        return storage.values
+        read = self.arrays.get(kind.id)
+        if read is None or read is storage.host_values():
+            values = storage.values
+        else:  # there was an update since
+            values = jax.device_put(np.array(read))
+        self._values[kind] = values
+        return values
 
     def _operands(self, signature: Signature) -> tuple[Array, ...]:
         """What a weight is made of."""

@@ -7,8 +7,12 @@
 void check_executor(PyObject* executor);
 // How many stored nodes it knows.
 int32_t executed(PyObject* executor);
-// Compute the stored nodes from the first on that it does not know; whether all have byte code.
-bool execute(PyObject* executor, const StoredObject* stored);
+// Compute the stored nodes from the first on that it does not know; whether all have byte code. A graph
+// is asked for what only Python knows.
+bool execute(PyObject* executor, const StoredObject* stored, PyObject* graph);
+// Add the gradients of a stored node of one number, and of the nodes up to `index` of the user's that it was
+// made of, to their storages; false if Python has to do that.
+bool go_back(PyObject* executor, const StoredObject* stored, int32_t node, int32_t index);
 // The first number of a node.
 double first_number(PyObject* executor, int32_t node);
 // Bytes that rows and gradients take.

@@ -4,13 +4,16 @@
 #include "executor.h"
 #include "graph_type.h"
 
+// After Python.h:
+#include <structmember.h>
+
 PyTypeObject *expression_type, *leaf_type;
 
 namespace {
 
 PyTypeObject* table_type;
 struct Names {
-    PyObject *item, *kind, *id, *value;
+    PyObject *item, *kind, *id, *value, *operands, *constant, *backward;
 } names;
 
 // Nodes that were freed, to be made again. Only exact expressions, which have no more than this.
@@ -30,6 +33,7 @@ void free_expression(PyObject* self) {
     Py_DECREF(type);
 }
 void free_leaf(PyObject* self) {
+    Py_XDECREF(((LeafObject*)self)->storage);
     Py_XDECREF(((LeafObject*)self)->signature);
     free_expression(self);
 }
@@ -181,17 +185,23 @@ PyObject* data_of_node(PyObject* self, void*) {
     });
 }
 
-// The number of a node that is one, and computed by tier 0; else None.
-PyObject* one_number(PyObject* self) {
+// The graph of a node that is one number; else null.
+GraphData* graph_of_number(PyObject* self) {
     GraphData* g = is_leaf(self) ? nullptr : data_of(self);
-    if (!g || !g->executor.get()) Py_RETURN_NONE;
+    if (!g) return nullptr;
     const int32_t node = ((ExpressionObject*)self)->index;
     const Signature& s = g->signature(node);
+    if (g->nodes.made[(size_t)node].lanes != 1 || s.is_weight || s.ragged) return nullptr;
     const auto kind = g->known().kinds.find(s.kind);
-    const bool one = g->nodes.made[(size_t)node].lanes == 1 && !s.is_weight &&
-                     kind != g->known().kinds.end() &&
-                     g->known().sizes[(size_t)kind->second] == std::vector<int32_t>{1};
-    if (!one) Py_RETURN_NONE;
+    if (kind == g->known().kinds.end()) return nullptr;
+    const std::vector<int32_t>& sizes = g->known().sizes[(size_t)kind->second];
+    return sizes.size() == 1 && sizes[0] == 1 ? g : nullptr;
+}
+// The number of a node that is one, and computed by tier 0; else None.
+PyObject* one_number(PyObject* self) {
+    GraphData* g = graph_of_number(self);
+    if (!g) Py_RETURN_NONE;
+    const int32_t node = ((ExpressionObject*)self)->index;
     const Ref graph(Py_NewRef((PyObject*)((ExpressionObject*)self)->graph));
     const int32_t at = computed((NodesObject*)graph.get(), node);
     if (at < 0) Py_RETURN_NONE;
@@ -212,7 +222,21 @@ PyObject* value(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
         return PyObject_Vectorcall(slow.get(), args, (size_t)nargs, keywords);
     });
 }
+PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* keywords) {
+    return guarded([&]() -> PyObject* {
+        GraphData* g = nargs || keywords ? nullptr : graph_of_number(self);
+        if (g && went_back(((ExpressionObject*)self)->graph, ((ExpressionObject*)self)->index))
+            Py_RETURN_NONE;
+        const Ref slow = attribute(self, names.backward);
+        return PyObject_Vectorcall(slow.get(), args, (size_t)nargs, keywords);
+    });
+}
 PyMethodDef methods[] = {
+    {"backward", (PyCFunction)(void (*)())backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward(full=False)\n--\n\n"
+     "Add the gradient of this number to every parameter it was made from.\n\n"
+     "With `full`, `gradient()` of constants is computed too.\n\n"
+     "Raises:\n    ValueError: the expression, batch included, is not one number."},
     {"value", (PyCFunction)(void (*)())value, METH_FASTCALL | METH_KEYWORDS,
      "value(recalculate=False)\n--\n\nA float for one number, a flat list for vectors, else an array."},
     {"_number_at_hand", number_at_hand, METH_NOARGS,
@@ -345,6 +369,7 @@ PyObject* set_signature(PyObject* self, PyObject* signature) {
         LeafObject* leaf = (LeafObject*)self;
         const Ref kind = attribute(signature, names.kind);
         leaf->kind = word(attribute(kind.get(), names.id).get());
+        leaf->constant = PyObject_IsTrue(attribute(kind.get(), names.constant).get()) == 1;
         Py_XSETREF(leaf->signature, Py_NewRef(signature));
         Py_RETURN_NONE;
     });
@@ -355,6 +380,9 @@ PyObject* set_rows(PyObject* self, PyObject* args) {
         long rows;
         if (!PyArg_ParseTuple(args, "Ol", &signature, &rows)) throw Failed();
         TableObject* table = (TableObject*)self;
+        const Ref operands = owned(PySequence_Tuple(attribute(signature, names.operands).get()));
+        if (PyTuple_GET_SIZE(operands.get()) != 1) fail(PyExc_ValueError, "no rows of one table");
+        table->rows_kind = word(attribute(PyTuple_GET_ITEM(operands.get(), 0), names.id).get());
         table->rows = rows;
         Py_XSETREF(table->row_signature, Py_NewRef(signature));
         Py_RETURN_NONE;
@@ -393,6 +421,9 @@ PyObject* look_up(PyObject* self, PyObject* key) {
     });
 }
 
+PyMemberDef leaf_members[] = {
+    {"storage", T_OBJECT_EX, offsetof(LeafObject, storage), 0, "What has its numbers."},
+    {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef leaf_methods[] = {
     {"_set_signature", set_signature, METH_O, "(signature): what it is as an operand."},
     {nullptr, nullptr, 0, nullptr}};
@@ -416,7 +447,10 @@ PyType_Slot slots[] = {{Py_tp_new, (void*)new_plain},
                        {0, nullptr}};
 PyType_Spec spec = {"dynetjax.core.expression.Expression", sizeof(ExpressionObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-PyType_Slot leaf_slots[] = {{Py_tp_dealloc, (void*)free_leaf}, {Py_tp_methods, leaf_methods}, {0, nullptr}};
+PyType_Slot leaf_slots[] = {{Py_tp_dealloc, (void*)free_leaf},
+                            {Py_tp_methods, leaf_methods},
+                            {Py_tp_members, leaf_members},
+                            {0, nullptr}};
 PyType_Spec leaf_spec = {"dynetjax.core.expression.Leaf", sizeof(LeafObject), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, leaf_slots};
 PyType_Slot table_slots[] = {{Py_tp_dealloc, (void*)free_table},
@@ -449,7 +483,17 @@ PyObject* new_expression(NodesObject* graph, int32_t node) {
 int32_t GraphData::ref_of(PyObject* leaf) {
     if (leaf == latest_leaf) return ref_of_leaf(latest_number);
     const auto at = leaf_numbers.emplace(leaf, (int32_t)leaves.size());
-    if (at.second) leaves.push_back(Ref(Py_NewRef(leaf)));
+    if (at.second) {
+        leaves.push_back(Ref(Py_NewRef(leaf)));
+        const LeafObject* l = (LeafObject*)leaf;
+        StoredObject* s = (StoredObject*)stored.get();
+        if (!l->storage)
+            ;  // it is no storage of ours
+        else if (PyType_IsSubtype(Py_TYPE(leaf), table_type))
+            s->tables->emplace(((TableObject*)leaf)->rows_kind, Ref(Py_NewRef(l->storage)));
+        else
+            s->parameters->emplace(l->kind, Parameter{Ref(Py_NewRef(l->storage)), l->constant});
+    }
     latest_leaf = leaf, latest_number = at.first->second;
     return ref_of_leaf(latest_number);
 }
@@ -459,6 +503,9 @@ void add_expressions(PyObject* module) {
     names.kind = owned(PyUnicode_InternFromString("kind")).release();
     names.id = owned(PyUnicode_InternFromString("id")).release();
     names.value = owned(PyUnicode_InternFromString("_value")).release();
+    names.constant = owned(PyUnicode_InternFromString("constant")).release();
+    names.backward = owned(PyUnicode_InternFromString("_backward")).release();
+    names.operands = owned(PyUnicode_InternFromString("operands")).release();
     expression_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
     leaf_type =
         (PyTypeObject*)owned(PyType_FromSpecWithBases(&leaf_spec, (PyObject*)expression_type)).release();

@@ -269,6 +269,7 @@ PyObject* cut(PyObject* self, PyObject* count) {
         for (size_t n = kept; n < g.nodes.made.size(); n++)
             if (g.nodes.made[n].given >= 0) arrays = std::min(arrays, (Py_ssize_t)g.nodes.made[n].given);
         g.nodes.cut(users);
+        if (g.root >= (int32_t)g.nodes.made.size()) g.root = -1;
         if (PyList_SetSlice(g.given(), arrays, PyList_GET_SIZE(g.given()), nullptr)) throw Failed();
         Py_RETURN_NONE;
     });
@@ -276,21 +277,30 @@ PyObject* cut(PyObject* self, PyObject* count) {
 
 // Reading ------------------------------------------------------------------------------
 
-PyObject *note_computed, *before_read;                                // Python's functions
-constexpr size_t MANY_NODES = 1000000, MANY_BYTES = (size_t)1 << 30;  // of which users are told
+PyObject *note_computed, *before_read, *make_executor;  // Python's functions
 
-// (executor or None): what computes the graph from now on, without Python.
-PyObject* use_executor(PyObject* self, PyObject* executor) {
+// (executor or None, nodes, bytes): what computes the graph from now on without Python, up to so many.
+PyObject* use_executor(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        if (executor != Py_None) check_executor(executor);
-        data_in(self).executor = Ref(executor == Py_None ? nullptr : Py_NewRef(executor));
+        PyObject* executor;
+        unsigned long long nodes = 0, bytes = 0;
+        if (!PyArg_ParseTuple(args, "O|KK", &executor, &nodes, &bytes)) throw Failed();
+        GraphData& g = data_in(self);
+        if (executor == Py_None) {
+            g.executor = Ref(), g.root = -1;
+        } else {
+            check_executor(executor);
+            g.executor = Ref(Py_NewRef(executor)), g.most_nodes = nodes, g.most_bytes = bytes;
+        }
         Py_RETURN_NONE;
     });
 }
-// (note, before): what is called after something was computed, and before a number is handed out.
+// (note, before, make): what is called after something was computed, before a number is handed out,
+// and to give a graph of which nothing was computed an executor, if it is for that.
 PyObject* use_reader(PyObject*, PyObject* args) {
-    PyObject *note, *before;
-    if (!PyArg_ParseTuple(args, "OO", &note, &before)) return nullptr;
+    PyObject *note, *before, *make;
+    if (!PyArg_ParseTuple(args, "OOO", &note, &before, &make)) return nullptr;
+    Py_XSETREF(make_executor, Py_NewRef(make));
     Py_XSETREF(note_computed, Py_NewRef(note));
     Py_XSETREF(before_read, Py_NewRef(before));
     Py_RETURN_NONE;
@@ -342,6 +352,25 @@ PyObject* leaves(PyObject* self, void*) {
 PyObject* stored(PyObject* self, void*) {
     return guarded([&] { return Py_NewRef(data_in(self).stored.get()); });
 }
+PyObject* executor_of(PyObject* self, void*) {
+    GraphData* g = ((NodesObject*)self)->data;
+    return Py_NewRef(g && g->executor.get() ? g->executor.get() : Py_None);
+}
+PyObject* root_of(PyObject* self, void*) {
+    return guarded([&]() -> PyObject* {
+        const int32_t root = data_in(self).root;
+        return root < 0 ? Py_NewRef(Py_None) : new_expression((NodesObject*)self, root);
+    });
+}
+PyObject* forget_root(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        data_in(self).root = -1;
+        Py_RETURN_NONE;
+    });
+}
+PyObject* arrays_of(PyObject* self, void*) {
+    return guarded([&] { return Py_NewRef(data_in(self).arrays.get()); });
+}
 PyObject* live(PyObject* self, void*) { return PyBool_FromLong(((NodesObject*)self)->data != nullptr); }
 PyObject* memory(PyObject* self, void*) {
     return guarded([&]() -> PyObject* {
@@ -387,12 +416,14 @@ PyObject* begin(PyObject* self, PyObject* args) {
         if (room) {
             room->nodes.clear();
             room->executor = Ref();
-            room->leaves.clear(), room->leaf_numbers.clear(), room->latest_leaf = nullptr;
+            room->forget_leaves();
+            room->root = -1;
             if (PyList_SetSlice(room->given(), 0, PyList_GET_SIZE(room->given()), nullptr)) throw Failed();
         } else {
             room = std::make_unique<GraphData>(structures);
         }
         room->watched = watched;
+        room->arrays = owned(PyDict_New());
         data = room.release();
         Py_RETURN_NONE;
     });
@@ -437,8 +468,9 @@ PyMethodDef methods[] = {
     {"at", at, METH_O, "The number of a node of the user's among the stored nodes; -1 if it is none."},
     {"has_gradient", has_gradient, METH_O,
      "Whether a node has rows, and all that comes back to it comes there."},
-    {"use_executor", use_executor, METH_O,
-     "(executor or None): what computes it from now on, without Python."},
+    {"use_executor", use_executor, METH_VARARGS,
+     "(executor or None, nodes, bytes): what computes it without Python, up to so many."},
+    {"forget_root", forget_root, METH_NOARGS, "Have a `root` no longer."},
     {"computed", computed_at, METH_O,
      "The stored number of a node whose rows tier 0 has, or computes now; -1 if it is not for that."},
     {"hold", hold, METH_O, "Have a node stored from now on, when all is stored anew."},
@@ -448,11 +480,15 @@ PyMethodDef methods[] = {
     {"node", node, METH_O, "The user's node of a number."},
     {"weights_up_to", weights_up_to, METH_O, "(index): signatures of weights that were made up to a node."},
     {nullptr, nullptr, 0, nullptr}};
-PyGetSetDef attributes[] = {{"stored", stored, nullptr, "Its `StoredNodes`.", nullptr},
-                            {"leaves", leaves, nullptr, "Parameters and tables that it reads.", nullptr},
-                            {"live", live, nullptr, "It was not renewed yet.", nullptr},
-                            {"room", memory, nullptr, "Bytes that its nodes take.", nullptr},
-                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyGetSetDef attributes[] = {
+    {"stored", stored, nullptr, "Its `StoredNodes`.", nullptr},
+    {"leaves", leaves, nullptr, "Parameters and tables that it reads.", nullptr},
+    {"executor", executor_of, nullptr, "What computes it without Python; None if nothing does.", nullptr},
+    {"root", root_of, nullptr, "Of the last backward, if that was without Python; else None.", nullptr},
+    {"arrays", arrays_of, nullptr, "Weights on the host as they were when first read, by kind id.", nullptr},
+    {"live", live, nullptr, "It was not renewed yet.", nullptr},
+    {"room", memory, nullptr, "Bytes that its nodes take.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot slots[] = {{Py_tp_new, (void*)new_nodes},
                        {Py_tp_dealloc, (void*)free_nodes},
                        {Py_tp_methods, methods},
@@ -465,7 +501,8 @@ PyType_Spec spec = {"dynetjax.engine.native.core.Nodes", sizeof(NodesObject), 0,
 PyMethodDef functions[] = {{"use_graph", use, METH_O, "(graph): nodes of this thread go there."},
                            {"use_maker", use_maker, METH_O, "(make): what makes a thread's first graph."},
                            {"use_reader", use_reader, METH_VARARGS,
-                            "(note, before): called after something was computed, and before a read."},
+                            "(note, before, make): called after something was computed, before a read, "
+                            "and to give a graph an executor."},
                            {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
@@ -476,15 +513,24 @@ NodesObject* current_graph() {
     return current;
 }
 
+// Have an executor for a graph of which nothing was computed; false if Python is to decide.
+bool begin_executor(NodesObject* graph) {
+    if (!make_executor) return false;
+    GraphData* g = graph->data;
+    owned(PyObject_CallOneArg(make_executor, (PyObject*)graph));
+    return graph->data == g && g->executor.get();
+}
+
 int32_t computed(NodesObject* graph, int32_t node) {
     GraphData& g = *graph->data;
-    if (!g.executor.get() || g.busy || g.watched) return -1;
+    if (g.busy || g.watched) return -1;
     const MadeNode& c = g.nodes.made[(size_t)node];
     if (c.is_zeros || !c.lanes) return -1;
     int32_t at = node < g.nodes.known() ? g.nodes.at(node) : NO_ROWS;
-    if (at >= 0 && at < executed(g.executor.get())) return at;
+    if (at >= 0 && g.executor.get() && at < executed(g.executor.get())) return at;
+    if (!g.executor.get() && !begin_executor(graph)) return -1;
     const Ref executor(Py_NewRef(g.executor.get()));
-    if (g.nodes.made.size() > MANY_NODES || taken(executor.get()) > MANY_BYTES) return -1;
+    if (g.nodes.of_user.size() > g.most_nodes || taken(executor.get()) > g.most_bytes) return -1;
     try {
         const Busy busy(graph);
         const int32_t start = g.stored_nodes().size();
@@ -495,7 +541,7 @@ int32_t computed(NodesObject* graph, int32_t node) {
             g.nodes.unstore();
             throw;
         }
-        const bool done = execute(executor.get(), (StoredObject*)g.stored.get());
+        const bool done = execute(executor.get(), (StoredObject*)g.stored.get(), (PyObject*)graph);
         busy.check();
         if (!done) return -1;
         at = g.nodes.at(node);
@@ -506,6 +552,26 @@ int32_t computed(NodesObject* graph, int32_t node) {
     }
     if (note_computed) owned(PyObject_CallNoArgs(note_computed));
     return at;
+}
+bool went_back(NodesObject* graph, int32_t node) {
+    const Held held(graph);
+    GraphData& g = held.data();
+    const int32_t at = computed(graph, node);
+    held.check();
+    if (at < 0) return false;
+    const int32_t index = g.nodes.made[(size_t)node].index;
+    for (int32_t n = 0; n <= node; n++)
+        if (g.known().structures.signatures[(size_t)g.nodes.made[(size_t)n].signature].is_weight)
+            return false;
+    const Ref executor(Py_NewRef(g.executor.get()));
+    {
+        const Busy busy(graph);
+        if (!go_back(executor.get(), (StoredObject*)g.stored.get(), at, index)) return false;
+    }
+    held.check();
+    g.root = node;
+    if (note_computed) owned(PyObject_CallNoArgs(note_computed));
+    return true;
 }
 void before_reading() {
     if (before_read) owned(PyObject_CallNoArgs(before_read));

@@ -15,7 +15,10 @@ struct GraphData {
     std::unordered_map<PyObject*, int32_t> leaf_numbers;
     PyObject* latest_leaf = nullptr;
     int32_t latest_number = 0;
+    Ref arrays;    // of weights, as they were when first read, by kind; a dict
     Ref executor;  // of tier 0, where that has computed all that was asked for so far
+    size_t most_nodes = 0, most_bytes = 0;  // beyond which the executor is not to be used
+    int32_t root = -1;                      // of the last backward, if that was without Python
     bool busy = false;
     bool watched = false;  // whoever makes a node tells Python
     bool orphan = false;   // it is nobody's but its holders'
@@ -29,6 +32,11 @@ struct GraphData {
     Process& known() { return *((StructuresObject*)process.get())->process; }
     StoredNodes& stored_nodes() { return *((StoredObject*)stored.get())->nodes; }
     PyObject* given() { return ((StoredObject*)stored.get())->given; }
+    void forget_leaves() {
+        leaves.clear(), leaf_numbers.clear(), latest_leaf = nullptr;
+        StoredObject* s = (StoredObject*)stored.get();
+        s->parameters->clear(), s->tables->clear();
+    }
     const Signature& signature(int32_t node) {
         return known().structures.signatures[(size_t)nodes.made[(size_t)node].signature];
     }
@@ -86,6 +94,8 @@ struct ExpressionObject {
 struct LeafObject {
     ExpressionObject expression;
     PyObject* signature;
+    PyObject* storage;
+    bool constant;
     int32_t kind;  // the id of it, in Python
 };
 
@@ -93,6 +103,7 @@ struct LeafObject {
 struct TableObject {
     LeafObject leaf;
     PyObject* row_signature;
+    int32_t rows_kind;  // of what is looked up in
     long rows;
 };
 
@@ -121,6 +132,8 @@ NodesObject* current_graph();
 // The number among the stored nodes of one whose rows tier 0 has, which computes what is new; -1: it is
 // not for that.
 int32_t computed(NodesObject* graph, int32_t node);
+// Add the gradients of a node of one number to storages; false if it is not for that.
+bool went_back(NodesObject* graph, int32_t node);
 // Before a number is handed to the user: something may have to be raised first.
 void before_reading();
 // Tell Python of nodes that the user made, from number `first` among the user's on.

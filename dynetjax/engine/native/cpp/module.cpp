@@ -1,17 +1,19 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "draws.h"
 #include "executor.h"
 #include "graph.h"
 #include "kernels.h"
+#include "storage_type.h"
 #include "stored_type.h"
 
 namespace {
 
 struct Names {
-    PyObject *program, *weight, *lookup, *rows, *draws, *starts, *seed;
+    PyObject *program, *weight, *lookup, *rows, *draws, *starts, *seed, *tables, *zeros, *add_rows;
 };
 Names names;
 
@@ -85,13 +87,21 @@ void free_program(PyObject* self) {
 
 struct GraphState {
     Graph graph;
-    Ref tables;                                   // Python's side: programs, weights, rows of tables
-    Ref programs;                                 // a dict of those that are known, by number
-    std::unordered_map<long, int32_t> use;        // by number of the fused op
-    std::vector<View> views;                      // of weights, which must not go
+    Ref tables;    // Python's side: programs, weights, rows of tables; None until it is asked for
+    Ref programs;  // a dict of those that are known, by number
+    Ref arrays;    // of weights as they were when first read, by kind
+    PyObject* whose = nullptr;              // graph, that is asked for Python's side, while it computes
+    const StoredObject* stored = nullptr;   // what it computes
+    std::unordered_map<long, int32_t> use;  // by number of the fused op
+    std::vector<View> views;                // of weights, which must not go
     std::unordered_map<int32_t, size_t> weights;  // where these are, by kind
     bool busy = false;                            // somebody computes here
-    GraphState(PyObject* t, PyObject* p) : tables(Py_NewRef(t)), programs(Py_NewRef(p)) {}
+    GraphState(PyObject* t, Ref p, Ref a)
+        : tables(Py_NewRef(t)), programs(std::move(p)), arrays(std::move(a)) {}
+
+    PyObject* asked();  // Python's side
+    View view_of(int32_t kind);
+    const float* weight_of(int32_t kind, int64_t size);
 
     int32_t use_of(long fused);
     int32_t use_of_rows(int32_t size);
@@ -107,6 +117,37 @@ struct GraphObject {
     PyObject_HEAD GraphState* state;
 };
 
+PyObject* GraphState::asked() {
+    if (tables.get() == Py_None && whose) tables = owned(PyObject_CallMethodNoArgs(whose, names.tables));
+    return tables.get();
+}
+
+// The numbers of a weight as they were when first read: those of a parameter without Python.
+View GraphState::view_of(int32_t kind) {
+    const Ref number = owned(PyLong_FromLong(kind));
+    PyObject* known = PyDict_GetItemWithError(arrays.get(), number.get());
+    if (known) return View(Ref(Py_NewRef(known)).get());
+    if (PyErr_Occurred()) throw Failed();
+    const auto at = stored->parameters->find(kind);
+    Numbers numbers;
+    if (at != stored->parameters->end() && read_values(at->second.storage.get(), numbers)) {
+        if (PyDict_SetItem(arrays.get(), number.get(), numbers.array().get())) throw Failed();
+        return View(numbers.array().get());
+    }
+    return View(owned(PyObject_CallMethodOneArg(asked(), names.weight, number.get())).get());
+}
+
+const float* GraphState::weight_of(int32_t kind, int64_t size) {
+    auto at = weights.find(kind);
+    if (at == weights.end()) {
+        views.push_back(view_of(kind));
+        at = weights.emplace(kind, views.size() - 1).first;
+    }
+    const View& view = views[at->second];
+    if ((int64_t)view.words() < size) fail(PyExc_ValueError, "a weight is too small");
+    return view.as<float>();
+}
+
 // -1: there is no program for it.
 int32_t GraphState::use_of(long fused) {
     const auto known = use.find(fused);
@@ -115,30 +156,14 @@ int32_t GraphState::use_of(long fused) {
     Ref found(Py_XNewRef(PyDict_GetItemWithError(programs.get(), number.get())));
     if (!found.get()) {
         if (PyErr_Occurred()) throw Failed();
-        found = owned(PyObject_CallMethodOneArg(tables.get(), names.program, number.get()));
+        found = owned(PyObject_CallMethodOneArg(asked(), names.program, number.get()));
     }
     if (found.get() == Py_None) return -1;
     Use u;
     u.program = program_in(found.get());
     u.number = (int32_t)fused;
-    for (size_t k = 0; k < u.program->weights.size(); k++) {
-        const int32_t number = u.program->weights[k];
-        const auto at = weights.emplace(number, views.size());
-        if (at.second) {
-            try {
-                Ref kind = owned(PyLong_FromLong(number));
-                Ref array = owned(PyObject_CallMethodOneArg(tables.get(), names.weight, kind.get()));
-                views.emplace_back(array.get());
-            } catch (...) {
-                weights.erase(number);
-                throw;
-            }
-        }
-        const View& view = views[at.first->second];
-        if ((int64_t)view.words() < u.program->weight_sizes[k])
-            fail(PyExc_ValueError, "a weight is too small");
-        u.weights.push_back(view.as<float>());
-    }
+    for (size_t k = 0; k < u.program->weights.size(); k++)
+        u.weights.push_back(weight_of(u.program->weights[k], u.program->weight_sizes[k]));
     graph.uses.push_back(std::move(u));
     return use[fused] = (int32_t)graph.uses.size() - 1;
 }
@@ -159,7 +184,7 @@ int32_t GraphState::use_of_rows(int32_t size) {
 // Have the rows of a node that something else has computed.
 void GraphState::fetch(int32_t n) {
     Ref which = owned(PyLong_FromLong(n));
-    Ref found = owned(PyObject_CallMethodOneArg(tables.get(), names.rows, which.get()));
+    Ref found = owned(PyObject_CallMethodOneArg(asked(), names.rows, which.get()));
     const View v(found.get());
     const Py_buffer& b = v.raw();
     if (b.ndim < 1 || b.itemsize != 4 || b.shape[0] < 1)
@@ -187,7 +212,7 @@ uint64_t GraphState::seed_of(PyObject* draws, size_t epoch) {
 
 // Random keys of a node by its number among the user's.
 void GraphState::append_keys(long node, int32_t lanes) {
-    Ref draws = attribute(tables.get(), names.draws), starts = attribute(draws.get(), names.starts);
+    Ref draws = attribute(asked(), names.draws), starts = attribute(draws.get(), names.starts);
     if (!PyList_Check(starts.get())) fail(PyExc_TypeError, "starts of random numbers are no list");
     size_t epoch = (size_t)PyList_GET_SIZE(starts.get());
     long start = 0;
@@ -284,7 +309,16 @@ long GraphState::encode(const StoredNodes& stored, int32_t start) {
     return DONE;
 }
 
-// The rows of tables, and what the user gave.
+void copy_rows(const Numbers& table, const std::vector<int32_t>& ids, int32_t size, float* to) {
+    const int64_t rows = (int64_t)table.size() / std::max(size, 1);
+    for (int32_t id : ids) {
+        if (id < 0 || id >= rows) fail(PyExc_IndexError, "no such row");
+        memcpy(to, table.data() + (int64_t)id * size, 4 * (size_t)size);
+        to += size;
+    }
+}
+
+// The rows of tables.
 void GraphState::look_up() {
     std::vector<int32_t> ids;
     for (size_t k = graph.fresh(); k < graph.groups.size(); k++) {
@@ -296,10 +330,16 @@ void GraphState::look_up() {
             const Node& c = graph.nodes[graph.order[g.first + i]];
             ids.insert(ids.end(), graph.words.begin() + c.data, graph.words.begin() + c.data + c.lanes);
         }
+        const auto at = stored->tables->find(p.table);
+        Numbers numbers;
+        if (at != stored->tables->end() && read_values(at->second.get(), numbers)) {
+            copy_rows(numbers, ids, p.size, g.value);
+            continue;
+        }
         Ref kind = owned(PyLong_FromLong(p.table));
         Ref which = owned(PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()));
         Ref found =
-            owned(PyObject_CallMethodObjArgs(tables.get(), names.lookup, kind.get(), which.get(), nullptr));
+            owned(PyObject_CallMethodObjArgs(asked(), names.lookup, kind.get(), which.get(), nullptr));
         const View v(found.get());
         if (v.words() != ids.size() * p.size) fail(PyExc_ValueError, "rows of a table have another size");
         memcpy(g.value, v.as<float>(), 4 * v.words());
@@ -310,13 +350,14 @@ GraphState& state_of(PyObject* self) { return *((GraphObject*)self)->state; }
 PyObject* new_graph(PyTypeObject* type, PyObject* args, PyObject*) {
     (void)std::uncaught_exceptions();  // as in the crew's threads
     return guarded([&]() -> PyObject* {
-        PyObject *tables, *known = nullptr;
+        PyObject *tables, *known = nullptr, *read = nullptr;
         int timed = 0;
-        if (!PyArg_ParseTuple(args, "O|O!p", &tables, &PyDict_Type, &known, &timed)) throw Failed();
-        Ref programs(known ? Py_NewRef(known) : PyDict_New());
-        if (!programs.get()) throw Failed();
+        if (!PyArg_ParseTuple(args, "O|O!pO!", &tables, &PyDict_Type, &known, &timed, &PyDict_Type, &read))
+            throw Failed();
+        Ref programs = owned(known ? Py_NewRef(known) : PyDict_New());
+        Ref arrays = owned(read ? Py_NewRef(read) : PyDict_New());
         Ref self = owned(type->tp_alloc(type, 0));
-        ((GraphObject*)self.get())->state = new GraphState(tables, programs.get());
+        ((GraphObject*)self.get())->state = new GraphState(tables, std::move(programs), std::move(arrays));
         state_of(self.get()).graph.timed = timed;
         return self.release();
     });
@@ -326,6 +367,7 @@ int traverse_graph(PyObject* self, visitproc visit, void* arg) {
     GraphState* s = ((GraphObject*)self)->state;
     if (s) Py_VISIT(s->tables.get());
     if (s) Py_VISIT(s->programs.get());
+    if (s) Py_VISIT(s->arrays.get());
     return 0;
 }
 int clear_graph(PyObject* self) {
@@ -381,6 +423,7 @@ long extend_by(GraphState& s, const StoredObject* stored, int32_t start) {
     // an interrupt may have come before the caller knew what was computed
     if (start < (int32_t)s.graph.nodes.size()) s.graph.cut(start);
     Undo undo{s.graph, s.graph.mark()};
+    s.stored = stored;
     const long outcome = s.encode(*stored->nodes, start);
     if (outcome != DONE) return outcome;
     if (stored->nodes->size() < (int32_t)s.graph.nodes.size()) fail(PyExc_IndexError, "no such node");
@@ -564,6 +607,34 @@ Graph::Root root_of(const Graph& g, PyObject* number, PyObject* gradient) {
     return root;
 }
 
+// Which uses that read weights, or rows of tables, have nodes up to one of the user's.
+std::vector<bool> weighted_up_to(const Graph& g, long index) {
+    std::vector<bool> met(g.uses.size());
+    for (const Node& c : g.nodes)
+        if (c.use >= 0 && g.uses[c.use].program->weighted && c.index <= index) met[c.use] = true;
+    return met;
+}
+struct Touched {
+    Ref ids, gradients;  // bytes
+};
+// Rows of a table that a use has looked up, for nodes up to one of the user's, and their gradients.
+Touched touched_rows(Graph& g, size_t use, long index) {
+    std::vector<int32_t> ids;
+    std::vector<float> values;
+    const size_t size = g.uses[use].program->size;
+    for (const Node& c : g.nodes) {
+        if (c.use != (int32_t)use || c.index > index) continue;
+        ids.insert(ids.end(), g.words.begin() + c.data, g.words.begin() + c.data + c.lanes);
+        const float* found = g.gradient_of((int32_t)(&c - g.nodes.data()));
+        if (found)
+            values.insert(values.end(), found, found + c.lanes * size);
+        else
+            values.resize(values.size() + c.lanes * size, 0.f);
+    }
+    return {owned(PyBytes_FromStringAndSize((const char*)ids.data(), 4 * (Py_ssize_t)ids.size())),
+            owned(PyBytes_FromStringAndSize((const char*)values.data(), 4 * (Py_ssize_t)values.size()))};
+}
+
 // (root, index of its node, full, new) -> (fused ops up to it, [(table, ids, gradients)]).
 // The root is the number of a node, or a list of (number, gradient) of several.
 // `new(kind)` gives an array of zeros to which the gradient of a weight is added.
@@ -612,40 +683,159 @@ PyObject* backward(PyObject* self, PyObject* args) {
             const Released released;
             g.backward(roots, full, gradients);
         }
-        std::vector<bool> met(g.uses.size());
-        for (const Node& c : g.nodes)
-            if (c.use >= 0 && g.uses[c.use].program->weighted && c.index <= index) met[c.use] = true;
         Ref ops = owned(PyList_New(0)), tables = owned(PyList_New(0));
+        const std::vector<bool> met = weighted_up_to(g, index);
         for (size_t n = 0; n < g.uses.size(); n++) {
             if (!met[n]) continue;
             const Use& u = g.uses[n];
             Ref which = owned(PyLong_FromLong(u.number));
             if (PyList_Append(ops.get(), which.get())) throw Failed();
             if (u.program->form != Form::LOOKUP) continue;
-            std::vector<int32_t> ids;
-            std::vector<float> values;
-            const size_t size = u.program->size;
-            for (const Node& c : g.nodes) {
-                if (c.use != (int32_t)n || c.index > index) continue;
-                ids.insert(ids.end(), g.words.begin() + c.data, g.words.begin() + c.data + c.lanes);
-                const float* found = g.gradient_of((int32_t)(&c - g.nodes.data()));
-                if (found)
-                    values.insert(values.end(), found, found + c.lanes * size);
-                else
-                    values.resize(values.size() + c.lanes * size, 0.f);
-            }
-            Ref entry = owned(
-                Py_BuildValue("(iNN)", u.program->table,
-                              PyBytes_FromStringAndSize((const char*)ids.data(), 4 * ids.size()),
-                              PyBytes_FromStringAndSize((const char*)values.data(), 4 * values.size())));
+            const Touched t = touched_rows(g, n, index);
+            Ref entry = owned(Py_BuildValue("(iOO)", u.program->table, t.ids.get(), t.gradients.get()));
             if (PyList_Append(tables.get(), entry.get())) throw Failed();
         }
         return Py_BuildValue("(OO)", ops.get(), tables.get());
     });
 }
 
+// Where gradients go that no trainer asks for, or into an array for a storage.
+struct Target {
+    StorageObject* storage;  // null: nowhere
+    std::vector<float> nowhere;
+    Numbers array;
+    Ref made;
+    float* data() { return storage ? array.data() : nowhere.data(); }
+};
+bool is_array_of_its_own(PyObject* array, Numbers& to) {
+    return array && Py_REFCNT(array) == 1 &&
+           to.read(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE);
+}
+// An array of zeros: the one that the last update was done with, if nobody has it.
+Target target_for(const Parameter& p, int64_t size) {
+    Target t;
+    t.storage = p.constant ? nullptr : (StorageObject*)p.storage.get();
+    if (!t.storage) {
+        t.nowhere.resize((size_t)size);
+        return t;
+    }
+    t.made = Ref(std::exchange(t.storage->spare, nullptr));
+    if (is_array_of_its_own(t.made.get(), t.array) && (int64_t)t.array.size() == size) {
+        memset(t.array.data(), 0, 4 * (size_t)size);
+        return t;
+    }
+    t.array = Numbers();
+    t.made = owned(PyObject_CallMethodNoArgs(p.storage.get(), names.zeros));
+    if (!t.array.read(t.made.get(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) ||
+        (int64_t)t.array.size() != size)
+        fail(PyExc_ValueError, "a gradient has another size");
+    return t;
+}
+// Add what came to a target to the gradient of its storage.
+void add_up(Target& t) {
+    StorageObject* s = t.storage;
+    Numbers sum;
+    if (!s->gradient || s->gradient == Py_None) {
+        t.array = Numbers();
+        Py_XSETREF(s->gradient, t.made.release());
+    } else if (is_array_of_its_own(s->gradient, sum) && sum.size() == t.array.size()) {
+        float* to = sum.data();
+        for (size_t k = 0; k < sum.size(); k++) to[k] += t.array.data()[k];
+        t.array = Numbers();
+        Py_XSETREF(s->spare, t.made.release());
+    } else {
+        Ref total = owned(PyNumber_Add(s->gradient, t.made.get()));
+        Py_XSETREF(s->gradient, total.release());
+    }
+}
+
+// Whether all weights are parameters, and all rows those of tables, whose storages are known.
+bool are_plain(const Graph& g, const StoredObject* stored) {
+    for (const Use& u : g.uses) {
+        const Program& p = *u.program;
+        if (p.form == Form::LOOKUP && p.weighted && !stored->tables->count(p.table)) return false;
+        if (p.form != Form::MAP) continue;
+        if (!p.differentiable) return false;
+        for (const int32_t kind : p.weights) {
+            const auto at = stored->parameters->find(kind);
+            if (at == stored->parameters->end() || !has_array(at->second.storage.get())) return false;
+        }
+    }
+    return true;
+}
+
+// Add the gradients of a node of one number to storages; false, and nothing was done, where that fails.
+class Backward {
+public:
+    Backward(GraphState& s, const StoredObject* stored, int32_t node, int32_t index)
+        : busy_(s), g_(s.graph), stored_(stored), node_(node), index_(index) {}
+    bool run() {
+        try {
+            compute();
+        } catch (const std::bad_alloc&) {
+            return false;
+        } catch (const Failed&) {
+            if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
+            PyErr_Clear();
+            return false;
+        }
+        for (StorageObject* storage : reached_) storage->has_gradient = true;
+        for (auto& [kind, target] : targets_)
+            if (target.storage) add_up(target);
+        for (const auto& [storage, rows] : rows_)
+            owned(PyObject_CallMethodObjArgs(storage, names.add_rows, rows.ids.get(), rows.gradients.get(),
+                                             nullptr));
+        return true;
+    }
+
+private:
+    const Busy busy_;
+    Graph& g_;
+    const StoredObject* stored_;
+    int32_t node_, index_;
+    std::unordered_map<int32_t, Target> targets_;
+    std::vector<StorageObject*> reached_;
+    std::vector<std::pair<PyObject*, Touched>> rows_;
+
+    void compute() {
+        std::vector<std::vector<float*>> gradients(g_.uses.size());
+        for (size_t n = 0; n < g_.uses.size(); n++) {
+            const Program& p = *g_.uses[n].program;
+            if (p.form != Form::MAP) continue;
+            for (size_t k = 0; k < p.weights.size(); k++) {
+                const int32_t kind = p.weights[k];
+                auto at = targets_.find(kind);
+                if (at == targets_.end()) {
+                    Target made = target_for(stored_->parameters->at(kind), p.weight_sizes[k]);
+                    at = targets_.emplace(kind, std::move(made)).first;
+                }
+                gradients[n].push_back(at->second.data());
+            }
+        }
+        {
+            const Released released;
+            g_.backward({Graph::Root{node_, {1.f}}}, false, gradients);
+        }
+        const std::vector<bool> met = weighted_up_to(g_, index_);
+        for (size_t n = 0; n < g_.uses.size(); n++) {
+            if (!met[n]) continue;
+            const Program& p = *g_.uses[n].program;
+            if (p.form == Form::LOOKUP)
+                rows_.emplace_back(stored_->tables->at(p.table).get(), touched_rows(g_, n, index_));
+            for (const int32_t kind : p.weights)
+                if (StorageObject* x = targets_.at(kind).storage) reached_.push_back(x);
+        }
+    }
+};
+
 PyObject* count(PyObject* self, void*) { return PyLong_FromSize_t(state_of(self).graph.nodes.size()); }
+PyObject* tables_of(PyObject* self, void*) { return Py_NewRef(state_of(self).tables.get()); }
+int set_tables(PyObject* self, PyObject* tables, void*) {
+    state_of(self).tables = Ref(Py_NewRef(tables ? tables : Py_None));
+    return 0;
+}
 PyGetSetDef graph_attributes[] = {{"count", count, nullptr, "How many stored nodes it knows.", nullptr},
+                                  {"tables", tables_of, set_tables, "What it asks in Python.", nullptr},
                                   {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef graph_methods[] = {
     {"extend", extend, METH_VARARGS, "(stored nodes, start): compute the nodes from `start` on."},
@@ -702,9 +892,10 @@ PyObject* make_module() {
     struct {
         PyObject** to;
         const char* text;
-    } interned[] = {{&names.program, "program"}, {&names.weight, "weight"}, {&names.lookup, "lookup"},
-                    {&names.rows, "rows"},       {&names.draws, "draws"},   {&names.starts, "starts"},
-                    {&names.seed, "seed"}};
+    } interned[] = {{&names.program, "program"},   {&names.weight, "weight"},  {&names.lookup, "lookup"},
+                    {&names.rows, "rows"},         {&names.draws, "draws"},    {&names.starts, "starts"},
+                    {&names.seed, "seed"},         {&names.tables, "_tables"}, {&names.zeros, "_zeros"},
+                    {&names.add_rows, "_add_rows"}};
     for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
     Ref program = owned(PyType_FromSpec(&program_spec)), graph = owned(PyType_FromSpec(&graph_spec));
     program_type = (PyTypeObject*)program.get();
@@ -739,6 +930,7 @@ PyObject* make_module() {
     add_planner(m.get());
     add_stored(m.get());
     add_structures(m.get());
+    add_storages(m.get());
     add_expressions(m.get());
     add_nodes(m.get());
     add_functions(m.get());
@@ -756,8 +948,19 @@ void check_executor(PyObject* p) {
     if (!PyObject_TypeCheck(p, executor_type)) fail(PyExc_TypeError, "no Graph");
 }
 int32_t executed(PyObject* executor) { return (int32_t)state_of(executor).graph.nodes.size(); }
-bool execute(PyObject* executor, const StoredObject* stored) {
-    return extend_by(state_of(executor), stored, executed(executor)) == DONE;
+bool execute(PyObject* executor, const StoredObject* stored, PyObject* graph) {
+    GraphState& s = state_of(executor);
+    s.whose = graph;
+    struct Asked {
+        PyObject*& graph;
+        ~Asked() { graph = nullptr; }
+    } const asked{s.whose};
+    return extend_by(s, stored, executed(executor)) == DONE;
+}
+bool go_back(PyObject* executor, const StoredObject* stored, int32_t node, int32_t index) {
+    GraphState& s = state_of(executor);
+    if (!are_plain(s.graph, stored)) return false;
+    return Backward(s, stored, node, index).run();
 }
 double first_number(PyObject* executor, int32_t node) {
     GraphState& s = state_of(executor);

@@ -150,5 +150,6 @@ void add_planner(PyObject* module);
 void add_stored(PyObject* module);
 void add_structures(PyObject* module);
 void add_expressions(PyObject* module);
+void add_storages(PyObject* module);
 void add_nodes(PyObject* module);
 void add_functions(PyObject* module);

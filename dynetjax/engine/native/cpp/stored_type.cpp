@@ -1,8 +1,6 @@
 // Stored nodes for Python: `StoredNodes`.
 #include "stored_type.h"
 
-#include <unordered_map>
-
 namespace {
 
 PyTypeObject* stored_type;
@@ -16,6 +14,8 @@ PyObject* make_stored(PyTypeObject*, PyObject* args, PyObject*) {
 void free_stored(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     delete ((StoredObject*)self)->nodes;
+    delete ((StoredObject*)self)->parameters;
+    delete ((StoredObject*)self)->tables;
     Py_XDECREF(((StoredObject*)self)->given);
     type->tp_free(self);
     Py_DECREF(type);
@@ -161,6 +161,8 @@ Ref new_stored() {
     Ref self = owned(stored_type->tp_alloc(stored_type, 0));
     StoredObject* s = (StoredObject*)self.get();
     s->nodes = new StoredNodes;
+    s->parameters = new std::unordered_map<int32_t, Parameter>,
+    s->tables = new std::unordered_map<int32_t, Ref>;
     s->given = owned(PyList_New(0)).release();
     return self;
 }

@@ -1,12 +1,21 @@
 // `StoredNodes`, as both executors get it from Python.
 #pragma once
 
+#include <unordered_map>
+
 #include "python.h"
 #include "stored.h"
 
+struct Parameter {
+    Ref storage;
+    bool constant;  // no gradient goes there
+};
 struct StoredObject {
     PyObject_HEAD StoredNodes* nodes;
     PyObject* given;  // a list of arrays of the user's
+    // By kind, the parameters that nodes read, and storages of the tables whose rows they do.
+    std::unordered_map<int32_t, Parameter>* parameters;
+    std::unordered_map<int32_t, Ref>* tables;
 };
 
 // What a `StoredNodes` has; TypeError if it is none.

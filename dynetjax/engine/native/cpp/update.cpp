@@ -11,6 +11,7 @@
 #include "kernels.h"
 #include "program.h"
 #include "python.h"
+#include "storage_type.h"
 
 namespace {
 
@@ -373,8 +374,12 @@ void free_rule(PyObject* self) {
 
 // Takes apart what Python gives; the arrays stay where they are as long as this lives.
 struct Reader {
+    struct Changed {
+        Ref storage, values;
+    };
     const Rule& rule;
     std::vector<View> views;
+    std::vector<Changed> changed;
 
     PyObject* item(PyObject* tuple, Py_ssize_t k) { return PyTuple_GET_ITEM(tuple, k); }
     const View& words(PyObject* array, bool writable, long n) {
@@ -401,27 +406,33 @@ struct Reader {
             fail(PyExc_TypeError, "no tuple of that size");
         return given;
     }
-    // (states, values, new values, gradients or None)
+    // (states, storages, arrays for new values)
     Block block(PyObject* given) {
-        tuple(given, 4);
-        PyObject *values = list(item(given, 1)), *fresh = list(item(given, 2)),
-                 *gradients = list(item(given, 3));
-        const Py_ssize_t count = PyList_GET_SIZE(values);
-        if (PyList_GET_SIZE(fresh) != count || PyList_GET_SIZE(gradients) != count)
-            fail(PyExc_ValueError, "lists of different lengths");
+        tuple(given, 3);
+        PyObject *storages = item(given, 1), *fresh = list(item(given, 2));
+        if (!PyTuple_Check(storages)) fail(PyExc_TypeError, "storages are no tuple");
+        const Py_ssize_t count = PyTuple_GET_SIZE(storages);
+        if (PyList_GET_SIZE(fresh) != count) fail(PyExc_ValueError, "lists of different lengths");
         Block b;
         long total = 0;
         for (Py_ssize_t k = 0; k < count; k++) {
-            const View& v = words(PyList_GET_ITEM(values, k), false, -1);
+            PyObject* storage = item(storages, k);
+            if (!PyObject_TypeCheck(storage, storage_type)) fail(PyExc_TypeError, "no Storage");
+            const View& v = words(values_on_host(storage).get(), false, -1);
             Dense x{(long)v.words(), nullptr, v.as<float>(), nullptr};
             x.d = floats(PyList_GET_ITEM(fresh, k), true, x.n);
-            PyObject* g = PyList_GET_ITEM(gradients, k);
-            if (g != Py_None) x.g = floats(g, false, x.n);
+            const Ref gradient = gradient_on_host(storage);
+            if (gradient.get() != Py_None) x.g = floats(gradient.get(), false, x.n);
             total += x.n;
             b.parameters.push_back(x);
+            changed.push_back({Ref(Py_NewRef(storage)), Ref(Py_NewRef(PyList_GET_ITEM(fresh, k)))});
         }
         b.states = states(item(given, 0), total);
         return b;
+    }
+    // Let storages have their new values, and no gradient.
+    void store() {
+        for (const Changed& x : changed) give_values((StorageObject*)x.storage.get(), x.values.get());
     }
     // (rows, numbers in one, array or None, factor, states, whole gradient or None, [(ids, gradients)], to
     // all)
@@ -463,7 +474,7 @@ PyObject* update(PyObject*, PyObject* args) {
                               &PyList_Type, &frozen_tables))
             throw Failed();
         const Rule& rule = *((RuleObject*)given)->rule;
-        Reader in{rule, {}};
+        Reader in{rule, {}, {}};
         in.views.reserve(64);
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(blocks); k++)
             u.blocks.push_back(in.block(PyList_GET_ITEM(blocks, k)));
@@ -482,6 +493,7 @@ PyObject* update(PyObject*, PyObject* args) {
             const Released released;
             norm = u.run(rule);
         }
+        if (!(u.threshold > 0) || std::isfinite(norm)) in.store();
         return PyFloat_FromDouble(norm);
     });
 }

@@ -1,0 +1,108 @@
+// Storages for Python: `Storage`.
+#include "storage_type.h"
+
+#include <utility>
+
+// After Python.h:
+#include <structmember.h>
+
+PyTypeObject* storage_type;
+
+namespace {
+
+PyObject* array_type;  // NumPy's
+struct Names {
+    PyObject *values, *gradient;
+} names;
+
+PyObject* new_storage(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_alloc(type, 0); }
+void free_storage(PyObject* self) {
+    PyTypeObject* type = Py_TYPE(self);
+    StorageObject* s = (StorageObject*)self;
+    Py_XDECREF(s->array), Py_XDECREF(s->device), Py_XDECREF(s->factor), Py_XDECREF(s->deferred),
+        Py_XDECREF(s->gradient), Py_XDECREF(s->spare);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+// (class): what arrays of NumPy are.
+PyObject* use_arrays(PyObject*, PyObject* type) {
+    Py_XSETREF(array_type, Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
+PyMemberDef members[] = {
+    {"_array", T_OBJECT, offsetof(StorageObject, array), 0, "Its numbers, of NumPy or another one's."},
+    {"_device", T_OBJECT, offsetof(StorageObject, device), 0, "The same of JAX, if they are there."},
+    {"_factor", T_OBJECT, offsetof(StorageObject, factor), 0, "On the numbers of a table that decays."},
+    {"deferred", T_OBJECT, offsetof(StorageObject, deferred), 0, "Has rows catch up with updates."},
+    {"gradient", T_OBJECT, offsetof(StorageObject, gradient), 0, "Accumulated; None stands for zeros."},
+    {"spare", T_OBJECT, offsetof(StorageObject, spare), 0,
+     "An array for the next gradient, if there is one."},
+    {"has_gradient", T_BOOL, offsetof(StorageObject, has_gradient), 0, "A backward reached it."},
+    {nullptr, 0, 0, 0, nullptr}};
+PyMethodDef functions[] = {{"use_arrays", use_arrays, METH_O, "(class): what arrays of NumPy are."},
+                           {nullptr, nullptr, 0, nullptr}};
+PyType_Slot slots[] = {{Py_tp_new, (void*)new_storage},
+                       {Py_tp_dealloc, (void*)free_storage},
+                       {Py_tp_members, members},
+                       {Py_tp_doc, (void*)"The numbers of a parameter or a table."},
+                       {0, nullptr}};
+PyType_Spec spec = {"dynetjax.engine.native.core.Storage", sizeof(StorageObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+bool is_none(PyObject* x) { return !x || x == Py_None; }
+
+}  // namespace
+
+bool Numbers::read(PyObject* array, int flags) {
+    if (!array || (PyObject*)Py_TYPE(array) != array_type) return false;
+    try {
+        view_ = std::make_unique<View>(array, flags);
+    } catch (const Failed&) {
+        PyErr_Clear();
+        return false;
+    }
+    const Py_buffer& b = view_->raw();
+    if (b.itemsize != 4 || !b.format || strcmp(b.format, "f")) return false;
+    array_ = Ref(Py_NewRef(array));
+    return true;
+}
+
+bool has_array(PyObject* storage) {
+    if (!PyObject_TypeCheck(storage, storage_type)) return false;
+    PyObject* array = ((StorageObject*)storage)->array;
+    return array && (PyObject*)Py_TYPE(array) == array_type;
+}
+Ref values_on_host(PyObject* storage) {
+    if (has_array(storage)) return Ref(Py_NewRef(((StorageObject*)storage)->array));
+    return owned(PyObject_CallMethodNoArgs(storage, names.values));
+}
+Ref gradient_on_host(PyObject* storage) {
+    PyObject* array = ((StorageObject*)storage)->gradient;
+    if (is_none(array)) return Ref(Py_NewRef(Py_None));
+    if ((PyObject*)Py_TYPE(array) == array_type) return Ref(Py_NewRef(array));
+    return owned(PyObject_CallMethodNoArgs(storage, names.gradient));
+}
+void give_values(StorageObject* s, PyObject* array) {
+    Py_XSETREF(s->array, Py_NewRef(array));
+    Py_CLEAR(s->device);
+    Ref gradient(std::exchange(s->gradient, nullptr));
+    if (gradient.get() && (PyObject*)Py_TYPE(gradient.get()) == array_type)
+        Py_XSETREF(s->spare, gradient.release());
+    s->has_gradient = false;
+}
+
+bool read_values(PyObject* storage, Numbers& to) {
+    if (!storage || !PyObject_TypeCheck(storage, storage_type)) return false;
+    const StorageObject* s = (StorageObject*)storage;
+    return is_none(s->factor) && is_none(s->deferred) && to.read(s->array);
+}
+
+void add_storages(PyObject* module) {
+    names.values = owned(PyUnicode_InternFromString("host_values")).release();
+    names.gradient = owned(PyUnicode_InternFromString("_gradient_array")).release();
+    storage_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
+    if (PyModule_AddObjectRef(module, "Storage", (PyObject*)storage_type) ||
+        PyModule_AddFunctions(module, functions))
+        throw Failed();
+}

@@ -1,0 +1,38 @@
+// The numbers of parameters and tables, as Python and executors have them.
+#pragma once
+
+#include "python.h"
+
+// What the classes of `dynetjax.model.storage` have as their base. Null is None.
+struct StorageObject {
+    PyObject_HEAD PyObject* array;  // of NumPy, or another one's
+    PyObject* device;               // the same numbers, of JAX, if they are there
+    PyObject *factor, *deferred;    // of a table that decays, or whose rows may have missed updates
+    PyObject* gradient;             // none: zeros
+    PyObject* spare;                // an array for the next gradient
+    char has_gradient;
+};
+extern PyTypeObject* storage_type;
+
+// An array of float32 of NumPy, whole and in C order, which lives as long as this does.
+class Numbers {
+public:
+    // Whether `array` is one.
+    bool read(PyObject* array, int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
+    const Ref& array() const { return array_; }
+    float* data() const { return view_->as<float>(); }
+    size_t size() const { return view_->words(); }
+
+private:
+    Ref array_;
+    std::unique_ptr<View> view_;
+};
+// Whether a parameter's numbers are its own, and in the host's memory.
+bool has_array(PyObject* storage);
+// The values and the gradient of a parameter in the host's memory; the latter may be None.
+Ref values_on_host(PyObject* storage);
+Ref gradient_on_host(PyObject* storage);
+// Let a parameter have these values, and no gradient.
+void give_values(StorageObject* storage, PyObject* array);
+// Of a parameter or a table, if its values are just those of such an array.
+bool read_values(PyObject* storage, Numbers& to);
