@@ -65,7 +65,8 @@ class ComputationGraph(Nodes):
         self.reseeded: list[int] = []
         self.devices: dict[int, str] = {}
         self._state: Any = None
-        self._begin(_known.structures, old, immediate or _noting_lines)
+        told, alone = immediate or _noting_lines, immediate and not _noting_lines
+        self._begin(_known.structures, old, told, alone)
 
     @property
     def state(self) -> Any:
@@ -214,7 +215,7 @@ class ComputationGraph(Nodes):
         return self.append(signature_of_rows(ZEROS, shape), (), lanes)
 
     def _made(self, first: int) -> None:
-        """Nodes were made from this number on, where that matters."""
+        """Note lines of nodes from this number on, and compute those that C++ left."""
         for number in range(first, len(self)):
             if self.lines is not None:
                 self.lines[number] = line_of_user()

@@ -71,7 +71,9 @@ class Nodes:
     live: bool
     room: int
 
-    def _begin(self, structures: Structures, old: Any, watched: bool) -> None: ...
+    def _begin(
+        self, structures: Structures, old: Any, watched: bool, immediate: bool = False
+    ) -> None: ...
     def __len__(self) -> int: ...
     def append(
         self,

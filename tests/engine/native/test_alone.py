@@ -212,3 +212,35 @@ def test_arrays_of_other_kinds(model):
     model.W.storage.values  # noqa: B018  (moves them to the device, too)
     dy.renew_cg()
     assert model.loss(2).value() == pytest.approx(model.value(2))
+
+
+def immediately(model, **about):
+    """A loss, each node of which is computed when it is made."""
+    dy.renew_cg(immediate_compute=True, **about)
+    return model.loss(2)
+
+
+@pytest.mark.parametrize("check_validity", [False, True])
+def test_graphs_computed_at_once(model, check_validity):
+    for _ in range(3):
+        loss = immediately(model, check_validity=check_validity)
+    graph = loss.graph
+    assert alone()
+    count = graph.executor.count
+    assert count == len(graph.stored) == len(graph) == 4
+    assert loss.value() == pytest.approx(model.value(2))
+    assert graph.executor.count == count
+    loss.backward()
+    model.check(2)
+    assert alone()
+
+
+def test_validity(model):
+    """Numbers that are none are told of at their line, and those that are meant not."""
+    for _ in range(3):
+        loss = immediately(model, check_validity=True)
+        with pytest.raises(RuntimeError, match="log: NaN or Inf detected"):
+            dy.log(loss * -1)
+        assert loss.value() == pytest.approx(model.value(2))
+        immediately(model)
+        assert np.isnan(dy.log(model.loss(2) * -1).value())

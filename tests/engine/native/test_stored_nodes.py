@@ -621,7 +621,7 @@ class TestLife:
             with pytest.raises(TypeError, match=r"no Structures|no graph"):
                 nodes._begin(*wrong)
             assert not nodes.live
-        for wrong in (), (own(), None), (own(), None, False, 0):
+        for wrong in (), (own(), None), (own(), None, False, True, 0):
             with pytest.raises(TypeError, match="argument"):
                 nodes._begin(*wrong)
         nodes._begin(own(), None, False)

@@ -15,5 +15,7 @@ bool execute(PyObject* executor, const StoredObject* stored, PyObject* graph);
 bool go_back(PyObject* executor, const StoredObject* stored, int32_t node, int32_t index);
 // The first number of a node.
 double first_number(PyObject* executor, int32_t node);
+// Whether all numbers of a node are.
+bool is_finite(PyObject* executor, int32_t node);
 // Bytes that rows and gradients take.
 size_t taken(PyObject* executor);

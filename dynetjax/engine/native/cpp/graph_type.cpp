@@ -398,12 +398,13 @@ void free_nodes(PyObject* self) {
     type->tp_free(self);
     Py_DECREF(type);
 }
-// (structures, old, watched): have no nodes so far, and the room of an older graph, which is renewed.
+// (structures, old, watched, immediate): have no nodes so far, and the room of an older graph, which is
+// renewed.
 PyObject* begin(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         PyObject *structures, *old;
-        int watched;
-        if (!PyArg_ParseTuple(args, "OOp", &structures, &old, &watched)) throw Failed();
+        int watched, immediate = 0;
+        if (!PyArg_ParseTuple(args, "OOp|p", &structures, &old, &watched, &immediate)) throw Failed();
         structures_in(structures);
         GraphData*& data = ((NodesObject*)self)->data;
         if (data) fail(PyExc_ValueError, "the graph has nodes");
@@ -422,7 +423,7 @@ PyObject* begin(PyObject* self, PyObject* args) {
         } else {
             room = std::make_unique<GraphData>(structures);
         }
-        room->watched = watched;
+        room->watched = watched, room->immediate = immediate;
         room->arrays = owned(PyDict_New());
         data = room.release();
         Py_RETURN_NONE;
@@ -458,7 +459,7 @@ PyObject* use_maker(PyObject*, PyObject* make) {
 
 PyMethodDef methods[] = {
     {"_begin", begin, METH_VARARGS,
-     "(structures, old, watched): have no nodes, and the room of an old graph."},
+     "(structures, old, watched, immediate=False): have no nodes, and the room of an old graph."},
     {"append", append, METH_VARARGS,
      "(signature, operands, lanes, data=None, lengths=(), parts=None, is_part=False): add a node."},
     {"keep", keep, METH_O, "Have a parameter or table live as long as the graph."},
@@ -523,7 +524,7 @@ bool begin_executor(NodesObject* graph) {
 
 int32_t computed(NodesObject* graph, int32_t node) {
     GraphData& g = *graph->data;
-    if (g.busy || g.watched) return -1;
+    if (g.busy || (g.watched && !g.immediate)) return -1;
     const MadeNode& c = g.nodes.made[(size_t)node];
     if (c.is_zeros || !c.lanes) return -1;
     int32_t at = node < g.nodes.known() ? g.nodes.at(node) : NO_ROWS;
@@ -577,7 +578,21 @@ void before_reading() {
     if (before_read) owned(PyObject_CallNoArgs(before_read));
 }
 
+// Compute the user's nodes from number `first` on; whether all were, and to numbers that are finite.
+bool compute_at_once(NodesObject* graph, size_t first) {
+    const Held held(graph);
+    const GraphData& g = held.data();
+    for (size_t n = first; n < g.nodes.of_user.size(); n++) {
+        const int32_t at = computed(graph, g.nodes.of_user[n]);
+        held.check();
+        if (at < 0 || !g.executor.get() || !is_finite(g.executor.get(), at)) return false;
+    }
+    before_reading();
+    return true;
+}
+
 void tell_of(NodesObject* graph, size_t first) {
+    if (graph->data && graph->data->immediate && compute_at_once(graph, first)) return;
     const Ref number = owned(PyLong_FromSize_t(first));
     owned(PyObject_CallMethodOneArg((PyObject*)graph, names.told, number.get()));
 }

@@ -20,10 +20,11 @@ struct GraphData {
     size_t most_nodes = 0, most_bytes = 0;  // beyond which the executor is not to be used
     int32_t root = -1;                      // of the last backward, if that was without Python
     bool busy = false;
-    bool watched = false;  // whoever makes a node tells Python
-    bool orphan = false;   // it is nobody's but its holders'
-    int32_t holders = 0;   // who are about to do something with it
-    int64_t unlike = 0;    // how many nodes were made that another call would not make so
+    bool watched = false;    // whoever makes a node tells Python
+    bool immediate = false;  // but only what C++ could not compute at once, or what came to no number
+    bool orphan = false;     // it is nobody's but its holders'
+    int32_t holders = 0;     // who are about to do something with it
+    int64_t unlike = 0;      // how many nodes were made that another call would not make so
 
     explicit GraphData(PyObject* structures)
         : process(Py_NewRef(structures_in(structures))),

@@ -1,4 +1,5 @@
 // The executor for Python: `Program`, `Graph`, `OPCODES`.
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -968,6 +969,16 @@ double first_number(PyObject* executor, int32_t node) {
     const Node& c = s.graph.nodes[(size_t)node];
     if (!c.value) fail(PyExc_IndexError, "no such node");
     return *c.value;
+}
+bool is_finite(PyObject* executor, int32_t node) {
+    GraphState& s = state_of(executor);
+    const Busy busy(s);
+    const Node& c = s.graph.nodes[(size_t)node];
+    if (!c.value) fail(PyExc_IndexError, "no such node");
+    const size_t count = (size_t)c.lanes * s.graph.uses[c.use].program->size;
+    for (size_t k = 0; k < count; k++)
+        if (!std::isfinite(c.value[k])) return false;
+    return true;
 }
 size_t taken(PyObject* executor) { return state_of(executor).graph.memory(); }
 

@@ -38,8 +38,9 @@ void Nodes::store(const std::vector<int32_t>& asked) {
     start_ = known(), stored_before_ = stored_.size();
     revived_.clear();  // of what was stored before
     const int32_t stop = (int32_t)made.size();
-    held_.resize(made.size(), false), asked_.assign(made.size(), false);
-    for (int32_t n : asked) asked_[n] = true;
+    held_.resize(made.size(), false), asked_.assign((size_t)(stop - start_), false);
+    for (int32_t n : asked)
+        if (n >= start_) asked_[(size_t)(n - start_)] = true;
     for (int64_t learned = -1; learned != structures_.learned;) {
         unstore();
         learned = structures_.learned;
@@ -71,7 +72,7 @@ bool Nodes::has_rows_of_its_own(MadeNode& c, int32_t n) const {
 
 bool Nodes::may_be_part(int32_t r, int32_t lanes) const {
     const MadeNode& x = made[r];
-    return r >= start_ && x.uses == 1 && !asked_[r] && !held_[r] && x.lanes == lanes &&
+    return r >= start_ && x.uses == 1 && !asked_[(size_t)(r - start_)] && !held_[r] && x.lanes == lanes &&
            !structures_.known[fates_[r].structure].stored;
 }
 

@@ -68,8 +68,9 @@ private:
     Structures& structures_;
     StoredNodes& stored_;
     std::vector<Fate> fates_;
-    std::vector<bool> held_, asked_;
+    std::vector<bool> held_;
     int32_t start_ = 0, stored_before_ = 0;  // of what `store` looks at
+    std::vector<bool> asked_;                // from there on
     std::vector<int32_t> revived_, terms_, stack_;
     std::vector<Source> sources_;
 
