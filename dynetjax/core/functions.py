@@ -52,7 +52,7 @@ class Value(NamedTuple):
 
     @property
     def true_shape(self) -> Shape:
-        """That of one batch element."""
+        """The shape of one batch element."""
         shape: Shape = self.array.shape[1:] if self.lanes else self.array.shape
         return shape
 

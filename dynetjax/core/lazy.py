@@ -141,11 +141,11 @@ class _AtFirstCall:
         return self._made(*args, **named)
 
     def defjvp(self, *rules: Callable[..., Any]) -> None:
-        """As of `jax.custom_jvp`."""
+        """Keep rules for `jax.custom_jvp.defjvp`, to pass on at the first call."""
         self._rules.append(("defjvp", rules))
 
     def defvjp(self, *rules: Callable[..., Any]) -> None:
-        """As of `jax.custom_vjp`."""
+        """Keep rules for `jax.custom_vjp.defvjp`, to pass on at the first call."""
         self._rules.append(("defvjp", rules))
 
 

@@ -24,7 +24,7 @@ ROWS = Op("rows", same, same_dim, form=MAP, batched=True, internal=True)
 
 
 def signature_of_rows(op: Op, shape: Shape) -> Signature:
-    """That of nodes of `op` with rows of `shape`, whatever they are made of."""
+    """The signature of nodes of `op` with rows of `shape`, whatever makes them."""
     key = (shape, 0)
     known: Signature | None = op.signatures.get(key)
     if known is not None:

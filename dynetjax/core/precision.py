@@ -15,7 +15,7 @@ _ALGORITHMS = {"tensorfloat32": "TF32_TF32_F32", "bfloat16": "BF16_BF16_F32"}
 
 
 class Precision:
-    """That of products.
+    """The precision in which products of matrices are computed.
 
     Attributes:
         name: one of `PRECISIONS`.

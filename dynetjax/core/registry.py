@@ -68,7 +68,7 @@ class Storage(Protocol):
 
     @property
     def decays(self) -> bool:
-        """It is a table that is stored with a factor."""
+        """Whether this is a table that is stored with a factor."""
 
     def will_read(self, rows: np.ndarray | None) -> None:
         """Have these rows of a table ready to be read; None stands for all."""

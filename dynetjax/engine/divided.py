@@ -149,7 +149,7 @@ class DividedBackward:
                 several.append(np.asarray(gradient))
 
     def pulled_back(self, gradients: dict[int, list[Any]]) -> dict[int, list[Any]]:
-        """The same: parameters are nodes like others here."""
+        """Return `gradients` as they are: parameters are nodes like others here."""
         return gradients
 
     def touched(self) -> Iterator[tuple[int, np.ndarray, Any]]:
@@ -214,7 +214,7 @@ forgets(_functions.cache_clear)
 
 
 def _on(device: str, array: Array) -> Array:
-    """It on the device of this name; as it is for ""."""
+    """`array`, copied to the named device; unchanged if `device` is empty."""
     return jax.device_put(array, device_named(device)) if device else array
 
 
@@ -226,7 +226,7 @@ def _device_named_for(node: Expression, storage: Any) -> str:
 
 
 def _device_of(op: Op, operands: list[_Made]) -> str:
-    """That on which all operands lie; "" if they may lie anywhere.
+    """Name of the device on which all operands lie; "" if they may lie anywhere.
 
     Raises:
         ValueError: they lie on several.

@@ -86,7 +86,7 @@ class State:
         return self.part_of(number).rows(number, lanes)
 
     def at_hand(self, node: Expression) -> np.ndarray | None:
-        """The same, where there is nothing to wait for; None if there may be."""
+        """Rows of a node if they are on the host already, else None."""
         if not (self.parts and node.lanes):
             return None
         number = self.number(node)
@@ -95,7 +95,7 @@ class State:
         return self.part_of(number).at_hand(number, node.lanes)
 
     def number(self, node: Expression) -> int:
-        """That of a node among the stored ones; -1 if it is none."""
+        """The number of a node among the stored ones; -1 if it is none."""
         number: int = self.nodes.at(node.index)
         return number
 

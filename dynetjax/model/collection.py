@@ -198,7 +198,7 @@ class ParameterCollection(Whole):
         self._weight_decay = _checked_decay(lam)
 
     def set_weight_decay_lambda(self, lam: float) -> None:
-        """The same; `lam` must be a Python float.
+        """Do what `set_weight_decay` does, where `lam` must be a Python float.
 
         Raises:
             AssertionError: it is not.

@@ -199,7 +199,7 @@ class LookupParameters(Whole, Table):
         return self.storage.updated
 
     def set_updated(self, b: bool) -> None:
-        """As `Parameters.set_updated`."""
+        """Let trainers change this table, or not; see `Parameters.set_updated`."""
         self.storage.updated = bool(b)
 
     def save(self, fname: FilePath, key: str = "", append: bool = False) -> None:

@@ -103,7 +103,10 @@ def to_device(array: Any) -> "jax.Array":
 
 
 def give_to_device(array: np.ndarray) -> "jax.Array":
-    """The same without a copy on the host: nobody may write to `array` any more."""
+    """`array` as float32 on the default device, without a copy on the host.
+
+    Nobody may write to `array` any more.
+    """
     RUNS.require()
     return jax.device_put(np.asarray(array, dtype=np.float32))
 
@@ -365,7 +368,7 @@ class TableStorage(Base):
 
     @property
     def is_on_host(self) -> bool:
-        """It is stored as an array of NumPy."""
+        """Whether the table is stored as an array of NumPy."""
         return on_host(self._array)
 
     @property
@@ -375,7 +378,7 @@ class TableStorage(Base):
 
     @property
     def decays(self) -> bool:
-        """It is stored with a factor."""
+        """Whether the table is stored with a factor."""
         return self._factor is not None
 
     def start_to_decay(self) -> None:

@@ -43,7 +43,7 @@ def _broadcast(name: str, x: Dim, y: Dim) -> Shape:
 
 
 def _right_broadcast(name: str, x: Dim, y: Dim) -> Shape:
-    """As `_broadcast`, and the result is no larger than `x`."""
+    """Sizes are equal, or that of `y` is 1; the result is no larger than `x`."""
     shape = _broadcast(name, x, y)
     if trim(shape) != trim(x.shape) or (x.batch == 1 and y.batch != 1):
         raise _misfit(

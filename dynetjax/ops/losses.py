@@ -155,7 +155,7 @@ def classes_of(name: str, x: Dim, vs: Any) -> list[int]:
 
 
 def _alike(name: str, x: Dim, y: Dim) -> Shape:
-    """The same dims, or two vectors of one length, to one number."""
+    """Operands of the same dims, or two vectors of one length, give one number."""
     vectors = is_vector_like(x.shape) and is_vector_like(y.shape)
     if x.shape != y.shape and not (vectors and x.size == y.size):
         raise DimError(

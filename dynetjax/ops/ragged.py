@@ -404,7 +404,7 @@ def _joined(op: Op) -> Op:
 
 
 def _piece(shape: Shape, d: int) -> Signature:
-    """That of FAN_IN rows of `shape` side by side along axis `d`."""
+    """The signature of FAN_IN rows of `shape` side by side along axis `d`."""
     column = pad(shape, d + 1)
     whole = (*column[:d], FAN_IN, *column[d + 1 :])
     return intern(JOIN_OP, ((shape, d), 0), whole, kind=batched_kind(whole))

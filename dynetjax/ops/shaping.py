@@ -222,7 +222,7 @@ PIECE_OP = Op(
 
 @function(1, [(STATIC, None), (STATIC, None)], by_batch=True)
 def reshape(x: Expression, d: tuple[int, ...], batch_size: Int = 1) -> Expression:
-    """The same numbers with other dims, the first index running fastest.
+    """The numbers of `x` with other dims, the first index running fastest.
 
     Where ``prod(d) * batch_size`` is the number of all numbers, batch included, the
     result has exactly these dims: a batch can become a dimension, and back.

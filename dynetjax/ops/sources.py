@@ -43,7 +43,7 @@ def parameter_signature(ident: int, shape: Shape, constant: bool) -> Signature:
 
 
 def lookup_signature(ident: int, shape: Shape, constant: bool) -> Signature:
-    """That of nodes that read rows of a table; `shape` is the table's."""
+    """The signature of nodes that read rows of a table; `shape` is the table's."""
     table = parameter_kind(ident, shape, constant)
     return _signature(LOOKUP_OP, table, batched_kind(shape[1:]))
 

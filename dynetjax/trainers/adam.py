@@ -76,7 +76,7 @@ def missed_by_adam(beta_1: float, beta_2: float, eps: float) -> Missed | None:
 
 @functools.cache
 def missed_one_by_one(beta_1: float, beta_2: float, eps: float) -> Missed:
-    """The same for any numbers, step by step."""
+    """Steps of `adam` without a gradient, for any betas, made one after the other."""
 
     def catch_up(state, missed, factors):
         def one(k, so_far):

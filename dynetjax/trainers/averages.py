@@ -200,5 +200,5 @@ class Averaging(Settings):
             averages.weights = None
 
     def _storages(self) -> list[Any]:
-        """Those of the collection."""
+        """The storages of the trainer's collection."""
         raise NotImplementedError

@@ -295,7 +295,7 @@ class Trainer(OnFile):
                 parameter.values = new
 
     def updated_storages(self) -> list[DenseStorage | TableStorage]:
-        """Those of the parameters, and then of the tables, that it updates."""
+        """Storages of the parameters, and then of the tables, that it updates."""
         members = self._census.members()
         return [*itertools.chain(*members.blocks), *members.tables]
 
@@ -395,7 +395,7 @@ class Trainer(OnFile):
         return f"{worst:g} in the gradient of {name}"
 
     def _storages(self) -> list[Any]:
-        """Those of the collection, in order of creation, tables last."""
+        """Storages of the collection, in order of creation, tables last."""
         self._census.look()
         parameters = [s for s in self._census.parameters if not s.in_table]
         return [*parameters, *self._census.tables]

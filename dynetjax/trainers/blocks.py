@@ -95,11 +95,14 @@ class BlockStates:
         return tuple(jax.tree.leaves(self._rule.init(jnp.zeros(shape))))
 
     def _on_host(self, shape: Shape) -> Leaves:
-        """The same: a rule of numbers begins with the same number everywhere."""
+        """The state that a parameter or table begins with, as arrays of NumPy.
+
+        A rule of numbers begins with the same number everywhere.
+        """
         return tuple([np.full(shape, *number) for number in self._new])
 
     def _begun(self, shape: Shape) -> Leaves:
-        """The same, without JAX if that can be."""
+        """The state that a parameter or table begins with, if possible without JAX."""
         looped = isinstance(self._rule, LoopedRule)
         return self._on_host(shape) if looped else self._on_device(shape)
 
@@ -144,7 +147,7 @@ class BlockStates:
         return leaves
 
     def of_table_on_host(self, table: TableStorage) -> Leaves:
-        """Those of a table's state."""
+        """The arrays of a table's state, to be written to."""
         leaves = self._tables.get(table)
         if leaves is None or not _is_on_host(leaves):
             leaves = self._tables[table] = self._fetched(leaves, table.shape)
@@ -195,7 +198,7 @@ class BlockStates:
                 self._apart[storage] = own
 
     def named(self, storages: Sequence[Any]) -> dict[str, Any]:
-        """The same as a dict."""
+        """Arrays of each storage's state, named by two numbers: ``storage.array``."""
         return {
             f"{i}.{k}": leaf
             for i, leaves in enumerate(self.arrays(storages))

@@ -79,7 +79,7 @@ class CyclicalSGDTrainer(Trainer):
         self._turn = used, self.learning_rate
 
     def _undo(self) -> None:
-        """As `Trainer` does; the rate is what it was, if it was not assigned since."""
+        """Take back a refused update, and its rate unless that was assigned since."""
         super()._undo()
         used, following = self._turn
         if self.learning_rate == following:

@@ -74,14 +74,14 @@ class Clock:
         np.minimum(self.last, self.now, out=self.last)
 
     def late(self, rows: np.ndarray | None) -> np.ndarray:
-        """Those of the rows, or of all, that have steps to catch up with."""
+        """The given rows, or of all rows, that have steps to catch up with."""
         candidates = np.arange(len(self.last)) if rows is None else np.unique(rows)
         candidates = candidates[candidates < len(self.last)]
         last = self.last[candidates]
         return candidates[(last >= 0) & (last < self.now)]
 
     def factors(self, rows: np.ndarray, count: int) -> np.ndarray:
-        """Those of the first `count` steps that each row missed, and then zeros."""
+        """Factors of the first `count` steps that each row missed, and then zeros."""
         if len(self._factors) < self.now + count:
             self._grow(2 * (self.now + count))
         return sliding_window_view(self._factors, count)[self.last[rows]]
@@ -119,7 +119,7 @@ class DeferredRows:
             table.deferred = None
 
     def let_all_go(self) -> None:
-        """The same for every table."""
+        """Have all rows of all tables catch up, and wait no more."""
         for table in list(self._clocks):
             self.let_go(table)
 
@@ -197,7 +197,7 @@ class DeferredRows:
         missed: np.ndarray,
         numbers: np.ndarray,
     ) -> None:
-        """The same where arrays of NumPy change in their place; XLA sees only rows."""
+        """Bring rows of a table up to date in NumPy's arrays; XLA sees these alone."""
         array, factor = table.stored_on_host()
         leaves = self._states.of_table_on_host(table)
         room, *row = len(missed), *table.shape[1:]

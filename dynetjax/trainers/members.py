@@ -57,7 +57,7 @@ class Census:
         return self._sort(flags)
 
     def subset(self, parameters: Iterable[int], tables: Iterable[int]) -> Members:
-        """The same with these alone updated, by their places in the lists.
+        """The members if only those at these places in the lists may be updated.
 
         Raises:
             IndexError, TypeError: there is no such place.
@@ -94,7 +94,7 @@ class Census:
 
 
 def _apart(storages: list[Any], flags: list[bool]) -> tuple[list[Any], list[Any]]:
-    """Those with a flag, and those without."""
+    """The storages whose flag is set, and those whose flag is not."""
     pairs = list(zip(storages, flags, strict=True))
     return [s for s, flag in pairs if flag], [s for s, flag in pairs if not flag]
 

@@ -27,10 +27,10 @@ class HostStates(Protocol):
     """The state of a rule in arrays of NumPy, which an update writes to."""
 
     def of_block_on_host(self, block: Block) -> tuple[np.ndarray, ...]:
-        """That of a block, whose parameters lie end to end."""
+        """The state of a block, whose parameters lie end to end."""
 
     def of_table_on_host(self, table: TableStorage) -> tuple[np.ndarray, ...]:
-        """That of a table."""
+        """The state of a table."""
 
 
 class NativeUpdate:

@@ -115,12 +115,12 @@ def _made_again(
 
 
 def _plain(values: dict[str, Any]) -> str:
-    """As JSON has them: tuples are lists."""
+    """The values as a text in JSON, where tuples are lists."""
     return json.dumps(values)
 
 
 def _beginning(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Those whose names begin so, without the beginning."""
+    """The arrays whose names begin with `prefix`, by their names without it."""
     size = len(prefix)
     return {n[size:]: a for n, a in arrays.items() if n.startswith(prefix)}
 

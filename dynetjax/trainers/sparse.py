@@ -54,7 +54,7 @@ def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
 
 
 def _own_slots(rows: Any, size: int) -> tuple[Any, Any]:
-    """The same with a place for every row of the table."""
+    """(ids, for each of `rows` its place in them): every row of a table has a place."""
     touched = jnp.zeros(size, bool).at[rows].set(True, mode="drop")
     return jnp.where(touched, jnp.arange(size, dtype=jnp.int32), size), rows
 

@@ -128,7 +128,7 @@ def as_tree(rule: "optax.GradientTransformation") -> Strategy:
 
 @functools.lru_cache(maxsize=32)
 def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable[..., Any]:
-    """The same as `dynetjax.trainers.update.compiled_update`, for a tree."""
+    """Compile the update of a trainer whose rule takes all parameters as one tree."""
     rule = optax.with_extra_args_support(tx)
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):

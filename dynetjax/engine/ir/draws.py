@@ -27,7 +27,7 @@ class Draws:
         self._seeds: dict[int, int] = {}
 
     def seed(self, epoch: int) -> int:
-        """That of random numbers which have begun again so many times."""
+        """The seed for random numbers that have begun again `epoch` times."""
         seed = self._seeds.get(epoch)
         if seed is None:
             seed = self._seeds[epoch] = self._draw_seed()

@@ -171,7 +171,7 @@ _lock = threading.RLock()
 
 
 def fused_op(kind: int, steps: Steps) -> FusedOp:
-    """That of nodes with such steps, operands first; without any, of sums of a kind.
+    """The fused op of nodes with such steps, operands first; without steps, of sums.
 
     A step is its signature, what each operand is, and a number for it: an operand is
     the number of a step; -1 for a weight; -2, -4, ... for rows, in the order in which

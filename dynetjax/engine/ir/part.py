@@ -31,7 +31,7 @@ class Part(Protocol):
         """The values of a node that was computed here, ``[batch, *shape]``."""
 
     def at_hand(self, number: int, batch: int) -> np.ndarray | None:
-        """The same, where there is nothing to wait for; None if there may be."""
+        """A node's values if there is nothing to wait for; None if there may be."""
 
     def executor(self) -> Any:
         """What writes rows where they are wanted without a copy, if anything does."""
@@ -40,7 +40,7 @@ class Part(Protocol):
         """Keep the nodes before this one, if there are some; whether that can be."""
 
     def summary(self) -> Summary:
-        """What it is, and its components."""
+        """What this part is, in words, and its components with their nodes."""
 
 
 class HostValues(Protocol):

@@ -149,7 +149,7 @@ class NativePart:
         return self.graph
 
     def summary(self) -> Summary:
-        """What it is, and its components."""
+        """What this part is, in words, and its components with their nodes."""
         components = []
         for trips, numbers in self.graph.components():
             nodes = [n for n in numbers if self.start <= n < self.stop]
@@ -162,7 +162,7 @@ class NativePart:
         return head, components
 
     def at_hand(self, number: int, batch: int) -> np.ndarray:
-        """The same as `rows`."""
+        """The values of a node, as `rows` gives them: there is nothing to wait for."""
         return self.rows(number, batch)
 
 

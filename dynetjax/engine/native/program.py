@@ -71,7 +71,7 @@ class Structure:
 
 
 def structure_of(fused: FusedOp) -> Structure:
-    """That of a fused operation."""
+    """The structure of a fused operation."""
     steps = []
     for step in fused.steps:
         signature = step.signature
@@ -190,7 +190,7 @@ def _traced(structure: Structure) -> tuple[Any, Any]:
 
 
 def _function_of(structure: Structure) -> Any:
-    """What it computes of weights, operands and data, by JAX."""
+    """The function that a structure computes of weights, operands and data, by JAX."""
     first, count = len(structure.weights), len(structure.shapes)
 
     def run(*arguments: Any) -> Any:

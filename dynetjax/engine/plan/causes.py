@@ -67,7 +67,7 @@ class Variants:
 
 
 def variants_of(roots: Iterable[Op]) -> Variants:
-    """Those of programs that ask for results of these operations."""
+    """The variants met in programs that ask for results of these operations."""
     variants: Variants = RUNTIME.variants.setdefault(frozenset(roots), Variants())
     return variants
 

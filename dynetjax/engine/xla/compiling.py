@@ -43,7 +43,7 @@ def options_for(backend: str) -> dict[str, Any]:
 
 
 def known_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Those options that XLA knows."""
+    """The given options, without those that XLA does not know."""
     with uncounted():
         if _knows(options):
             return options
@@ -169,7 +169,7 @@ class Compiled:
         return self.lowered(shapes)
 
     def lowered(self, shapes: Any) -> "jax.stages.Lowered":
-        """It for such arguments, as XLA gets it.
+        """This function lowered for arguments of the given shapes.
 
         XLA 0.11 ends a loop within a loop or branch too early in a graph of kernels; so
         such a program is none.

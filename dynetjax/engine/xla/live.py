@@ -31,7 +31,7 @@ class Droppable(Protocol):
 
 
 class LivePrograms:
-    """Those of this package, by when they were used last.
+    """The compiled programs of this package, by when they were used last.
 
     What JAX holds itself, such as single operations and functions that the user has
     compiled, goes with `jax.clear_caches` where the process has too many maps.

@@ -143,7 +143,7 @@ class Loop:
         return weight_gradients
 
     def _pool_gradients(self, above: dict[int, Array]) -> dict[int, Array]:
-        """Those of the pools to which it adds: as far as there are any, or zeros."""
+        """Gradients of pools that the loop adds to; zeros where `above` has none."""
         return {
             pool: above[pool]
             if pool in above

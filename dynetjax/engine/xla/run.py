@@ -76,7 +76,7 @@ class Run:
             self.values.release()
 
     def again(self) -> "Run":
-        """The same, not yet run."""
+        """A run of the same layout and weights, with nothing computed yet."""
         run = Run(self._stored, self.start, self.layout, self.weights, self._draws)
         return run
 
@@ -117,7 +117,7 @@ class Run:
         return self.layout.differentiable
 
     def number(self, local: int) -> int:
-        """That of a node among the stored ones, by its number here."""
+        """The number of a stored node that has the number `local` in this run."""
         count = self.layout.flat.count
         older: list[int] = self.layout.flat.older
         return self.start + local if local < count else older[local - count]
@@ -257,7 +257,7 @@ class Run:
         """Nothing that a value could be asked of without a copy of its pool."""
 
     def summary(self) -> Summary:
-        """What it is, and its components."""
+        """What this run is, in words, and its components with their nodes."""
         layout, components = self.layout, []
         for k, ops in enumerate(layout.family.components):
             trips, width = layout.trips[k], layout.program.widths[k]
@@ -272,7 +272,7 @@ class Run:
         return f"{head} {len(layout.trips)}, {room}", components
 
     def at_hand(self, number: int, batch: int) -> np.ndarray | None:
-        """The same, where another row of the pool was read before; else None."""
+        """A node's values if the host has read its whole pool before; else None."""
         pool, row = self.pool_and_row(number)
         seen = self._seen.get(pool)
         return None if seen is None else seen[row : row + batch]

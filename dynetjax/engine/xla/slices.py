@@ -41,7 +41,7 @@ def take(array: Array, rows: Array) -> Array:
 
 
 def take_if_there(array: Array, rows: Array) -> Array:
-    """The same of any rows; those beyond the array are zero."""
+    """Rows of an array; those that lie beyond it are zero."""
     return _gathered(array, rows, lax.GatherScatterMode.FILL_OR_DROP)
 
 

@@ -113,7 +113,10 @@ class Weights:
         return np.ascontiguousarray(array)
 
     def _parameter(self, kind: Kind) -> Array:
-        """As it was when first read; a table as it is, for updates donate the old."""
+        """A parameter's array as it was when first read, or a table's as it is now.
+
+        A table is read live, since an update donates its old array.
+        """
         assert kind.source is not None
         storage = OWNERS.get(kind.source)
         if storage is None:

@@ -87,14 +87,14 @@ class Array:
         )
 
     def broadcast(self, shape: Shape, axes: Sequence[int]) -> "Array":
-        """As `shape`, whose `axes` are its own."""
+        """A view in `shape`: `axes` are those of this array, others repeat it."""
         strides = [0] * len(shape)
         for axis, n, stride in zip(axes, self.shape, self.strides, strict=True):
             strides[axis] = stride if n != 1 else 0
         return replace(self, shape=tuple(shape), strides=tuple(strides))
 
     def like(self, shape: Shape) -> "Array":
-        """As `shape`, where that is larger in axes of size 1, or this is a number."""
+        """A view in `shape`: axes of size 1 are repeated, and so is a single number."""
         if self.shape == tuple(shape):
             return self
         return self.broadcast(shape, range(len(self.shape)))

@@ -53,7 +53,10 @@ def _gather(code: Code, equation: Any, operands: Values) -> Values:
 
 
 def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
-    """As `_scatter`; single numbers of the last axis have their own instruction."""
+    """The first operand with the third added, at places that the second names.
+
+    Single numbers of the last axis have their own instruction; else it is `_scatter`.
+    """
     params = equation.params
     x, places, updates = [code.array(v) for v in operands]
     numbers = params["dimension_numbers"]

@@ -192,7 +192,7 @@ class Code:
         return self.emit(op, self.temporary(shape, kind), *ready, n=prod(shape))
 
     def contiguous(self, x: Value) -> Array:
-        """The same numbers side by side."""
+        """An array that has the numbers of `x` side by side."""
         if isinstance(x, Pieces):
             return self._filled(x)
         if x.is_contiguous:
@@ -200,7 +200,7 @@ class Code:
         return self.copy(self.temporary(x.shape, x.kind), x)
 
     def array(self, x: Value) -> Array:
-        """The same as one array, wherever its numbers are."""
+        """One array that has the numbers of `x`, side by side or not."""
         return self._filled(x) if isinstance(x, Pieces) else x
 
     def copy(self, d: Array, a: Array) -> Array:
@@ -346,7 +346,10 @@ class Code:
         return _hoisted(products)
 
     def hoist_back(self, kinds: int) -> int:
-        """The same for products that are added to the gradient of an operand."""
+        """Mark products of a weight that are added to the gradient of an operand.
+
+        Returns words a lane of what they multiply by the weight.
+        """
         products = []
         reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
         for i in self.code:

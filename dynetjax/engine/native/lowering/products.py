@@ -55,7 +55,7 @@ def _distances(x: Array) -> list[int]:
 
 
 def _merged(code: Code, x: Array, counts: tuple[int, int, int]) -> Array:
-    """As many axes as there are groups, each of so many of them in turn."""
+    """`x` with one axis for each group of its axes; `counts` are the groups' sizes."""
     for attempt in x, None:
         array = code.contiguous(x) if attempt is None else attempt
         at, shape, strides = 0, [], []
