@@ -116,7 +116,7 @@ def run(program, interface, rng, lanes):
     data = as_words([values[letter] for letter in letters], letters, lanes)
     nodes.append(node(0, *range(len(nodes)), lanes=lanes, data=data))
     given = [rng.normal(size=max(1, n)).astype(np.float32) for n in weights.tolist()]
-    graph = core.Graph(Tables(programs, given))
+    graph = core.Executor(Tables(programs, given))
     assert graph.extend(stored(nodes), 0) == -1
     zeros = [np.zeros_like(x) for x in given]
     seed = np.ones(lanes * interface["size"], np.float32)

@@ -100,7 +100,7 @@ class Nodes:
     def node(self, index: int) -> Any: ...
     def weights_up_to(self, index: int) -> list[Any]: ...
 
-class Graph:
+class Executor:
     """What one graph has computed; `tables` is asked for what comes from Python."""
 
     def __init__(

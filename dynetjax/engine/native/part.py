@@ -63,7 +63,7 @@ def _note_times(graph: Any) -> None:
 
 def new_executor(arrays: dict[int, np.ndarray]) -> Any:
     """An executor for a graph whose weights were read so far as `arrays` has them."""
-    return core.Graph(None, RUNTIME.byte_code, timing(), arrays)
+    return core.Executor(None, RUNTIME.byte_code, timing(), arrays)
 
 
 class Native:

@@ -57,7 +57,7 @@ class _Level:
     """
 
     def __init__(self, tables: Any):
-        self.graph: Any = core.Graph(tables)
+        self.graph: Any = core.Executor(tables)
         self.numbers: dict[int, int] = {}
         self._stored: Any = core.StoredNodes()
 

@@ -121,7 +121,7 @@ class Run:
             nodes.append(node(k, lanes=len(x), given=x))
         data = words(data, types, self.lanes)
         nodes.append(node(0, *range(len(operands)), data=data, lanes=self.lanes))
-        self.graph = core.Graph(Tables(programs, weights))
+        self.graph = core.Executor(Tables(programs, weights))
         assert self.graph.extend(stored(nodes), 0) == -1
         self.operands, self.root = operands, len(operands)
         found = np.frombuffer(self.graph.rows(self.root), np.float32)

@@ -331,7 +331,7 @@ def test_no_derivative():
     none = np.zeros(SIZE, np.float32)
     tables = Tables({0: alone, 1: plain(INPUT, SIZE)}, [none])
     nodes = [node(1, given=none), node(0, 0)]
-    graph = core.Graph(tables)
+    graph = core.Executor(tables)
     assert graph.extend(stored(nodes), 0) == -1
     with pytest.raises(RuntimeError, match="a fused op has no derivative"):
         graph.backward([(1, none)], 0, False, None)

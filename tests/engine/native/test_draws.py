@@ -36,7 +36,7 @@ class World:
         tables, self.drawn = Tables(programs), 0
         tables.draws = Draws(self._seed, starts)
         self.nodes = stored([node(GIVEN, given=np.zeros((1, 4), np.float32))])
-        self.graph = core.Graph(tables)
+        self.graph = core.Executor(tables)
 
     def _seed(self):
         self.drawn += 1

@@ -117,7 +117,7 @@ BROKEN = [
 @pytest.mark.parametrize(("message", "error", "nodes"), BROKEN)
 def test_nodes(message, error, nodes):
     """The graph computes on as if the broken node had not been there."""
-    graph = core.Graph(Mistaken())
+    graph = core.Executor(Mistaken())
     before = [row(), batch()]
     extended(graph, before, *before)
     several = stored([*before, *nodes()])
@@ -145,7 +145,7 @@ def test_nodes(message, error, nodes):
 @pytest.mark.parametrize("nodes", [None, [], (), [row()]], ids=str)
 def test_what_is_no_stored_nodes(nodes):
     with pytest.raises(TypeError, match="no StoredNodes"):
-        core.Graph(Mistaken()).extend(nodes, 0)
+        core.Executor(Mistaken()).extend(nodes, 0)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_answers(message, error, answers, nodes):
     tables = Mistaken(**answers)
     if nodes is None:
         tables.program, nodes = None, [row()]
-    graph = core.Graph(tables)
+    graph = core.Executor(tables)
     with pytest.raises(error, match=message):
         graph.extend(stored(nodes), 0)
     with pytest.raises(IndexError, match="no such node"):
@@ -197,7 +197,7 @@ def test_answers(message, error, answers, nodes):
 
 
 def test_no_program():
-    graph = core.Graph(Mistaken())
+    graph = core.Executor(Mistaken())
     before = [row()]
     extended(graph, before, *before)
     assert graph.extend(stored([row(), node(99, 0)]), 1) == 99
@@ -208,7 +208,7 @@ def test_no_program():
 class TestRowsOfOtherTiers:
     def graph(self, older):
         tables = Mistaken(rows=older)
-        return core.Graph(tables)
+        return core.Executor(tables)
 
     def test_they_are_asked_for(self):
         graph = self.graph(np.array([[1, 2], [3, 4]], np.float32))
@@ -258,7 +258,7 @@ class TestBackward:
     @pytest.fixture
     def graph(self):
         nodes = [row(), node(PLUS, 0, index=1), batch()]
-        return extended(core.Graph(Mistaken()), nodes, *nodes)
+        return extended(core.Executor(Mistaken()), nodes, *nodes)
 
     @pytest.mark.parametrize("root", [-1, 3])
     def test_no_such_node(self, graph, root):
@@ -281,7 +281,7 @@ class TestBackward:
     def test_several_roots(self, graph):
         """Their gradients are added up; the second reads the first."""
         nodes = [row(), node(PLUS, 0, index=1), node(PLUS, 1, index=2)]
-        graph = extended(core.Graph(Mistaken()), nodes, *nodes)
+        graph = extended(core.Executor(Mistaken()), nodes, *nodes)
         found = np.zeros(2, np.float32)
         graph.backward([(1, ONES), (2, 2 * ONES)], 2, False, lambda kind: found)
         assert found.tolist() == [5, 5]
@@ -304,7 +304,7 @@ class TestBackward:
 def test_nobody_computes_a_graph_that_is_computed():
     """Not even one that the executor asks."""
     tables = Mistaken()
-    graph = core.Graph(tables)
+    graph = core.Executor(tables)
     refused = []
 
     def lookup(kind, ids):
@@ -343,7 +343,7 @@ def test_nodes_that_become_fewer(message, error, nodes):
             return PROGRAMS[number]
 
     several = stored(nodes)
-    graph = core.Graph(Cuts())
+    graph = core.Executor(Cuts())
     with pytest.raises(error, match=message):
         graph.extend(several, 0)
     with pytest.raises(IndexError, match="no such node"):
@@ -352,7 +352,7 @@ def test_nodes_that_become_fewer(message, error, nodes):
 
 class TestCuts:
     def test_in_the_middle_of_what_was_computed_at_once(self):
-        graph = core.Graph(Mistaken())
+        graph = core.Executor(Mistaken())
         nodes = [row(), node(PLUS, 0), node(PLUS, 0), node(PLUS, 2), node(SUM, 1, 2)]
         extended(graph, nodes, *nodes)
         graph.cut(2)
@@ -368,7 +368,7 @@ class TestCuts:
 
     def test_what_was_cut_is_not_reached(self):
         """No parameter of its own counts as one that was read."""
-        graph = core.Graph(Mistaken())
+        graph = core.Executor(Mistaken())
         nodes = [row(), node(PLUS, 0, index=1)]
         extended(graph, nodes[:1], nodes[0])
         extended(graph, nodes, nodes[1])
@@ -382,7 +382,7 @@ class TestCuts:
 
     def test_rows_of_other_tiers_are_asked_for_again(self):
         tables = Mistaken(rows=np.array([[1, 2]], np.float32))
-        graph = core.Graph(tables)
+        graph = core.Executor(tables)
         for answer in (1, 3):
             tables.rows = lambda number, answer=answer: TABLE[answer][None]
             nodes = [elsewhere(), node(PLUS, 0)]
@@ -392,7 +392,7 @@ class TestCuts:
 
     def test_again_and_again(self):
         """Places are used again: the arrays of cut nodes hold no memory."""
-        graph = core.Graph(Mistaken())
+        graph = core.Executor(Mistaken())
         nodes = [row()]
         extended(graph, nodes, *nodes)
         for k in range(300):
@@ -405,7 +405,7 @@ class TestCuts:
 
 def test_zeros_that_are_no_nodes():
     """Of every form that reads several."""
-    graph = core.Graph(Mistaken())
+    graph = core.Executor(Mistaken())
     nodes = [
         row(),
         node(SUM, -1, 0),
@@ -421,7 +421,7 @@ def test_zeros_that_are_no_nodes():
 
 def test_an_array_to_write_to():
     """The first index is fastest, the batch comes last."""
-    graph = core.Graph(Mistaken())
+    graph = core.Executor(Mistaken())
     assert graph.extend(stored([batch()]), 0) == -1
     found = np.empty((2, 3), order="F")
     graph.array(0, found)
@@ -438,7 +438,7 @@ def test_an_array_to_write_to():
 def test_an_array_of_three_axes():
     numbers = np.arange(48, dtype=np.float32).reshape(2, 2, 3, 4)  # a batch of two
     one = node(0, lanes=2, given=numbers)
-    graph = core.Graph(Tables({0: plain(INPUT, 24)}))
+    graph = core.Executor(Tables({0: plain(INPUT, 24)}))
     assert graph.extend(stored([one]), 0) == -1
     found = np.empty((2, 3, 4, 2), order="F")
     graph.array(0, found)

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph.h"
+#include "work.h"
 
 namespace {
 constexpr int32_t NONE = -1;

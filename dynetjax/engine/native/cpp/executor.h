@@ -1,21 +1,34 @@
-// The executor of a graph, for whoever asks it from C++.
+// What one computation graph has computed: rows of its stored nodes, and their gradients.
 #pragma once
 
-#include "stored_type.h"
+#include "arrangement.h"
+#include "backward.h"
 
-// Raise TypeError unless it is a `core.Graph`.
-void check_executor(PyObject* executor);
-// How many stored nodes it knows.
-int32_t executed(PyObject* executor);
-// Compute the stored nodes from the first on that it does not know; whether all have byte code. A graph
-// is asked for what only Python knows.
-bool execute(PyObject* executor, const StoredObject* stored, PyObject* graph);
-// Add the gradients of a stored node of one number, and of the nodes up to `index` of the user's that it was
-// made of, to their storages; false if Python has to do that.
-bool go_back(PyObject* executor, const StoredObject* stored, int32_t node, int32_t index);
-// The first number of a node.
-double first_number(PyObject* executor, int32_t node);
-// Whether all numbers of a node are.
-bool is_finite(PyObject* executor, int32_t node);
-// Bytes that rows and gradients take.
-size_t taken(PyObject* executor);
+class Executor : public Work {
+public:
+    Executor() : forward(*this), backward(*this, forward) {}
+    Forward forward;
+    Backward backward;
+
+    // Arrange the nodes from `start` on in groups, with memory for their rows.
+    void arrange(int32_t start) {
+        arrangement_.arrange(*this, start);
+        forward.place();
+    }
+    size_t memory() const;  // bytes
+
+    // How long everything is, to go back to.
+    struct Mark {
+        size_t nodes, refs, words, groups, order, series;
+        Forward::Mark rows;
+    };
+    Mark mark() const;
+    void rewind(const Mark& to);
+    // What was computed since is there to stay, up to a cut.
+    void keep(const Mark& since) { marks_.push_back(since); }
+    void cut(int32_t count);
+
+private:
+    Arrangement arrangement_;
+    std::vector<Mark> marks_;
+};

@@ -1,7 +1,7 @@
 // Expressions for Python: `Expression`, `Leaf`, `Table`.
 #include <utility>
 
-#include "executor.h"
+#include "executor_type.h"
 #include "graph_type.h"
 
 // After Python.h:

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "executor.h"
+#include "executor_type.h"
 
 PyTypeObject* nodes_type;
 

@@ -109,7 +109,15 @@ inline std::vector<int32_t> words_in(PyObject* sequence) {
 // Of a list, which may have become shorter.
 inline Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
 
+// What a method of an object returns.
+template <class... Arguments>
+Ref called(PyObject* on, const char* method, Arguments... arguments) {
+    const Ref name = owned(PyUnicode_InternFromString(method));
+    PyObject* all[] = {on, arguments...};
+    return owned(PyObject_VectorcallMethod(name.get(), all, sizeof...(arguments) + 1, nullptr));
+}
 inline Ref attribute(PyObject* of, PyObject* name) { return owned(PyObject_GetAttr(of, name)); }
+inline Ref attribute(PyObject* of, const char* name) { return owned(PyObject_GetAttrString(of, name)); }
 
 class Released {  // the GIL, meanwhile; nothing that lives in it may call Python
 public:
@@ -142,11 +150,11 @@ PyObject* guarded(F f) {
 
 // The program of a `Program`; TypeError if it is none.
 const std::shared_ptr<const Program>& program_in(PyObject* p);
-// What update.cpp has for the module.
+// What files have for the module.
+void add_programs(PyObject* module);
+void add_executor(PyObject* module);
 void add_updates(PyObject* module);
-// What planner.cpp has.
 void add_planner(PyObject* module);
-// What the files of nodes have.
 void add_stored(PyObject* module);
 void add_structures(PyObject* module);
 void add_expressions(PyObject* module);
