@@ -21,15 +21,15 @@ from dynetjax.builders.fast_lstm import FastLSTMBuilder
 from dynetjax.builders.gru import GRUBuilder
 from dynetjax.builders.hierarchical_softmax import HierarchicalSoftmaxBuilder
 from dynetjax.builders.nary_tree_lstm import NaryTreeLSTMBuilder
+from dynetjax.builders.rnn_state import RNNState, StackedRNNState
 from dynetjax.builders.simple_rnn import SimpleRNNBuilder
 from dynetjax.builders.softmax import SoftmaxBuilder
 from dynetjax.builders.sparse_lstm import SparseLSTMBuilder
 from dynetjax.builders.standard_softmax import StandardSoftmaxBuilder
-from dynetjax.builders.state import RNNState, StackedRNNState
 from dynetjax.builders.unidirectional_tree_lstm import UnidirectionalTreeLSTMBuilder
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
-from dynetjax.compat.devices import DeviceInfo, available_devices, get_device_info
+from dynetjax.compat.device_names import DeviceInfo, available_devices, get_device_info
 from dynetjax.compat.startup import DynetParams
 from dynetjax.config import init
 from dynetjax.config import use_timeline as _use_timeline

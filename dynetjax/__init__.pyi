@@ -35,8 +35,8 @@ from dynetjax.builders.sparse_lstm import SparseLSTMBuilder as SparseLSTMBuilder
 from dynetjax.builders.standard_softmax import (
     StandardSoftmaxBuilder as StandardSoftmaxBuilder,
 )
-from dynetjax.builders.state import RNNState as RNNState
-from dynetjax.builders.state import StackedRNNState as StackedRNNState
+from dynetjax.builders.rnn_state import RNNState as RNNState
+from dynetjax.builders.rnn_state import StackedRNNState as StackedRNNState
 from dynetjax.builders.unidirectional_tree_lstm import (
     UnidirectionalTreeLSTMBuilder as UnidirectionalTreeLSTMBuilder,
 )
@@ -44,9 +44,9 @@ from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder as VanillaLSTMBuil
 from dynetjax.cg import ComputationGraph as ComputationGraph
 from dynetjax.cg import cg as cg
 from dynetjax.cg import renew_cg as renew_cg
-from dynetjax.compat.devices import DeviceInfo as DeviceInfo
-from dynetjax.compat.devices import available_devices as available_devices
-from dynetjax.compat.devices import get_device_info as get_device_info
+from dynetjax.compat.device_names import DeviceInfo as DeviceInfo
+from dynetjax.compat.device_names import available_devices as available_devices
+from dynetjax.compat.device_names import get_device_info as get_device_info
 from dynetjax.compat.startup import DynetParams as DynetParams
 from dynetjax.config import init as init
 from dynetjax.core.dims import Dim as Dim

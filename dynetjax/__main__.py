@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from dynetjax import dropin
-from dynetjax.compat.program import run_program
+from dynetjax.compat.running import run_program
 
 
 def main(words: list[str]) -> None:

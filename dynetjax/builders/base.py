@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dynetjax.builders.state import RNNState, Vectors, require_operand, stale_state
+from dynetjax.builders.rnn_state import RNNState, Vectors, require_operand, stale_state
 from dynetjax.core.dims import trim
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression

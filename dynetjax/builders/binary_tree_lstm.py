@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from dynetjax.builders.placed_tree_lstm import PlacedTreeLSTM, PlacedWeights
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.builders.tree import Children, TreeSession
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from dynetjax.builders.base import RNNBuilder, unsigned
-from dynetjax.builders.state import RNNState
+from dynetjax.builders.rnn_state import RNNState
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection

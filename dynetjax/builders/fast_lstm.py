@@ -5,7 +5,7 @@ import warnings
 from dynetjax.builders.base import Masks
 from dynetjax.builders.coupled_lstm import stacked_gates
 from dynetjax.builders.lstm_family import LSTMFamily
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters

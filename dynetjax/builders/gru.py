@@ -2,7 +2,7 @@
 
 from dynetjax.builders.base import Masks
 from dynetjax.builders.output_family import OutputFamily
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.expression import Expression
 from dynetjax.model.parameters import Parameters
 from dynetjax.ops.gates import gru_gates, gru_output, reset, stacked

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from itertools import chain
 
 from dynetjax.builders.base import Masks, RNNBuilder
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.expression import Expression
 from dynetjax.ops.steps import LSTMCell
 

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 
 from dynetjax.builders.base import Masks, RNNBuilder
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.expression import Expression
 
 _ORDER = "one vector per layer, bottom first"

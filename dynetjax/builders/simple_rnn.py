@@ -6,7 +6,7 @@ from typing import Any, Self
 from dynetjax.builders.base import Masks
 from dynetjax.builders.masks import MaskedBuilder
 from dynetjax.builders.output_family import OutputFamily
-from dynetjax.builders.state import Vectors, require_operand
+from dynetjax.builders.rnn_state import Vectors, require_operand
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dynetjax.builders.base import unsigned
-from dynetjax.builders.state import require_operand
+from dynetjax.builders.rnn_state import require_operand
 from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.core.errors import error_text
 from dynetjax.model.parameters import Parameters

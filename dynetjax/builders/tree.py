@@ -13,7 +13,7 @@ import numpy as np
 
 from dynetjax.builders.base import unsigned
 from dynetjax.builders.nested import children_of, post_order
-from dynetjax.builders.state import Vectors, require_operand
+from dynetjax.builders.rnn_state import Vectors, require_operand
 from dynetjax.builders.tree_state import Children, TreeSession, TreeState
 from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.builders.tree import (
     Children,
     TreeBuilder,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from dynetjax.builders.nested import post_order
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection

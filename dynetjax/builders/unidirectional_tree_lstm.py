@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.builders.tree import Children, TreeBuilder, TreeSession, present
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.core.errors import error_text

@@ -5,7 +5,7 @@ from typing import Any
 from dynetjax.builders.base import Masks
 from dynetjax.builders.lstm_family import LSTMFamily
 from dynetjax.builders.masks import MaskedBuilder
-from dynetjax.builders.state import Vectors
+from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.expression import Expression
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters

@@ -13,8 +13,8 @@ from dynetjax.engine.divided import Divided, DividedBackward, is_divided
 from dynetjax.engine.gradients import accumulate, parameters_of, sums_of
 from dynetjax.engine.ir.draws import Draws
 from dynetjax.engine.ir.part import BackwardPass
-from dynetjax.engine.memory import let_compute, memory_of, warn_of_growth
 from dynetjax.engine.native.part import new_executor
+from dynetjax.engine.out_of_memory import let_compute, memory_of, warn_of_growth
 from dynetjax.engine.parts import (
     compute_natively,
     go_back,

@@ -5,8 +5,8 @@ from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import undrawn
 from dynetjax.engine.ir.fused import FUSED_OPS
 from dynetjax.engine.ir.part import BackwardPass, Part, Rows
-from dynetjax.engine.memory import let_compute
 from dynetjax.engine.native.part import Native, NativeBackward, NativePart
+from dynetjax.engine.out_of_memory import let_compute
 from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State

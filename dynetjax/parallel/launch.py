@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from dynetjax import dropin  # noqa: F401  (DyNet's names mean our modules)
-from dynetjax.compat.program import run_program
+from dynetjax.compat.running import run_program
 from dynetjax.core.errors import error_text
 from dynetjax.model.random import new_seed
 from dynetjax.parallel.hosts import Hosts

@@ -20,9 +20,9 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.graph import renew_cg
 from dynetjax.model.random import new_seed
+from dynetjax.parallel.pickling import SharedModel
 from dynetjax.parallel.pool import Mailing, Pool, require_shared, work
 from dynetjax.parallel.segment import Segment
-from dynetjax.parallel.shared import SharedModel
 from dynetjax.parallel.workers import CONTEXT, Workers, checked_count
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.shared import SharedState, why_not

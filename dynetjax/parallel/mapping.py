@@ -8,7 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from dynetjax.core.errors import error_text
-from dynetjax.parallel.shared import (
+from dynetjax.parallel.pickling import (
     Letter,
     SharedModel,
     makes_parameters,

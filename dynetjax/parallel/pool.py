@@ -14,8 +14,8 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS
+from dynetjax.parallel.pickling import Letter, SharedModel, opened
 from dynetjax.parallel.segment import Segment
-from dynetjax.parallel.shared import Letter, SharedModel, opened
 from dynetjax.parallel.workers import Workers
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.shared import SharedState

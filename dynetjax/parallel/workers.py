@@ -21,7 +21,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
 from dynetjax.parallel.hosts import HostGroup, Hosts
-from dynetjax.parallel.memory import MemoryGroup, Seat, seats
+from dynetjax.parallel.local_group import MemoryGroup, Seat, seats
 
 BEAT = 0.5  # seconds between two signs of life
 LOOK = 0.2  # seconds between two looks at the workers

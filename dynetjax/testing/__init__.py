@@ -5,7 +5,7 @@
 gives pytest a fixture, `model`.
 """
 
-from dynetjax.testing.gradients import assert_gradients
+from dynetjax.testing.gradient_checks import assert_gradients
 from dynetjax.testing.matching import assert_matches_dynet
 from dynetjax.testing.recording import record
 

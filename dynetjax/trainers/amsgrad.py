@@ -10,7 +10,7 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.loops import runs_as
+from dynetjax.trainers.native_loops import runs_as
 
 
 class AmsgradState(NamedTuple):

@@ -30,8 +30,8 @@ from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
-from dynetjax.trainers.loops import Rule
 from dynetjax.trainers.members import Census, Members
+from dynetjax.trainers.native_loops import Rule
 from dynetjax.trainers.native_update import (
     Numbers,
     gradients_are_on_host,

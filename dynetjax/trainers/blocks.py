@@ -21,9 +21,9 @@ from dynetjax.model.storage import (
     give_to_device,
     on_host,
 )
-from dynetjax.trainers.flat import join, split
-from dynetjax.trainers.loops import LoopedRule, Rule
+from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.native_loops import LoopedRule, Rule
 from dynetjax.trainers.native_update import NativeUpdate
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
 from dynetjax.trainers.update import Targets, compiled_update

@@ -23,7 +23,7 @@ from dynetjax.engine.native.lowering.bytecode import (
 )
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.native import core
-from dynetjax.trainers.loops import LoopedRule, Rule
+from dynetjax.trainers.native_loops import LoopedRule, Rule
 
 SIZE = 1024
 """Numbers that byte code changes at a time: they stay in the cache meanwhile."""

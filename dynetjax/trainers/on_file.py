@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.core.errors import error_text
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.io.text import FilePath
-from dynetjax.trainers import files
+from dynetjax.trainers import text_files
 from dynetjax.trainers.averages import Averages
 from dynetjax.trainers.resumable import Resumable
 
@@ -37,7 +37,7 @@ class OnFile(Resumable):
                     fix="swap_params_to_weights()",
                 )
             )
-        files.write(fname, self._record())
+        text_files.write(fname, self._record())
 
     def populate(self, fname: FilePath, learning_rate: float | None = None) -> None:
         """Go on where the trainer was that wrote this file; see `save`.
@@ -56,7 +56,7 @@ class OnFile(Resumable):
         like, storages = self._record(), self._storages()
         split = sum(not s.is_table for s in storages)
         shapes = [s.shape for s in storages]
-        record = files.read(fname, like, (shapes[:split], shapes[split:]))
+        record = text_files.read(fname, like, (shapes[:split], shapes[split:]))
         if record.numbers != like.numbers:
             raise RuntimeError(
                 error_text(
@@ -70,7 +70,7 @@ class OnFile(Resumable):
         if learning_rate is not None:
             self.learning_rate = learning_rate
 
-    def _record(self) -> files.Record:
+    def _record(self) -> text_files.Record:
         """What a file says of this trainer."""
         if self._numbers is None:
             raise NotImplementedError(
@@ -86,13 +86,13 @@ class OnFile(Resumable):
             self._deferred.bring_all()
         split = sum(not s.is_table for s in storages)
         parts = zip(*self._states.arrays(storages), strict=True)
-        beta, mode, frequency, counted, averages = 0.0, files.MODES[0], 1, 0, None
+        beta, mode, frequency, counted, averages = 0.0, text_files.MODES[0], 1, 0, None
         if self._averages is not None:
-            beta, mode = self._averages.beta or 0.0, files.MODES[1]
-            mode = files.MODES[2] if self._averages.beta else mode
+            beta, mode = self._averages.beta or 0.0, text_files.MODES[1]
+            mode = text_files.MODES[2] if self._averages.beta else mode
             frequency, counted = self._averages.frequency, self._averages.most()
-            averages = files.apart(self._averages.all_of(storages), split)
-        return files.Record(
+            averages = text_files.apart(self._averages.all_of(storages), split)
+        return text_files.Record(
             self.whoami(),
             (split, len(storages) - split),
             self._learning_rate,
@@ -103,14 +103,14 @@ class OnFile(Resumable):
             frequency,
             counted,
             averages,
-            [files.apart(part, split) for part in parts],
+            [text_files.apart(part, split) for part in parts],
             tuple(np.array(self._numbers, np.float32).tolist()),
         )
 
-    def _take_over(self, record: files.Record, storages: list[Any]) -> None:
+    def _take_over(self, record: text_files.Record, storages: list[Any]) -> None:
         averages = None
         if record.averages is not None:
-            beta = record.beta if record.mode == files.MODES[2] else None
+            beta = record.beta if record.mode == text_files.MODES[2] else None
             averages = Averages(beta, record.frequency)
             arrays = itertools.chain(*record.averages)
             averages.put(storages, arrays, record.counted)

@@ -4,7 +4,7 @@ from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.tree import as_tree
+from dynetjax.trainers.whole_tree import as_tree
 
 
 class OptaxTrainer(Trainer):

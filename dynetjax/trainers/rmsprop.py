@@ -6,7 +6,7 @@ from dynetjax.core.lazy import jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.loops import runs_as
+from dynetjax.trainers.native_loops import runs_as
 from dynetjax.trainers.sgd import sgd
 
 

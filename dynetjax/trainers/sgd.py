@@ -3,7 +3,7 @@
 from dynetjax.core.lazy import jax, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.loops import runs_as
+from dynetjax.trainers.native_loops import runs_as
 
 
 @runs_as("sgd", states=0)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine import memory
-from dynetjax.engine.memory import memory_of
+from dynetjax.engine import out_of_memory
+from dynetjax.engine.out_of_memory import memory_of
 from dynetjax.engine.xla.run import Run
 from dynetjax.graph import current_graph
 
@@ -124,7 +124,7 @@ def test_gradients_of_a_graph_that_grows(natively):
 
 
 def test_a_graph_that_grows_is_told_of_once(monkeypatch):
-    monkeypatch.setattr(memory, "MOST_NODES", 50)
+    monkeypatch.setattr(out_of_memory, "MOST_NODES", 50)
     message = (
         r"the computation graph has become very large\n.*nodes.*MB\n.*\n.*renew_cg"
     )
@@ -134,7 +134,7 @@ def test_a_graph_that_grows_is_told_of_once(monkeypatch):
 
 
 def test_a_graph_of_many_numbers_is_told_of(natively, monkeypatch):
-    monkeypatch.setattr(memory, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(out_of_memory, "MOST_BYTES", 1 << 20)
     with pytest.warns(RuntimeWarning, match="has become very large") as told:
         grow(4, words=2000)
     assert len(told) == 1

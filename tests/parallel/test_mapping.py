@@ -11,7 +11,7 @@ from learners import Tagger, Total, ends, raises, squared
 import dynetjax as dy
 from dynetjax import parallel
 from dynetjax.parallel import mapping
-from dynetjax.parallel.shared import SharedModel
+from dynetjax.parallel.pickling import SharedModel
 
 
 def test_results_come_in_order():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dynetjax.core.group import Message
-from dynetjax.parallel import memory
-from dynetjax.parallel.memory import MemoryGroup, seats
+from dynetjax.parallel import local_group
+from dynetjax.parallel.local_group import MemoryGroup, seats
 from dynetjax.parallel.workers import CONTEXT
 
 
@@ -87,7 +87,7 @@ def test_there_is_no_sum_of_arrays_of_different_sizes(groups):
 
 
 def test_nobody_waits_for_one_that_has_ended(groups, monkeypatch):
-    monkeypatch.setattr(memory, "PATIENCE", 0.01)
+    monkeypatch.setattr(local_group, "PATIENCE", 0.01)
     first, second = groups(2)
     second.end()
     with pytest.raises(RuntimeError, match="update: process 1 has ended"):
@@ -125,11 +125,11 @@ def test_segments_of_a_process_that_was_killed_are_removed():
     board, places = seats(1, CONTEXT)
     group = MemoryGroup(places[0])
     group.exchange(Message(words(1), floats()), [])
-    name = memory.segment_name(board.name, 0, 0, 1)
-    memory.Segment(name).close()
+    name = local_group.segment_name(board.name, 0, 0, 1)
+    local_group.Segment(name).close()
     board.remove()
     with pytest.raises(FileNotFoundError):
-        memory.Segment(name)
+        local_group.Segment(name)
 
 
 def test_what_one_wrote_last_is_read_after_it_has_left(groups, monkeypatch):

@@ -9,7 +9,7 @@ from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers import blocks
 from dynetjax.trainers.adam import AdamState, AdamTrainer, adam
 from dynetjax.trainers.blocks import BlockStates
-from dynetjax.trainers.flat import join, split
+from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sgd import sgd
 from dynetjax.trainers.update import Targets

@@ -19,7 +19,7 @@ from typing import Any
 
 from dynetjax.compat.python2.files import UTF8
 from dynetjax.compat.python2.library import CHANGED, MADE
-from dynetjax.compat.python2.tree import meaning_of_python_2
+from dynetjax.compat.python2.syntax import meaning_of_python_2
 from dynetjax.compat.spawned import begin_spawned_with
 from dynetjax.core.errors import error_text
 

@@ -18,7 +18,12 @@ from dynetjax.engine.plan.program import Program, written
 from dynetjax.engine.xla.body import needed
 from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
 from dynetjax.engine.xla.compiling import Compiled, shape_of
-from dynetjax.engine.xla.loops import Loop, add_to, is_source, residual_shapes_of
+from dynetjax.engine.xla.component_loop import (
+    Loop,
+    add_to,
+    is_source,
+    residual_shapes_of,
+)
 
 Array = Any
 

@@ -12,8 +12,8 @@ from dynetjax.engine.native.lowering.arrays import (
     NotCoveredError,
     Values,
 )
-from dynetjax.engine.native.lowering.blocks import note_blocks
 from dynetjax.engine.native.lowering.bytecode import ADD, CLIPPED, Code, Scattered
+from dynetjax.engine.native.lowering.gathers import note_blocks
 
 
 def _starts(code: Code, operands: Values) -> Array:

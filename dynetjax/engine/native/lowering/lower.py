@@ -13,8 +13,8 @@ import numpy as np
 from dynetjax.core.lazy import jax, jax_core
 from dynetjax.engine.native.lowering import (
     arithmetic,
-    blocks,
     fourier,
+    gathers,
     indexing,
     loops,
     matrices,
@@ -148,7 +148,7 @@ def _at_once(code: Code, equation: Any, operands: Values) -> Value | None:
 
 _LOWERINGS: dict[str, Lowering] = {
     **arithmetic.LOWERINGS,
-    **blocks.LOWERINGS,
+    **gathers.LOWERINGS,
     **loops.lowerings(inline),
     **matrices.lowerings(inline),
     **indexing.LOWERINGS,

@@ -11,7 +11,7 @@ from bench import Run, program
 from cases import check, number
 from jax import lax
 
-from dynetjax.engine.native.lowering import blocks, loops, matrices, windows
+from dynetjax.engine.native.lowering import gathers, loops, matrices, windows
 from dynetjax.engine.native.lowering.lower import PRIMITIVES, inline
 
 ALL = [*cases_of_numbers.CASES, *cases_of_views.CASES, *cases_of_indexing.CASES]
@@ -54,7 +54,7 @@ def primitives(jaxpr):
 # Those that JAX makes of what is in the cases only where it goes back, and others that
 # are tested beside this file.
 ELSEWHERE = {"add_any", "random_bits", "random_unwrap", "random_wrap"}
-ELSEWHERE |= {*blocks.LOWERINGS, *windows.LOWERINGS}
+ELSEWHERE |= {*gathers.LOWERINGS, *windows.LOWERINGS}
 ELSEWHERE |= {*loops.lowerings(inline), *matrices.lowerings(inline), "device_put"}
 ELSEWHERE |= {"clz", "erfc", "population_count"}  # in test_arithmetic
 ELSEWHERE |= {"eq_to", "le_to", "lt_to", "random_seed", "tile"}  # by their families
