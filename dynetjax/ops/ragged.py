@@ -119,7 +119,8 @@ def _in_one_room(
 ) -> tuple[Expression, ...]:
     """The operands, with the largest room wherever lengths are the same.
 
-    Lists of other rows that are as long may have another room; see `RoomChoice`.
+    Lists of other rows that are as long may have another room; see `RoomChoice`. An
+    ordinary axis that is as long, as that of an input may be, becomes a ragged one.
     """
     rooms: dict[int, int] = {}
     for x in operands:
@@ -132,14 +133,15 @@ def _in_one_room(
 def _widened(
     graph: ComputationGraph, x: Expression, rooms: dict[int, int]
 ) -> Expression:
-    kind, shape = x.signature.kind, list(x.signature.kind.shape)
-    for axis, length in _axes(x):
-        shape[axis] = rooms[length]
-    if tuple(shape) == kind.shape:
+    kind, true = x.signature.kind, x.full_dim.shape
+    if not x.lanes:
         return x
-    static = tuple(shape), kind.ragged
-    signature = checked_signature(WIDENED_OP, (x,), static, 0)
-    return graph.part_of_rows(signature, (x,), x.lengths)
+    axes = tuple([axis for axis, n in enumerate(true) if n in rooms])
+    shape = tuple([rooms.get(n, n) for n in true])
+    if shape == kind.shape:
+        return x
+    signature = checked_signature(WIDENED_OP, (x,), (shape, axes), 0)
+    return graph.part_of_rows(signature, (x,), tuple([true[axis] for axis in axes]))
 
 
 def _axes(x: Expression) -> list[tuple[int, int]]:
@@ -194,34 +196,43 @@ def call(
     return Call(variant, operands, (*static, inside, outside), data, lengths)
 
 
-def _sizes(x: Expression) -> tuple[Dim, tuple[int, ...]]:
-    """Its true dim, and which of its axes are ragged."""
-    return x.full_dim, x.signature.kind.ragged
+class _Sizes(NamedTuple):
+    """Of an operand the true dim, which axes are ragged, and whether others can be."""
+
+    dim: Dim
+    ragged: tuple[int, ...]
+    has_rows: bool
+
+
+def _sizes(x: Expression) -> _Sizes:
+    return _Sizes(x.full_dim, x.signature.kind.ragged, x.lanes > 0)
 
 
 @remembers
 def _result(
-    op: Op, operands: tuple[tuple[Dim, tuple[int, ...]], ...], static: tuple[Any, ...]
+    op: Op, operands: tuple[_Sizes, ...], static: tuple[Any, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...], bool] | None:
     """The ragged axes of the result, their lengths, and whether operands share some.
 
-    They are found by dims with sizes that nothing else has: of each axis first, and
-    where those do not fit, of each length. None if they are no axes of the operands,
-    nor axes of which windows take a little, or the operation has no rule.
+    They are found by dims with sizes that nothing else has: of each ragged axis first,
+    and where those do not fit, of each length. None if they are no axes of the
+    operands, nor axes of which windows take a little, or the operation has no rule.
 
     Raises:
         DimError: the true dims do not fit.
     """
     assert op.dim is not None
-    true = op.dim(op.name, *[dim for dim, _ in operands], *static)
+    true = op.dim(op.name, *[x.dim for x in operands], *static)
     if op.name not in TREATMENT:
         return None
+    every = {x.dim.shape[axis] for x in operands for axis in x.ragged}
     for apart in (True, False):
         sizes: dict[int, int] = {}
         dims = []
-        for k, (dim, ragged) in enumerate(operands):
+        for k, (dim, ragged, has_rows) in enumerate(operands):
             shape = list(dim.shape)
-            for axis in ragged:
+            alike = [axis for axis, n in enumerate(shape) if n in every]
+            for axis in alike if has_rows and not apart else ragged:
                 mark = 8 * k + axis if apart else shape[axis]
                 size = 1_000_003 + APART * mark
                 sizes[size] = shape[axis]

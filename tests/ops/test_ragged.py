@@ -175,6 +175,11 @@ PROGRAMS = {
     ),
     "matmul of rows": lambda w: w.rows * dy.transpose(w.W),
     "conv2d by long steps, by exact dims": lambda w: dy.conv2d(w.X, w.filters, [1, 2]),
+    "add, of an input": lambda w: w.v + dy.inputVector(list(range(w.length))),
+    "cmult, of what one of its axes is": lambda w: dy.cmult(
+        dy.transpose(w.X) * w.Y, (w.v + w.v) * dy.ones((1, w.length))
+    ),
+    "matmul, of an input": lambda w: w.X * dy.inputVector([0.5] * w.length),
     "restricted, by exact dims": lambda w: dy.log_softmax(w.v, [0]),
 }
 UNBATCHED = {"hinge", "pickneglogsoftmax", "restricted, by exact dims"}
@@ -224,6 +229,31 @@ def test_padding_is_never_seen(monkeypatch, names):
     ]
     for name, a, b in zip(of, padded[1], exact[1], strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["add", "cmult", "matmul"])
+def test_what_meets_a_ragged_axis_becomes_one(monkeypatch, name):
+    """An input of a sentence's length leaves attention as it is."""
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    monkeypatch.setattr(ragged, "_choices", {})
+    (program,) = [f for n, f in PROGRAMS.items() if n.startswith(f"{name}, of")]
+    exact = ragged.exact_uses.total()
+    program(World(5))
+    assert ragged.exact_uses.total() == exact
+
+
+def test_a_parameter_stays_as_it_is(monkeypatch):
+    """It has as many numbers as the list has rows by chance, and has none itself."""
+    monkeypatch.setattr(ragged, "EXACT_LENGTHS", 0)
+    monkeypatch.setattr(ragged, "_choices", {})
+    world = World(5)
+    p = dy.ParameterCollection().add_parameters(5, init=np.arange(5.0))
+    total = dy.sum_elems(dy.square(world.v + p))
+    v = world.v.npvalue()
+    assert total.value() == pytest.approx(((v + np.arange(5)) ** 2).sum(), rel=1e-5)
+    total.backward()
+    expected = 2 * (v + np.arange(5))
+    np.testing.assert_allclose(p.grad_as_array(), expected, rtol=1e-5)
 
 
 def test_every_rule_has_a_program():
