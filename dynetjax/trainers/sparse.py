@@ -47,9 +47,11 @@ def _sorted_slots(rows: Any, size: int) -> tuple[Any, Any]:
 
     The second of two equal ones leaves its place to padding.
     """
-    ordered = jnp.sort(rows)
+    places = jnp.arange(len(rows), dtype=jnp.int32)
+    ordered, order = jax.lax.sort((rows, places), num_keys=1)
     first = jnp.append(True, ordered[1:] != ordered[:-1])
-    slots = jnp.searchsorted(ordered, rows)
+    begun = jax.lax.cummax(jnp.where(first, places, 0))
+    slots = jnp.zeros_like(rows).at[order].set(begun, unique_indices=True)
     return jnp.where(first, ordered, size), jnp.where(rows < size, slots, len(rows))
 
 

@@ -75,6 +75,8 @@ class BodyOp:
         valid: the column that marks real lanes.
         rows: of a LOOKUP, the column that has the rows to copy.
         pool: where its rows go.
+        pooled: whether another op may read its rows from there.
+        late: whether one further on in the same trip may.
         differentiable: whether a gradient comes back through it.
     """
 
@@ -86,6 +88,8 @@ class BodyOp:
     rows: int | None
     shape: Shape
     pool: int
+    pooled: bool
+    late: bool
     differentiable: bool
 
     @property
@@ -103,12 +107,14 @@ class Code:
     """The components of a program in order. Equal code is one object.
 
     Attributes:
+        loops: which components are recurrences.
         columns: how many each component has.
         pools: the shape of their rows; all rows of one shape are in one pool.
         weights: the shape of each.
     """
 
     components: tuple[Component, ...]
+    loops: tuple[bool, ...]
     columns: tuple[int, ...]
     pools: tuple[Shape, ...]
     weights: tuple[Shape, ...]

@@ -17,6 +17,8 @@ from dynetjax.engine.plan.capacities import Capacities, Row
 from dynetjax.engine.plan.components import strongly_connected
 from dynetjax.engine.plan.facts import Facts, ints, offsets
 
+ABSENT = 4  # graphs in a row without an op, after which its loop does without it
+
 
 class Family:
     """What was seen of graphs with the same roots.
@@ -41,7 +43,7 @@ class Family:
         bindings: programs of this version, by what they depend on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: dict[int, int] | None = None) -> None:
         self.version: int = 0
         self.hoisted: int = 0
         self.ops: list[FusedOp] = []
@@ -60,6 +62,8 @@ class Family:
         self._numbers: dict[int, int] = {}  # of ops, by those of fused ops
         self._groups: list[list[int]] = []  # of each op's leaves
         self._sources: list[set[int]] = []  # by group of leaves, the ops that feed it
+        self._absent: list[int] = []  # how many of the last graphs had no node of an op
+        self._patience: dict[int, int] = patience or {}  # with that, by fused op
 
     def observe(self, flat: Any) -> None:
         """Take in what a graph shows, and say which ops its nodes are."""
@@ -74,6 +78,28 @@ class Family:
             self._sources[group].add(op)
         if new or edges:
             self._rebuild()
+
+    def renewed(self, fused: list[int]) -> "Family":
+        """What takes its place for a graph of these fused ops: mostly itself.
+
+        A loop runs all of its ops in every trip. So where one was absent for some
+        graphs, as those for a list are that has outgrown its capacity, facts are
+        collected anew. An op that comes back is waited for twice as long then, so that
+        programs settle.
+        """
+        here = {self._numbers[number] for number in fused if number in self._numbers}
+        for op in range(len(self.ops)):
+            self._absent[op] = 0 if op in here else self._absent[op] + 1
+        idle = [
+            number
+            for number, op in self._numbers.items()
+            if len(self.components[self.component[op]]) > 1
+            and self._absent[op] >= self._patience.get(number, ABSENT)
+        ]
+        if not idle:
+            return self
+        longer = {number: 2 * self._patience.get(number, ABSENT) for number in idle}
+        return Family(self._patience | longer)
 
     def op(self, number: int) -> int:
         """The op that a fused op is."""
@@ -119,6 +145,7 @@ class Family:
             # A sum of numbers: of many, sums are summed up again, by this program, too.
             self._sources[groups[0]].add(op)
         self._numbers[number] = op
+        self._absent.append(0)
         self.ops.append(fused)
         self._groups.append(groups)
 

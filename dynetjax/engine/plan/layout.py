@@ -125,9 +125,10 @@ def _family_for(families: list[Family], fused: list[int]) -> Family:
     Graphs of another model have none in common: one program for both would be wasted.
     """
     weighted = [number for number in fused if FUSED_OPS[number].weighted]
-    for family in families:
+    for place, family in enumerate(families):
         if not weighted or any(map(family.knows, weighted)):
-            return family
+            families[place] = family.renewed(fused)
+            return families[place]
     families.append(Family())
     return families[-1]
 

@@ -15,9 +15,10 @@ from dynetjax.engine.runtime import RUNTIME
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once
-FAR_LOOP_WIDTHS, FAR_WIDTHS = (16, 256), (256,)  # on a device beside the host
+FAR_LOOP_WIDTHS = 16, 64, 256  # on a device beside the host
+FAR_WIDTHS = 256, 512, 1024, 2048
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
-LARGE = 1 << 14  # numbers in a row
+MANY, LARGE = 1 << 11, 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
 FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have more
 FAR_NUMBERS = 1 << 20  # numbers than these
@@ -48,6 +49,8 @@ class WidthChoice:
         if not host_sees_device():
             self.widths = FAR_LOOP_WIDTHS if cyclic else FAR_WIDTHS
             self.trip_cost = min(FAR_TRIP_COST, FAR_NUMBERS // largest)
+            if not cyclic and largest > MANY:
+                self.widths = FAR_WIDTHS[:2]
         elif largest > LARGE:
             self.trip_cost = self.patience = 0
         if largest > LARGE:

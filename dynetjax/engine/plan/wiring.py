@@ -1,5 +1,6 @@
 """Wiring: the code of a program family, and what its names stand for there."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,13 @@ class _Wiring:
         self.weights: dict[int, int] = {}
         self.data: list[Column] = []
         self.columns = 0  # of the component at hand
+        reads = [*self._reads_of_pools()]
+        self.pooled = {source for _, source in reads}
+        self.late = {
+            source
+            for op, source in reads
+            if source < op and family.component[source] == family.component[op]
+        }
 
     def wired(self) -> Wiring:
         components, columns = [], []
@@ -81,8 +89,18 @@ class _Wiring:
             components.append(body)
             columns.append(self.columns)
         shapes = tuple(KINDS[kind].shape for kind in self.weights)
-        code = CODES[tuple(components), tuple(columns), tuple(self.pools), shapes]
+        loops = tuple(self.family.cyclic)
+        parts = tuple(components), loops, tuple(columns), tuple(self.pools), shapes
+        code = CODES[parts]
         return Wiring(code, tuple(self.weights), pool_of, self.data)
+
+    def _reads_of_pools(self) -> Iterator[tuple[int, int]]:
+        """Pairs of an op and one whose rows it reads from a pool."""
+        family = self.family
+        for op, fused in enumerate(family.ops):
+            for leaf in range(len(fused.leaves)):
+                if (op, leaf) not in family.aligned:
+                    yield from ((op, source) for source in family.sources(op, leaf))
 
     def _column(self) -> int:
         self.columns += 1
@@ -125,6 +143,8 @@ class _Wiring:
             rows,
             fused.shape,
             self._pool(fused.shape),
+            op in self.pooled,
+            op in self.late,
             (self.full and fused.form != INPUT) or op in self.family.differentiable,
         )
 

@@ -5,7 +5,7 @@ from itertools import compress
 from typing import Any
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.lazy import jnp, lax
+from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import INPUT, LOOKUP
 from dynetjax.engine.plan.code import BodyOp, Component
 from dynetjax.engine.plan.program import Program, written
@@ -13,6 +13,8 @@ from dynetjax.engine.xla.body import OpTrip, contractions, needed, residual_shap
 from dynetjax.engine.xla.slices import cut, entry, put, take, take_if_there
 
 Array = Any
+
+WIDE = 512  # lanes of a product for the gradient of a weight, after a loop
 
 
 def zeros(rows: int, shape: tuple[int, ...]) -> Array:
@@ -46,6 +48,7 @@ class Loop:
         self.component: Component = program.code.components[number]
         self.width: int = program.widths[number]
         self.lanes: int = program.lanes[number]
+        self.is_loop: bool = program.code.loops[number]
         self.rows: tuple[int, ...] = program.rows
         self.pools: tuple[Shape, ...] = program.code.pools
         self._weights = weights
@@ -57,9 +60,8 @@ class Loop:
         self.trips: Array = heads[0]
         self.bases: list[Array] = heads[1:]
 
-    def _op_trips(self, lane: Array, given: Array) -> list[OpTrip]:
-        """Each op in the trip that begins at a lane."""
-        width = self.width
+    def _op_trips(self, lane: Array, width: int, given: Array = None) -> list[OpTrip]:
+        """Each op in the trip, of so many lanes, that begins at one."""
         columns = [cut(self._indices, at + lane, width) for at in self._columns]
         rows = None if given is None else cut(given, lane, width)
         return [
@@ -86,7 +88,7 @@ class Loop:
             own, unfilled = dict(state[0]), iter(state[1])
             lane, filled = t * self.width, []
             rows: list[Array] = []
-            trips = self._op_trips(lane, given)
+            trips = self._op_trips(lane, self.width, given)
             for trip, base in zip(trips, self.bases, strict=True):
                 op = trip.op
                 row, made = trip.run(trip.leaves(still | own, rows.__getitem__))
@@ -102,7 +104,11 @@ class Loop:
         return [merged[pool] for pool in range(len(pools))], residuals
 
     def backward(
-        self, pools: list[Array], residuals: list[Array], above: dict[int, Array]
+        self,
+        pools: list[Array],
+        residuals: list[Array],
+        above: dict[int, Array],
+        root: int,
     ) -> dict[int, Array]:
         """Add gradients to pools that are read, and return those of weights.
 
@@ -110,76 +116,164 @@ class Loop:
             pools: the values.
             residuals: those of all lanes.
             above: gradients of pools, as far as there are any; changed.
+            root: the pool where the way back began.
         """
-        begun = self._pool_gradients(above)
+        later = self._learned_later()
+        begun = self._pool_gradients(above, later)
         still = {pool: array for pool, array in above.items() if pool not in begun}
         values = dict(enumerate(pools))
+        pooled = [
+            (op.pooled or op.pool == root) and op.pool in still | begun
+            for op in self.component
+        ]
+        early = [c for c, op in enumerate(self.component) if pooled[c] and not op.late]
+        early = [c for c in early if self.component[c].pool in begun]
 
         def step(k, state):
-            back, weight_gradients = dict(state[0]), dict(state[1])
+            back, weight_gradients, direct = map(dict, state)
             lane = (self.trips - 1 - k) * self.width
-            trips = self._op_trips(lane, None)
-            chunks = self._residuals(residuals, lane)
-            direct: dict[int, Array] = {}  # gradients of this trip's rows, by op
+            trips = self._op_trips(lane, self.width)
+            chunks = self._residuals(residuals, lane, self.width)
 
             def rows(c: int) -> Array:
                 pool = values[self.component[c].pool]
                 return cut(pool, self.bases[c] + lane, self.width)
 
             for c in reversed(range(len(trips))):
-                trip, gradients = trips[c], still | back
-                if trip.op.pool in gradients:
-                    first = self.bases[c] + lane
-                    add_to(direct, c, self._of_rows(gradients[trip.op.pool], first))
-                if c in direct:
-                    pull = trip.pull(trip.leaves(values, rows), chunks[c])
-                    leaves, weights = pull(direct[c])
-                    _add(trip, leaves, weights, back, weight_gradients, direct)
-            return back, weight_gradients
+                trip, first = trips[c], self.bases[c] + lane
+                pool = trip.op.pool
+                if pooled[c] and pool in still:
+                    add_to(direct, c, cut(still[pool], first, self.width))
+                elif pooled[c] and c not in early:
+                    add_to(direct, c, take(back[pool], first + jnp.arange(self.width)))
+                if c not in direct:
+                    continue
+                pull = trip.pull(trip.leaves(values, rows), chunks[c])
+                leaves, weights = pull(direct[c])
+                if c in later:
+                    weights = []
+                    if self._is_read_aligned(c):
+                        back[pool] = put(back[pool], direct[c], first)
+                _add(trip, leaves, weights, back, weight_gradients, direct)
+            direct = self._gathered(early, back, lane - self.width)
+            return back, weight_gradients, direct
 
-        start = begun, self._weight_gradients()
-        back, weight_gradients = lax.fori_loop(0, self.trips, step, start)
+        last = (self.trips - 1) * self.width
+        now = [c for c in range(len(self.component)) if c not in later]
+        sums = self._zeros_of_weights(now)
+        start = begun, sums, self._gathered(early, begun, last)
+        back, weight_gradients, _ = lax.fori_loop(0, self.trips, step, start)
         above.update(back)
+        for number, gradient in self._of_later(later, values, residuals, above).items():
+            add_to(weight_gradients, number, gradient)
         return weight_gradients
 
-    def _pool_gradients(self, above: dict[int, Array]) -> dict[int, Array]:
-        """Gradients of pools that the loop adds to; zeros where `above` has none."""
+    def _gathered(
+        self, which: list[int], gradients: dict[int, Array], lane: Array
+    ) -> dict[int, Array]:
+        """The gradients of some ops' rows from a lane on, as they are in pools.
+
+        A trip gets them from the one before. If it took them itself, some of what reads
+        them would run after it adds to the pool, and XLA would copy the pool.
+        """
+        found: dict[int, Array] = {}
+        for pool in {self.component[c].pool for c in which}:
+            ops = [c for c in which if self.component[c].pool == pool]
+            places = [self._places(c, lane, self.width) for c in ops]
+            taken = take(gradients[pool], jnp.concatenate(places))
+            found |= zip(ops, jnp.split(taken, len(ops)), strict=True)
+        return found
+
+    def _places(self, c: int, lane: Array, width: int) -> Array:
+        """The rows of an op from a lane on; those that a pool has not are others."""
+        most = self.rows[self.component[c].pool] - 1
+        return jnp.clip(self.bases[c] + lane + jnp.arange(width), 0, most)
+
+    def _is_read_aligned(self, c: int) -> bool:
+        """Whether gradients of an op's rows come from other ops of a trip."""
+        reads = [read for op in self.component for read in op.reads]
+        return any(read.op == c and read.differentiable for read in reads)
+
+    def _learned_later(self) -> list[int]:
+        """The ops of a loop whose weights get their gradients after it.
+
+        Of all lanes they are a few wide products. Until then the pools keep the
+        gradients of the rows.
+        """
+        if not self.is_loop or _chunk(self.lanes) < self.width:
+            return []
+        return [
+            c
+            for c, op in enumerate(self.component)
+            if op.differentiable and any(not weight.constant for weight in op.weights)
+        ]
+
+    def _of_later(
+        self,
+        later: list[int],
+        values: dict[int, Array],
+        residuals: list[Array],
+        above: dict[int, Array],
+    ) -> dict[int, Array]:
+        """Gradients of the weights of these ops."""
+        later = [c for c in later if self.component[c].pool in above]
+        width = _chunk(self.lanes)
+        chunks = (self.trips * self.width + width - 1) // width
+
+        def step(k, sums):
+            lane, sums = k * width, dict(sums)
+            trips = self._op_trips(lane, width)
+            made = self._residuals(residuals, lane, width)
+            for c in later:
+
+                def rows(of: int, trip: OpTrip = trips[c]) -> Array:
+                    pool = values[self.component[of].pool]
+                    return trip.real(take(pool, self._places(of, lane, width)))
+
+                op, leaves = trips[c].op, trips[c].leaves(values, rows)
+                cotangents = take(above[op.pool], self._places(c, lane, width))
+                _, weights = trips[c].pull(leaves, made[c])(cotangents)
+                _add_weights(op, weights, sums)
+            return sums
+
+        if not later:
+            return {}
+        with jax.named_scope("wide"):
+            return lax.fori_loop(0, chunks, step, self._zeros_of_weights(later))
+
+    def _pool_gradients(
+        self, above: dict[int, Array], later: list[int]
+    ) -> dict[int, Array]:
+        """Gradients of pools that the loop writes; zeros where `above` has none."""
+        kept = {self.component[c].pool for c in later if self._is_read_aligned(c)}
         return {
             pool: above[pool]
             if pool in above
             else zeros(self.rows[pool], self.pools[pool])
-            for pool in read_pools(self.component)
+            for pool in sorted({*read_pools(self.component), *kept})
         }
 
-    def _weight_gradients(self) -> dict[int, Array]:
-        """Zeros for those of its weights, by number."""
+    def _zeros_of_weights(self, which: list[int]) -> dict[int, Array]:
+        """Zeros for the gradients of some ops' weights, by number."""
         return {
             weight.number: jnp.zeros(weight.shape, jnp.float32)
-            for op in self.component
-            for weight in op.weights
+            for c in which
+            for weight in self.component[c].weights
             if not weight.constant
         }
 
-    def _residuals(self, residuals: list[Array], lane: Array) -> list[list[Array]]:
+    def _residuals(
+        self, residuals: list[Array], lane: Array, width: int
+    ) -> list[list[Array]]:
         """Of each op, the results of contractions; zeros where nothing reads them."""
         rest = iter(residuals)
         return [
             [
-                cut(next(rest), lane, self.width)
-                if read
-                else zeros(self.width, step.shape)
+                cut(next(rest), lane, width) if read else zeros(width, step.shape)
                 for read, step in zip(needed(op), contractions(op), strict=True)
             ]
             for op in self.component
         ]
-
-    def _of_rows(self, gradients: Array, first: Array) -> Array:
-        """The gradients of some consecutive rows.
-
-        A gather, not a slice: XLA computes a gather once, but fuses a slice into each
-        reader, some of them not above what is written next, and then copies the array.
-        """
-        return take(gradients, first + jnp.arange(self.width))
 
     def source_rows(self, above: dict[int, Array]) -> Array:
         """The gradients of a source's rows, lane by lane."""
@@ -217,9 +311,24 @@ def _add(
         else:
             joined = jnp.concatenate(rows), jnp.concatenate(gradients)
             back[pool] = add_rows(back[pool], *joined)
+    if weights:
+        _add_weights(op, weights, weight_gradients)
+
+
+def _add_weights(
+    op: BodyOp, gradients: Sequence[Array], sums: dict[int, Array]
+) -> None:
+    """Add the gradients of the weights of an op that learn."""
     learned = [weight.number for weight in op.weights if not weight.constant]
-    for number, gradient in zip(learned, weights, strict=True):
-        weight_gradients[number] = weight_gradients[number] + gradient
+    for number, gradient in zip(learned, gradients, strict=True):
+        sums[number] = sums[number] + gradient
+
+
+def _chunk(lanes: int) -> int:
+    """How many lanes there are in one product for a weight, of all in a loop."""
+    while lanes > WIDE and lanes % 2 == 0:
+        lanes //= 2
+    return lanes
 
 
 def add_to(gradients: dict[int, Array], number: int, gradient: Array) -> None:

@@ -206,7 +206,7 @@ def backward(program: Program, root: int) -> Compiled:
             if is_source(body):
                 tables[k] = loop.source_rows(above)
                 continue
-            gradients = loop.backward(pools, residuals[k], above)
+            gradients = loop.backward(pools, residuals[k], above, root)
             for number, gradient in gradients.items():
                 add_to(weight_gradients, number, gradient)
         return above, weight_gradients, tables

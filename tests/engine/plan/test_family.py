@@ -5,6 +5,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.core.tables import forget_all
+from dynetjax.engine.plan.family import ABSENT
 from dynetjax.graph import current_graph
 
 SIZE = 3
@@ -27,6 +28,14 @@ class Net:
             h = gate if k == skip else dy.cmult(gate, h) + dy.cmult(gate, given)
         return dy.squared_norm(h)
 
+    def without(self, steps):
+        """A recurrence of the first op alone."""
+        dy.renew_cg()
+        h = self.words[0]
+        for _ in range(steps):
+            h = dy.tanh(self.W * h)
+        return dy.squared_norm(h)
+
 
 @pytest.fixture
 def family(runtime):
@@ -45,6 +54,22 @@ def named(family, name):
     """The op whose last operation has a name."""
     (op,) = [k for k, fused in enumerate(family.ops) if fused.label.startswith(name)]
     return op
+
+
+def sizes_of_loops(family):
+    """How many ops each loop has."""
+    pairs = zip(family.components, family.cyclic, strict=True)
+    return [len(ops) for ops, cyclic in pairs if cyclic]
+
+
+def test_a_loop_forgets_an_op_that_is_idle(family):
+    """After so many graphs without it; where it comes back, after twice as many."""
+    net = Net()
+    for rounds in 1, 2:
+        assert sizes_of_loops(family(net.loss(5, 2))) == [2]
+        for _ in range(rounds * ABSENT - 1):
+            assert sizes_of_loops(family(net.without(5))) == [2]
+        assert sizes_of_loops(family(net.without(5))) == [1]
 
 
 def test_components(family):
