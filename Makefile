@@ -68,6 +68,12 @@ $(VENV)/test: $(VENV)/python pyproject.toml $(CPP)
 bench: $(VENV)/demo
 	$(BIN)/python benchmarks/run.py --out build/bench $(BENCH)
 
+# What a GPU and a TPU would run, compiled without either: benchmarks/offline. For some
+# tasks on one of them: DEVICES='--tasks lm64 --target h100'
+.PHONY: devices
+devices: $(VENV)/demo
+	$(BIN)/python benchmarks/offline/report.py $(DEVICES)
+
 # The interpreter under the sanitizers of the C++ compiler, in a copy of the package: first
 # memory and undefined behaviour, then threads. Leaks are not looked for: Python has many.
 SANITIZED := build/sanitize
