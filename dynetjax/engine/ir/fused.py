@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.registry import (
@@ -112,6 +113,17 @@ class FusedOp:
     def label(self) -> str:
         """Its last operation, how many others it has, and the dims of its result."""
         return label_of([step.signature.op.name for step in self.steps], self.shape)
+
+    @property
+    def computes(self) -> tuple[Any, ...]:
+        """What it computes, whatever parameters it reads."""
+        steps = []
+        for step in self.steps:
+            roles = [o if o[0] != "weight" else o[:1] for o in step.operands]
+            of = step.signature
+            steps.append((of.op, of.static, of.shape, tuple(roles)))
+        leaves = tuple([leaf.shape for leaf in self.leaves])
+        return self.form, self.shape, leaves, tuple(steps)
 
     def _add(
         self,

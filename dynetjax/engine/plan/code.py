@@ -93,6 +93,13 @@ class BodyOp:
     differentiable: bool
 
     @property
+    def columns(self) -> list[int]:
+        """The columns of its component that it has."""
+        reads = [read.column for read in self.reads if read.column is not None]
+        given = [column for step in self.steps for column in step.columns]
+        return [self.valid, *reads, *given]
+
+    @property
     def label(self) -> str:
         """Its last operation, how many others it has, and the dims of its result."""
         names = [step.op.name for step in self.steps] or [self.form]
@@ -108,6 +115,8 @@ class Code:
 
     Attributes:
         loops: which components are recurrences.
+        twins: of each component its ops in order; those that differ by their weights
+            alone, and do not read each other, are in one tuple.
         columns: how many each component has.
         pools: the shape of their rows; all rows of one shape are in one pool.
         weights: the shape of each.
@@ -115,6 +124,7 @@ class Code:
 
     components: tuple[Component, ...]
     loops: tuple[bool, ...]
+    twins: tuple[tuple[tuple[int, ...], ...], ...]
     columns: tuple[int, ...]
     pools: tuple[Shape, ...]
     weights: tuple[Shape, ...]

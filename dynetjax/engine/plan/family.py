@@ -12,6 +12,7 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.registry import MAP, REDUCE
+from dynetjax.engine.device import host_sees_device
 from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp
 from dynetjax.engine.plan.capacities import Capacities, Row
 from dynetjax.engine.plan.components import strongly_connected
@@ -33,6 +34,7 @@ class Family:
         ops: the fused ops.
         components: the ops of each, in topological order.
         component: of each op.
+        twins: ops of a loop that compute what others in it do, and which these are.
         cyclic: of each component, whether it is a loop.
         facts: the same for the planner.
         aligned: by op and leaf, the op that it reads in the same lane of the same trip,
@@ -49,6 +51,7 @@ class Family:
         self.ops: list[FusedOp] = []
         self.components: list[tuple[int, ...]] = []
         self.component: list[int] = []
+        self.twins: dict[int, int] = {}
         self.cyclic: list[bool] = []
         none, known = ints([]), _none_known(0, 0)
         self.facts: Facts = Facts(none, none, ints([0]), none, none, known)
@@ -169,7 +172,7 @@ class Family:
             for group in groups:
                 for source in self._sources[group]:
                     feeds[source].add(op)
-        components = strongly_connected([*range(count)], feeds)
+        components, self.twins = _merged(feeds, [op.computes for op in self.ops])
         self.components = [tuple(sorted(ops)) for ops in components]
         self.component = [0] * count
         for number, ops in enumerate(self.components):
@@ -211,6 +214,52 @@ class Family:
             if op not in self.differentiable:
                 self.differentiable.add(op)
                 new.extend(feeds[op])
+
+
+def _merged(
+    feeds: dict[int, set[int]], computes: list[Any]
+) -> tuple[list[list[int]], dict[int, int]]:
+    """Components, equal loops in one where neither needs the other; and their twins.
+
+    So the two directions of a BiLSTM take one loop, on a device where each trip and
+    each kernel costs more than its lanes. Where the host sees the device, a trip costs
+    little, and each loop is one of its own.
+    """
+    nodes, links = [*feeds], {op: set(fed) for op, fed in feeds.items()}
+    components = strongly_connected(nodes, links)
+    twins: dict[int, int] = {}
+    if host_sees_device():
+        return components, twins
+    loops = [sorted(ops) for ops in components if len(ops) > 1]
+    for n, loop in enumerate(loops):
+        for other in loops[:n]:
+            if other[0] in twins or not _are_alike(loop, other, computes):
+                continue
+            if loop[0] in _reached(other[0], links) or other[0] in _reached(
+                loop[0], links
+            ):
+                continue
+            links[loop[0]].add(other[0])
+            links[other[0]].add(loop[0])
+            twins |= zip(loop, other, strict=True)
+            break
+    return (strongly_connected(nodes, links) if twins else components), twins
+
+
+def _are_alike(some: list[int], others: list[int], computes: list[Any]) -> bool:
+    """Whether ops compute the same, one by one."""
+    return [computes[op] for op in some] == [computes[op] for op in others]
+
+
+def _reached(op: int, links: dict[int, set[int]]) -> set[int]:
+    """The ops that one leads to."""
+    found: set[int] = set()
+    new = [op]
+    while new:
+        for fed in links[new.pop()] - found:
+            found.add(fed)
+            new.append(fed)
+    return found
 
 
 def _none_known(groups: int, ops: int) -> np.ndarray:

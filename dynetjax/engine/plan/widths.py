@@ -15,12 +15,12 @@ from dynetjax.engine.runtime import RUNTIME
 
 LOOP_WIDTHS = (1, 2, 4, 16, 64, 256)
 WIDTHS = (16, 32, 256)  # of a component that runs once
-FAR_LOOP_WIDTHS = 16, 64, 256  # on a device beside the host
+FAR_LOOP_WIDTHS = 16, 64, 256, 1024  # on a device beside the host
 FAR_WIDTHS = 256, 512, 1024, 2048
 LARGE_WIDTHS = (1, 4, 16, 64)  # where a lane is as much work as a small program
 MANY, LARGE = 1 << 11, 1 << 14  # numbers in a row
 TRIP_COST = 8  # of a trip of a loop, in lanes
-FAR_TRIP_COST = 256  # on a device beside the host, unless that many lanes have more
+FAR_TRIP_COST = 2048  # on a device beside the host, unless that many lanes have more
 FAR_NUMBERS = 1 << 20  # numbers than these
 PATIENCE = 64  # lanes lost, besides twice the cost, before a settled width changes
 
@@ -85,7 +85,7 @@ def width_choices(family: Family) -> list[WidthChoice]:
         places: dict[int, WidthChoice] = {}
         for k in sorted(range(len(cyclic)), key=lambda k: family.components[k]):
             fused_ops = [family.ops[op] for op in family.components[k]]
-            ops = tuple(map(_computed_by, fused_ops))
+            ops = tuple([op.computes for op in fused_ops])
             largest = max(math.prod(s) for op in fused_ops for s in _shapes(op))
             key = ops, older[ops], cyclic[k], largest
             places[k] = RUNTIME.width_choices.setdefault(
@@ -94,20 +94,6 @@ def width_choices(family: Family) -> list[WidthChoice]:
             older[ops] += 1
         family.width_choices = [places[k] for k in range(len(cyclic))]
     return family.width_choices
-
-
-def _computed_by(op: FusedOp) -> tuple[Any, ...]:
-    """What a fused op computes, whatever parameters it reads."""
-    steps = [
-        (s.signature.op, s.signature.static, s.signature.shape, _ways(s.operands))
-        for s in op.steps
-    ]
-    return op.form, op.shape, tuple(leaf.shape for leaf in op.leaves), tuple(steps)
-
-
-def _ways(operands: tuple[tuple[str, int], ...]) -> tuple[Any, ...]:
-    """Operands, weights by their kind alone."""
-    return tuple([way if way[0] != "weight" else way[:1] for way in operands])
 
 
 def _shapes(op: FusedOp) -> list[tuple[int, ...]]:

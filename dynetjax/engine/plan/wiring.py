@@ -1,7 +1,7 @@
 """Wiring: the code of a program family, and what its names stand for there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dynetjax.core.dims import Shape, pad
@@ -79,7 +79,7 @@ class _Wiring:
         }
 
     def wired(self) -> Wiring:
-        components, columns = [], []
+        components, columns, twins = [], [], []
         pool_of = [0] * len(self.family.ops)
         for ops in self.family.components:
             self.columns = 0
@@ -87,12 +87,29 @@ class _Wiring:
             for op, made in zip(ops, body, strict=True):
                 pool_of[op] = made.pool
             components.append(body)
+            twins.append(self._twins(ops, body))
             columns.append(self.columns)
         shapes = tuple(KINDS[kind].shape for kind in self.weights)
         loops = tuple(self.family.cyclic)
-        parts = tuple(components), loops, tuple(columns), tuple(self.pools), shapes
+        pools = tuple(self.pools)
+        parts = tuple(components), loops, tuple(twins), tuple(columns), pools, shapes
         code = CODES[parts]
         return Wiring(code, tuple(self.weights), pool_of, self.data)
+
+    def _twins(
+        self, ops: tuple[int, ...], body: tuple[BodyOp, ...]
+    ) -> tuple[tuple[int, ...], ...]:
+        """The ops of a component by number there, those that are twins together."""
+        twin = {op: self.family.twins.get(op, op) for op in ops}
+        groups = {
+            op: tuple([c for c, o in enumerate(ops) if twin[o] == op]) for op in ops
+        }
+        together = tuple([group for group in groups.values() if group])
+        place = {c: k for k, group in enumerate(together) for c in group}
+        for first, *others in together:
+            if any(not _are_twins(body[first], body[c], place) for c in others):
+                return tuple([(c,) for c in range(len(ops))])
+        return together
 
     def _reads_of_pools(self) -> Iterator[tuple[int, int]]:
         """Pairs of an op and one whose rows it reads from a pool."""
@@ -171,6 +188,31 @@ class _Wiring:
                 self.data.append(Column(op, content, (j, field), columns[-1]))
         of = step.signature
         return BodyStep(of.op, of.static, operands, of.shape, tuple(columns))
+
+
+def _are_twins(one: BodyOp, other: BodyOp, place: dict[int, int]) -> bool:
+    """Whether two ops have different names for the same, by the places of ops."""
+
+    def plain(op: BodyOp) -> BodyOp:
+        reads = [
+            replace(
+                read,
+                column=None if read.column is None else 0,
+                op=None if read.op is None else place[read.op],
+            )
+            for read in op.reads
+        ]
+        steps = [replace(s, columns=(0,) * len(s.columns)) for s in op.steps]
+        weights = [replace(weight, number=0) for weight in op.weights]
+        return replace(
+            op,
+            reads=tuple(reads),
+            steps=tuple(steps),
+            weights=tuple(weights),
+            valid=0,
+        )
+
+    return plain(one) == plain(other)
 
 
 _FORMS = {LOOKUP: LOOKUP, INPUT: INPUT, IMPORT: INPUT}

@@ -79,21 +79,27 @@ def _inputs(jaxpr, wanted: list[bool]) -> list[bool]:
 class OpTrip:
     """An op in one trip, over a chunk of `width` lanes.
 
+    Twins, which differ by their weights alone, are one op over the lanes of each in
+    turn.
+
     Args:
-        columns: of its component, ``[columns, width]``.
-        weights: the op's, one array each.
+        columns: of its component, by number, of `width` each.
+        weights: the op's, one array each; with twins, one for each of them, stacked.
         given: rows of an INPUT op.
+        twins: how many there are.
     """
 
     def __init__(
         self,
         op: BodyOp,
         width: int,
-        columns: Array,
+        columns: Any,
         weights: Sequence[Array],
         given: Array = None,
+        twins: int = 1,
     ):
         self.op = op
+        self.twins = twins
         self.width = width
         self.columns = columns
         self.weights = weights
@@ -142,7 +148,7 @@ class OpTrip:
         learned = [not weight.constant for weight in op.weights]
 
         def rows(leaves, weights):
-            trip = OpTrip(op, self.width, self.columns, weights, self.given)
+            trip = OpTrip(op, self.width, self.columns, weights, self.given, self.twins)
             return trip.run(leaves, residuals)[0]
 
         def of_moving(some_leaves, some_weights):
@@ -180,10 +186,9 @@ class OpTrip:
                 ):
                     fixed.append(self.weights[n])
                 else:  # that learns, lane by lane
-                    shape = self.width, *self.op.weights[n].shape
-                    lanes.append(self.real(jnp.broadcast_to(self.weights[n], shape)))
+                    lanes.append(self.real(self._by_lane(n)))
                     shared[k] = False
-            fn = lane_function(step, shared, self.width)
+            fn = lane_function(step, shared, self.width, self.twins)
             lanes += self._runtime(step)
             if not step.op.contraction:
                 values.append(fn(fixed, *lanes))
@@ -195,6 +200,15 @@ class OpTrip:
                 made.append(self.real(known))
             values.append(made[-1])
         return values[-1]
+
+    def _by_lane(self, weight: int) -> Array:
+        """A weight, once for each lane."""
+        array, shape = self.weights[weight], self.op.weights[weight].shape
+        if self.twins == 1:
+            return jnp.broadcast_to(array, (self.width, *shape))
+        each = self.twins, self.width // self.twins
+        array = jnp.broadcast_to(jnp.expand_dims(array, 1), (*each, *shape))
+        return array.reshape(self.width, *shape)
 
     def _runtime(self, step: BodyStep) -> list[Array]:
         """The runtime values of a step, one per lane."""
@@ -222,12 +236,15 @@ def _instead(
 
 
 def lane_function(
-    step: BodyStep, shared: Sequence[bool], width: int
+    step: BodyStep, shared: Sequence[bool], width: int, twins: int = 1
 ) -> Callable[..., Array]:
     """A step's function ``(fixed, *lanes)`` of values with a lane axis.
 
-    Operands that are `shared` by all lanes are `fixed`, and have none.
+    Operands that are `shared` by all lanes are `fixed`, and have none; with twins, they
+    have an axis for these.
     """
+    if twins > 1 and any(shared):
+        return _of_twins(lane_function(step, shared, width // twins), twins)
     fn = step.op.bind(step.static)
 
     def one(fixed: Sequence[Array], *lanes: Array) -> Array:
@@ -245,6 +262,17 @@ def lane_function(
             broadcast = [jnp.broadcast_to(u, (width, *u.shape)) for u in fixed]
             return jax.vmap(one)(broadcast, *lanes)
         return jax.vmap(partial(one, fixed))(*lanes)
+
+    return every
+
+
+def _of_twins(fn: Callable[..., Array], twins: int) -> Callable[..., Array]:
+    """A function of fixed operands and lanes, for each of some twins."""
+
+    def every(fixed: Sequence[Array], *lanes: Array) -> Array:
+        apart = [x.reshape(twins, -1, *x.shape[1:]) for x in lanes]
+        rows = jax.vmap(fn)(fixed, *apart)
+        return rows.reshape(-1, *rows.shape[2:])
 
     return every
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.plan import family
 from dynetjax.engine.xla.component_loop import WIDE
+from dynetjax.graph import current_graph
 
 SIZE, BATCH = 3, 40
 
@@ -78,3 +80,74 @@ def test_a_shorter_graph_after_a_longer_one(runtime):
         net.loss(steps, 2).backward()
         for found, wanted in zip(net.gradients(), net.expected(steps, 2), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-3)
+
+
+class TwoWays:
+    """Two recurrences over the same inputs, of which one may be another cell."""
+
+    def __init__(self, cell=dy.VanillaLSTMBuilder):
+        self.pc = dy.ParameterCollection()
+        rng = np.random.default_rng(5)
+        self.words = self.pc.lookup_parameters_from_numpy(rng.normal(size=(7, SIZE)))
+        cells = dy.VanillaLSTMBuilder, cell
+        self.ways = [c(1, SIZE, SIZE, self.pc) for c in cells]
+        for p in self.pc.parameters_list():
+            p.set_value(rng.normal(size=p.shape()) / 2)
+
+    def loss(self, sentences, chained=False):
+        """Of several sentences; the second recurrence may read what the first makes."""
+        dy.renew_cg()
+        losses = []
+        for sentence in sentences:
+            xs = [self.words[w] for w in sentence]
+            forth = self.ways[0].initial_state().transduce(xs)
+            given = forth if chained else xs
+            back = self.ways[1].initial_state().transduce(given[::-1])[::-1]
+            both = [
+                dy.squared_norm(dy.cmult(f, b))
+                for f, b in zip(forth, back, strict=True)
+            ]
+            losses.append(dy.esum(both))
+        return dy.esum(losses)
+
+    def gradients(self, sentences, chained=False):
+        """The loss, and what its gradients are."""
+        loss = self.loss(sentences, chained)
+        value = loss.value()
+        loss.backward()
+        found = [p.grad_as_array() for p in self.pc.parameters_list()]
+        found.append(self.words.grad_as_array())
+        return [np.array(value), *found]
+
+
+SENTENCES = [[1, 2, 3, 4, 5], [6, 5], [0, 1, 2, 3, 4, 5, 6, 0, 1]]
+
+
+def twins():
+    """How many ops of the graph at hand run as one with others."""
+    (run,) = current_graph().state.parts
+    groups = run.layout.program.code.twins
+    return sum(len(group) for of in groups for group in of if len(group) > 1)
+
+
+@pytest.mark.parametrize("repeats", [1, 40])
+@pytest.mark.parametrize(
+    ("cell", "chained", "count"),
+    [
+        (dy.VanillaLSTMBuilder, False, 6),
+        (dy.VanillaLSTMBuilder, True, 0),
+        (dy.CoupledLSTMBuilder, False, 0),
+    ],
+    ids=["alike", "one after the other", "others"],
+)
+def test_twins(monkeypatch, runtime, cell, chained, count, repeats):
+    """On a device two equal recurrences are one loop, if neither needs the other."""
+    monkeypatch.setattr(family, "host_sees_device", lambda: False)
+    sentences = SENTENCES * repeats
+    runtime.tier = "native"
+    expected = TwoWays(cell).gradients(sentences, chained)
+    runtime.tier = "xla"
+    found = TwoWays(cell).gradients(sentences, chained)
+    assert twins() == count
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * repeats)
