@@ -29,14 +29,14 @@ from dynetjax.builders.hierarchical_softmax import (
     HierarchicalSoftmaxBuilder as HierarchicalSoftmaxBuilder,
 )
 from dynetjax.builders.nary_tree_lstm import NaryTreeLSTMBuilder as NaryTreeLSTMBuilder
+from dynetjax.builders.rnn_state import RNNState as RNNState
+from dynetjax.builders.rnn_state import StackedRNNState as StackedRNNState
 from dynetjax.builders.simple_rnn import SimpleRNNBuilder as SimpleRNNBuilder
 from dynetjax.builders.softmax import SoftmaxBuilder as SoftmaxBuilder
 from dynetjax.builders.sparse_lstm import SparseLSTMBuilder as SparseLSTMBuilder
 from dynetjax.builders.standard_softmax import (
     StandardSoftmaxBuilder as StandardSoftmaxBuilder,
 )
-from dynetjax.builders.rnn_state import RNNState as RNNState
-from dynetjax.builders.rnn_state import StackedRNNState as StackedRNNState
 from dynetjax.builders.unidirectional_tree_lstm import (
     UnidirectionalTreeLSTMBuilder as UnidirectionalTreeLSTMBuilder,
 )
