@@ -233,22 +233,16 @@ def _merged(
     loops = [sorted(ops) for ops in components if len(ops) > 1]
     for n, loop in enumerate(loops):
         for other in loops[:n]:
-            if other[0] in twins or not _are_alike(loop, other, computes):
+            a, b = loop[0], other[0]
+            alike = [computes[op] for op in loop] == [computes[op] for op in other]
+            if b in twins or not alike:
                 continue
-            if loop[0] in _reached(other[0], links) or other[0] in _reached(
-                loop[0], links
-            ):
-                continue
-            links[loop[0]].add(other[0])
-            links[other[0]].add(loop[0])
-            twins |= zip(loop, other, strict=True)
-            break
+            if a not in _reached(b, links) and b not in _reached(a, links):
+                links[a].add(b)
+                links[b].add(a)
+                twins |= zip(loop, other, strict=True)
+                break
     return (strongly_connected(nodes, links) if twins else components), twins
-
-
-def _are_alike(some: list[int], others: list[int], computes: list[Any]) -> bool:
-    """Whether ops compute the same, one by one."""
-    return [computes[op] for op in some] == [computes[op] for op in others]
 
 
 def _reached(op: int, links: dict[int, set[int]]) -> set[int]:

@@ -95,10 +95,8 @@ class Loop:
 
     def _put(self, pool: Array, k: int, rows: Array, lane: Array) -> Array:
         """A pool with the rows of an op from a lane on replaced."""
-        parts = (
-            jnp.split(rows, len(self.twins[k])) if len(self.twins[k]) > 1 else [rows]
-        )
-        for c, part in zip(self.twins[k], parts, strict=True):
+        twins = self.twins[k]
+        for c, part in zip(twins, _apart(rows, len(twins)), strict=True):
             pool = put(pool, part, self._bases[c] + lane)
         return pool
 
@@ -127,15 +125,10 @@ class Loop:
                 row, made = trip.run(trip.leaves(still | own, self._of(rows)))
                 own[trip.op.pool] = self._put(own[trip.op.pool], k, row, lane)
                 rows.append(row)
-                if keeping:
-                    for places, z in zip(
-                        self._residual_places(k),
-                        compress(made, needed(trip.op)),
-                        strict=True,
-                    ):
-                        parts = jnp.split(z, len(places)) if len(places) > 1 else [z]
-                        for at, part in zip(places, parts, strict=True):
-                            filled[at] = put(filled[at], part, lane)
+                kept = compress(made, needed(trip.op)) if keeping else ()
+                for places, z in zip(self._residual_places(k), kept, strict=keeping):
+                    for at, part in zip(places, _apart(z, len(places)), strict=True):
+                        filled[at] = put(filled[at], part, lane)
             return own, filled
 
         own, residuals = lax.fori_loop(0, self.trips, step, (start, residuals))
@@ -150,8 +143,8 @@ class Loop:
         """For each residual of an op, which arrays have it; of twins, one each."""
         counts = [sum(needed(op)) for op in self.component]
         starts = [sum(counts[:c]) for c in range(len(counts))]
-        first = self.twins[k]
-        return [tuple([starts[c] + n for c in first]) for n in range(counts[first[0]])]
+        twins = self.twins[k]
+        return [tuple([starts[c] + n for c in twins]) for n in range(counts[twins[0]])]
 
     def backward(
         self,
@@ -388,6 +381,11 @@ class Loop:
         """The gradients of a source's rows, lane by lane."""
         rows = self._bases[0] + jnp.arange(self.lanes)
         return take_if_there(above[self.component[0].pool], rows)
+
+
+def _apart(rows: Array, count: int) -> list[Array]:
+    """The rows of each of so many twins."""
+    return jnp.split(rows, count) if count > 1 else [rows]
 
 
 def _joined(parts: list[Array]) -> Array:
