@@ -119,8 +119,8 @@ def _in_one_room(
 ) -> tuple[Expression, ...]:
     """The operands, with the largest room wherever lengths are the same.
 
-    Lists of other rows that are as long may have another room; see `RoomChoice`. An
-    ordinary axis that is as long, as that of an input may be, becomes a ragged one.
+    Lists of other rows that are as long may have another room; see `RoomChoice`. What
+    has ordinary axes alone, as an input has, gets ragged ones where they are as long.
     """
     rooms: dict[int, int] = {}
     for x in operands:
@@ -133,15 +133,18 @@ def _in_one_room(
 def _widened(
     graph: ComputationGraph, x: Expression, rooms: dict[int, int]
 ) -> Expression:
-    kind, true = x.signature.kind, x.full_dim.shape
-    if not x.lanes:
+    true, ragged, can_be = _sizes(x)
+    axes = ragged
+    if can_be:
+        axes = tuple([axis for axis, n in enumerate(true.shape) if n in rooms])
+    shape = list(true.shape)
+    for axis in axes:
+        shape[axis] = rooms[shape[axis]]
+    if tuple(shape) == x.signature.kind.shape:
         return x
-    axes = tuple([axis for axis, n in enumerate(true) if n in rooms])
-    shape = tuple([rooms.get(n, n) for n in true])
-    if shape == kind.shape:
-        return x
-    signature = checked_signature(WIDENED_OP, (x,), (shape, axes), 0)
-    return graph.part_of_rows(signature, (x,), tuple([true[axis] for axis in axes]))
+    signature = checked_signature(WIDENED_OP, (x,), (tuple(shape), axes), 0)
+    lengths = tuple([true.shape[axis] for axis in axes])
+    return graph.part_of_rows(signature, (x,), lengths)
 
 
 def _axes(x: Expression) -> list[tuple[int, int]]:
@@ -197,15 +200,19 @@ def call(
 
 
 class _Sizes(NamedTuple):
-    """Of an operand the true dim, which axes are ragged, and whether others can be."""
+    """Of an operand the true dim, which axes are ragged, and whether others can be.
+
+    They cannot where some are: another axis that is as long is so for good mostly.
+    """
 
     dim: Dim
     ragged: tuple[int, ...]
-    has_rows: bool
+    can_be: bool
 
 
 def _sizes(x: Expression) -> _Sizes:
-    return _Sizes(x.full_dim, x.signature.kind.ragged, x.lanes > 0)
+    ragged = x.signature.kind.ragged
+    return _Sizes(x.full_dim, ragged, not ragged and x.lanes > 0)
 
 
 @remembers
@@ -229,10 +236,10 @@ def _result(
     for apart in (True, False):
         sizes: dict[int, int] = {}
         dims = []
-        for k, (dim, ragged, has_rows) in enumerate(operands):
+        for k, (dim, ragged, can_be) in enumerate(operands):
             shape = list(dim.shape)
             alike = [axis for axis, n in enumerate(shape) if n in every]
-            for axis in alike if has_rows and not apart else ragged:
+            for axis in alike if can_be and not apart else ragged:
                 mark = 8 * k + axis if apart else shape[axis]
                 size = 1_000_003 + APART * mark
                 sizes[size] = shape[axis]

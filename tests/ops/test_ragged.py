@@ -176,7 +176,10 @@ PROGRAMS = {
     "matmul of rows": lambda w: w.rows * dy.transpose(w.W),
     "conv2d by long steps, by exact dims": lambda w: dy.conv2d(w.X, w.filters, [1, 2]),
     "add, of an input": lambda w: w.v + dy.inputVector(list(range(w.length))),
-    "cmult, of what one of its axes is": lambda w: dy.cmult(
+    "cmult, of two axes of an input": lambda w: dy.cmult(
+        dy.transpose(w.X) * w.Y, dy.inputTensor(np.eye(w.length) + 1)
+    ),
+    "of what one axis of is ragged, by exact dims": lambda w: dy.cmult(
         dy.transpose(w.X) * w.Y, (w.v + w.v) * dy.ones((1, w.length))
     ),
     "matmul, of an input": lambda w: w.X * dy.inputVector([0.5] * w.length),
