@@ -1,6 +1,7 @@
 """Training on a device beside the host, from the first second on.
 
     python benchmarks/device.py [--rows REGEX] [--seconds 8] [--steady 3] [--pretend]
+        [--estimates FILE]
 
 First it computes a few graphs on the host and on the device, and stops if they differ.
 Then each row is trained in a process of its own, once as a user starts it (`auto`: the
@@ -8,7 +9,9 @@ interpreter goes on until the device's programs are compiled), and once with eve
 on the device from the start (`xla`); beside them JAX by hand and PyTorch, where they
 are installed. Told are items a second in the first seconds and in a steady state, how
 long XLA compiled meanwhile, and what a step took: milliseconds by phase, launches of
-programs, arrays sent. With ``--pretend`` the host is taken for a device, so that all of
+programs, arrays sent. Beside a step that `make devices` has estimated for an H100
+(``DEVICES='--out FILE'``) stands the estimate: the device's part, without the host's.
+With ``--pretend`` the host is taken for a device, so that all of
 this can be tried where there is none. It takes some five minutes.
 """
 
@@ -33,6 +36,12 @@ ROWS = {  # task, its arguments, names in its module, others that do the same
     "tagger": ("tagger", "", {}, 2),
 }
 OTHERS = ("jax", "torch")
+ESTIMATED = {  # rows whose steps are tasks of benchmarks/offline
+    "language model 64, LSTM 256": "lm64-256",
+    "language model 64, LSTM 1024": "lm64-1024",
+    "256 Tree-LSTMs of 128": "trees256-128",
+    "encoder-decoder 64": "seq2seq64-apart",
+}
 TOLERANCE = 1e-4
 PHASES = ("build", "value", "backward", "update")
 ENGINE = ("plan", "write", "run", "wait")
@@ -44,10 +53,10 @@ ENGINE = ("plan", "write", "run", "wait")
 def pretend():
     """Take the host for a device beside it."""
     from dynetjax.engine import device, policy
-    from dynetjax.engine.plan import widths
+    from dynetjax.engine.plan import family, widths
     from dynetjax.engine.xla import buffers, compiling, run
 
-    for module in device, policy, widths, buffers, compiling, run:
+    for module in device, policy, family, widths, buffers, compiling, run:
         module.host_sees_device = lambda: False
 
 
@@ -182,6 +191,21 @@ def show(setting, told):
         print(f"         {line}")
 
 
+def estimates(file):
+    """Milliseconds a step on an H100, by row and by whether it is by hand."""
+    found = {}
+    for line in map(json.loads, file.read_text().splitlines()):
+        if line["target"] == "h100" and "us" in line:
+            key = line["task"], line["hand"]
+            found.setdefault(key, {})[line["program"]] = line["us"] / 1e3
+    return {
+        (row, hand): sum(found[task, hand].values())
+        for row, task in ESTIMATED.items()
+        for hand in (False, True)
+        if (task, hand) in found
+    }
+
+
 def main():
     """Compare, then train row by row."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -190,6 +214,7 @@ def main():
     parser.add_argument("--steady", type=float, default=3)
     parser.add_argument("--pretend", action="store_true")
     parser.add_argument("--settings", default="auto,xla,jax,torch")
+    parser.add_argument("--estimates", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--compare", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -201,6 +226,7 @@ def main():
         return compare()
     if args.row:
         return train(args.row, args.settings, args.seconds, args.steady)
+    estimated = estimates(args.estimates) if args.estimates else {}
     begun = time.monotonic()
     parity = child("--compare", *words)
     if parity is None or parity["apart"] > TOLERANCE:
@@ -217,6 +243,9 @@ def main():
             told = child("--row", row, "--settings", setting, *words)
             if told is not None:
                 show(setting, told)
+            took = estimated.get((row, setting == "jax"))
+            if took and setting in ("xla", "jax"):
+                print(f"         estimated for an H100: {took:.2f} ms of its own")
     print(f"{time.monotonic() - begun:.0f} s")
     return None
 
