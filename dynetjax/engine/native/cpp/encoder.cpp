@@ -157,12 +157,9 @@ long Encoder::encode(const StoredNodes& stored, int32_t start) {
                0,          from.index, nullptr,
                false,      false,      false};
         if (c.lanes < 1) fail(PyExc_ValueError, "a node without rows");
-        if (p.form == Form::LOOKUP) {
-            if (from.words != c.lanes) fail(PyExc_ValueError, "rows for another batch");
-            const int32_t* data = words_of(stored, from, 0, from.words);
-            c.data = narrow((int64_t)executor.words.size());
-            executor.words.insert(executor.words.end(), data, data + from.words);
-        } else if (p.form == Form::MAP) {
+        if (p.form == Form::LOOKUP && from.words != c.lanes)
+            fail(PyExc_ValueError, "rows for another batch");
+        if (p.form == Form::MAP) {
             if (from.count != (int32_t)p.sizes.size()) fail(PyExc_ValueError, "an operand is missing");
             append_data(c, p, stored, from);
         } else if (from.words) {

@@ -62,12 +62,12 @@ PyObject* extend(PyObject* self, PyObject* args) {
     });
 }
 
-const Node& node_of(Encoder& s, PyObject* which) {
-    const long n = integer(which);
+const Node& node_of(Encoder& s, long n) {
     if (n < 0 || n >= (long)s.executor.nodes.size() || !s.executor.nodes[n].value)
         fail(PyExc_IndexError, "no such node");
     return s.executor.nodes[n];
 }
+const Node& node_of(Encoder& s, PyObject* which) { return node_of(s, integer(which)); }
 // The rows of a node, as bytes.
 PyObject* rows(PyObject* self, PyObject* which) {
     return guarded([&]() -> PyObject* {
@@ -151,12 +151,11 @@ PyObject* components(PyObject* self, PyObject*) {
                 steps = std::max(steps, ++times[x.use]);
                 for (int32_t i = 0; i < x.count; i++) {
                     if (g.order[x.first + i] == DEAD) continue;
-                    if (PyList_Append(nodes.get(), owned(PyLong_FromLong(g.order[x.first + i])).get()))
-                        throw Failed();
+                    push(nodes.get(), owned(PyLong_FromLong(g.order[x.first + i])).get());
                 }
             }
             Ref entry = owned(Py_BuildValue("(lO)", steps, nodes.get()));
-            if (PyList_GET_SIZE(nodes.get()) && PyList_Append(found.get(), entry.get())) throw Failed();
+            if (PyList_GET_SIZE(nodes.get())) push(found.get(), entry.get());
         }
         return found.release();
     });
@@ -171,7 +170,7 @@ PyObject* times(PyObject* self, PyObject*) {
             if (u.number < 0 || !(u.groups || u.seconds)) continue;
             Ref entry =
                 owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
-            if (PyList_Append(found.get(), entry.get())) throw Failed();
+            push(found.get(), entry.get());
             u.groups = u.rows = 0, u.seconds = 0;
         }
         return found.release();
@@ -237,26 +236,16 @@ PyObject* backward(PyObject* self, PyObject* args) {
         } else {
             roots.push_back(root_of(g, root, nullptr));
         }
-        std::unordered_map<int32_t, float*> by_kind;
+        for (const Use& u : g.uses)
+            if (u.program->form == Form::MAP && !u.program->differentiable)
+                fail(PyExc_RuntimeError, "a fused op has no derivative");
         std::vector<View> kept;
-        std::vector<std::vector<float*>> gradients(g.uses.size());
-        for (size_t n = 0; n < g.uses.size(); n++) {
-            const Program& p = *g.uses[n].program;
-            if (p.form != Form::MAP) continue;
-            if (!p.differentiable) fail(PyExc_RuntimeError, "a fused op has no derivative");
-            for (size_t k = 0; k < p.weights.size(); k++) {
-                auto at = by_kind.find(p.weights[k]);
-                if (at == by_kind.end()) {
-                    Ref kind = owned(PyLong_FromLong(p.weights[k]));
-                    Ref array = owned(PyObject_CallOneArg(make, kind.get()));
-                    kept.emplace_back(array.get(), PyBUF_CONTIG);
-                    if ((int64_t)kept.back().words() < p.weight_sizes[k])
-                        fail(PyExc_ValueError, "a gradient is too small");
-                    at = by_kind.emplace(p.weights[k], kept.back().as<float>()).first;
-                }
-                gradients[n].push_back(at->second);
-            }
-        }
+        const auto gradients = gradients_by_use(g, [&](int32_t kind, int32_t size) {
+            const Ref number = owned(PyLong_FromLong(kind));
+            kept.emplace_back(owned(PyObject_CallOneArg(make, number.get())).get(), PyBUF_CONTIG);
+            if ((int64_t)kept.back().words() < size) fail(PyExc_ValueError, "a gradient is too small");
+            return kept.back().as<float>();
+        });
         {
             const Released released;
             g.backward.run(roots, full, gradients);
@@ -266,12 +255,11 @@ PyObject* backward(PyObject* self, PyObject* args) {
         for (size_t n = 0; n < g.uses.size(); n++) {
             if (!met[n]) continue;
             const Use& u = g.uses[n];
-            Ref which = owned(PyLong_FromLong(u.number));
-            if (PyList_Append(ops.get(), which.get())) throw Failed();
+            push(ops.get(), owned(PyLong_FromLong(u.number)).get());
             if (u.program->form != Form::LOOKUP) continue;
             const Touched t = touched_rows(g, n, index);
             Ref entry = owned(Py_BuildValue("(iOO)", u.program->table, t.ids.get(), t.gradients.get()));
-            if (PyList_Append(tables.get(), entry.get())) throw Failed();
+            push(tables.get(), entry.get());
         }
         return Py_BuildValue("(OO)", ops.get(), tables.get());
     });
@@ -339,15 +327,12 @@ bool go_back(PyObject* executor, const StoredObject* stored, int32_t node, int32
 double first_number(PyObject* executor, int32_t node) {
     Encoder& s = state_of(executor);
     const Computing busy(s);
-    const Node& c = s.executor.nodes[(size_t)node];
-    if (!c.value) fail(PyExc_IndexError, "no such node");
-    return *c.value;
+    return *node_of(s, node).value;
 }
 bool is_finite(PyObject* executor, int32_t node) {
     Encoder& s = state_of(executor);
     const Computing busy(s);
-    const Node& c = s.executor.nodes[(size_t)node];
-    if (!c.value) fail(PyExc_IndexError, "no such node");
+    const Node& c = node_of(s, node);
     const size_t count = (size_t)c.lanes * s.executor.uses[c.use].program->size;
     for (size_t k = 0; k < count; k++)
         if (!std::isfinite(c.value[k])) return false;
@@ -355,7 +340,4 @@ bool is_finite(PyObject* executor, int32_t node) {
 }
 size_t taken(PyObject* executor) { return state_of(executor).executor.memory(); }
 
-void add_executor(PyObject* module) {
-    executor_type = (PyTypeObject*)owned(PyType_FromSpec(&executor_spec)).release();  // for good
-    if (PyModule_AddObjectRef(module, "Executor", (PyObject*)executor_type)) throw Failed();
-}
+void add_executor(PyObject* module) { executor_type = add_type(module, "Executor", executor_spec); }

@@ -13,7 +13,7 @@ namespace {
 
 PyTypeObject* table_type;
 struct Names {
-    PyObject *item, *kind, *id, *value, *operands, *constant, *backward;
+    PyObject *item, *value, *backward;
 } names;
 
 // Nodes that were freed, to be made again. Only exact expressions, which have no more than this.
@@ -173,8 +173,7 @@ PyObject* data_of_node(PyObject* self, void*) {
         Ref fields = owned(PyList_New(0));
         for (const char letter : s.letters) {
             if (letter != 'k') {
-                const Ref field = owned(field_of(words, c.lanes, c.is_several, letter));
-                if (PyList_Append(fields.get(), field.get())) throw Failed();
+                push(fields.get(), owned(field_of(words, c.lanes, c.is_several, letter)).get());
             }
             words += letter == 'k' ? 1 : c.lanes;
         }
@@ -192,10 +191,8 @@ GraphData* graph_of_number(PyObject* self) {
     const int32_t node = ((ExpressionObject*)self)->index;
     const Signature& s = g->signature(node);
     if (g->nodes.made[(size_t)node].lanes != 1 || s.is_weight || s.ragged) return nullptr;
-    const auto kind = g->known().kinds.find(s.kind);
-    if (kind == g->known().kinds.end()) return nullptr;
-    const std::vector<int32_t>& sizes = g->known().sizes[(size_t)kind->second];
-    return sizes.size() == 1 && sizes[0] == 1 ? g : nullptr;
+    const std::vector<int32_t>* sizes = g->known().sizes_of(s.kind);
+    return sizes && sizes->size() == 1 && sizes->front() == 1 ? g : nullptr;
 }
 // The number of a node that is one, and computed by tier 0; else None.
 PyObject* one_number(PyObject* self) {
@@ -312,10 +309,8 @@ long rows_of(PyObject* x) {
     GraphData* g = is_leaf(x) ? nullptr : data_of(x);
     if (!g) return -1;
     const Signature& s = g->signature(((ExpressionObject*)x)->index);
-    const auto known = g->known().kinds.find(s.kind);
-    if (s.ragged || known == g->known().kinds.end()) return -1;
-    const std::vector<int32_t>& sizes = g->known().sizes[(size_t)known->second];
-    return sizes.empty() ? -1 : sizes[0];
+    const std::vector<int32_t>* sizes = g->known().sizes_of(s.kind);
+    return s.ragged || !sizes || sizes->empty() ? -1 : sizes->front();
 }
 PyObject* subscript(PyObject* self, PyObject* key) {
     if (PyLong_CheckExact(key)) {
@@ -367,9 +362,9 @@ PyObject* new_plain(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_
 PyObject* set_signature(PyObject* self, PyObject* signature) {
     return guarded([&]() -> PyObject* {
         LeafObject* leaf = (LeafObject*)self;
-        const Ref kind = attribute(signature, names.kind);
-        leaf->kind = word(attribute(kind.get(), names.id).get());
-        leaf->constant = PyObject_IsTrue(attribute(kind.get(), names.constant).get()) == 1;
+        const Ref kind = attribute(signature, "kind");
+        leaf->kind = word(attribute(kind.get(), "id").get());
+        leaf->constant = PyObject_IsTrue(attribute(kind.get(), "constant").get()) == 1;
         Py_XSETREF(leaf->signature, Py_NewRef(signature));
         Py_RETURN_NONE;
     });
@@ -380,9 +375,9 @@ PyObject* set_rows(PyObject* self, PyObject* args) {
         long rows;
         if (!PyArg_ParseTuple(args, "Ol", &signature, &rows)) throw Failed();
         TableObject* table = (TableObject*)self;
-        const Ref operands = owned(PySequence_Tuple(attribute(signature, names.operands).get()));
+        const Ref operands = owned(PySequence_Tuple(attribute(signature, "operands").get()));
         if (PyTuple_GET_SIZE(operands.get()) != 1) fail(PyExc_ValueError, "no rows of one table");
-        table->rows_kind = word(attribute(PyTuple_GET_ITEM(operands.get(), 0), names.id).get());
+        table->rows_kind = word(attribute(PyTuple_GET_ITEM(operands.get(), 0), "id").get());
         table->rows = rows;
         Py_XSETREF(table->row_signature, Py_NewRef(signature));
         Py_RETURN_NONE;
@@ -500,19 +495,10 @@ int32_t GraphData::ref_of(PyObject* leaf) {
 
 void add_expressions(PyObject* module) {
     names.item = owned(PyUnicode_InternFromString("_item")).release();
-    names.kind = owned(PyUnicode_InternFromString("kind")).release();
-    names.id = owned(PyUnicode_InternFromString("id")).release();
     names.value = owned(PyUnicode_InternFromString("_value")).release();
-    names.constant = owned(PyUnicode_InternFromString("constant")).release();
     names.backward = owned(PyUnicode_InternFromString("_backward")).release();
-    names.operands = owned(PyUnicode_InternFromString("operands")).release();
-    expression_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
-    leaf_type =
-        (PyTypeObject*)owned(PyType_FromSpecWithBases(&leaf_spec, (PyObject*)expression_type)).release();
-    table_type = (PyTypeObject*)owned(PyType_FromSpecWithBases(&table_spec, (PyObject*)leaf_type)).release();
-    if (PyModule_AddObjectRef(module, "Expression", (PyObject*)expression_type) ||
-        PyModule_AddObjectRef(module, "Leaf", (PyObject*)leaf_type) ||
-        PyModule_AddObjectRef(module, "Table", (PyObject*)table_type) ||
-        PyModule_AddFunctions(module, functions))
-        throw Failed();
+    expression_type = add_type(module, "Expression", spec);
+    leaf_type = add_type(module, "Leaf", leaf_spec, expression_type);
+    table_type = add_type(module, "Table", table_spec, leaf_type);
+    if (PyModule_AddFunctions(module, functions)) throw Failed();
 }

@@ -108,11 +108,6 @@ bool Call::read(PyObject* x) {
 
 // The key of all operands; false if their batches do not go together.
 bool Call::finish() {
-    if (!graph) {
-        graph = current_graph();
-        if (!graph) throw Failed();
-        g = graph->data;
-    }
     for (const Given& x : operands) {
         if (x.lanes <= 1 || x.lanes == many) continue;
         if (many != 1) return false;
@@ -184,11 +179,9 @@ bool Call::add_datum(const Argument& a, PyObject* x, PyObject* const* rest, Py_s
                 signature_of(g->known(), ((LeafObject*)operands[0].leaf)->signature);
                 held.check();
             }
-            const auto known = g->known().kinds.find(operands[0].kind);
-            if (known == g->known().kinds.end()) return false;
-            const std::vector<int32_t>& sizes = g->known().sizes[(size_t)known->second];
-            if (axis < 0 || axis >= (long)sizes.size()) return false;
-            high = sizes[(size_t)axis];
+            const std::vector<int32_t>* sizes = g->known().sizes_of(operands[0].kind);
+            if (!sizes || axis < 0 || axis >= (long)sizes->size()) return false;
+            high = (*sizes)[(size_t)axis];
         }
         if (value < 0 || value >= high || value != (int32_t)value) return false;
         int32_t bits = (int32_t)value;
@@ -610,7 +603,4 @@ PyType_Spec spec = {"dynetjax.core.expression.Function", sizeof(FunctionObject),
 
 }  // namespace
 
-void add_functions(PyObject* module) {
-    function_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
-    if (PyModule_AddObjectRef(module, "Function", (PyObject*)function_type)) throw Failed();
-}
+void add_functions(PyObject* module) { function_type = add_type(module, "Function", spec); }

@@ -11,9 +11,6 @@ namespace {
 
 thread_local NodesObject* current;  // this thread's; Python keeps it
 PyObject* make_current;             // Python's function that makes it
-struct Names {
-    PyObject* told;
-} names;
 
 GraphData& data_in(PyObject* self) {
     GraphData* g = ((NodesObject*)self)->data;
@@ -123,7 +120,7 @@ PyObject* append_node(PyObject* self, const About& x) {
             fail(PyExc_ValueError, "a node of another number of operands");
         c.lanes = s.is_weight ? 0 : x.lanes, c.is_zeros = s.zeros, c.is_part = x.is_part || s.zeros;
         c.given = s.form == Form::INPUT && !s.zeros ? narrow(arrays) : -1;
-        if (c.given >= 0 && PyList_Append(g.given(), x.data)) throw Failed();
+        if (c.given >= 0) push(g.given(), x.data);
         c.data = (int32_t)nodes.data.size(), c.words = (int32_t)data.words.size();
         c.is_several = data.several;
         nodes.data.insert(nodes.data.end(), data.words.begin(), data.words.end());
@@ -161,17 +158,25 @@ PyObject* append(PyObject* self, PyObject* args) {
 // Rows ---------------------------------------------------------------------------------
 
 // The number of one of the user's nodes.
-int32_t user_node(GraphData& g, PyObject* index) {
-    const long n = integer(index);
+int32_t user_node(GraphData& g, long n) {
     if (n < 0 || n >= (long)g.nodes.of_user.size()) fail(PyExc_IndexError, "no such node");
     return g.nodes.of_user[(size_t)n];
 }
-// Stored nodes from `start` on have the numbers of structures: let these be those of fused ops.
-void name(GraphData& g, int32_t start) {
-    std::vector<StoredNode>& stored = g.stored_nodes().nodes;
-    for (size_t n = (size_t)start; n < stored.size(); n++) fused_op_of(g.known(), stored[n].fused);
-    for (size_t n = (size_t)start; n < stored.size(); n++)
-        stored[n].fused = g.known().structures.known[(size_t)stored[n].fused].fused;
+int32_t user_node(GraphData& g, PyObject* index) { return user_node(g, integer(index)); }
+// Store what needs rows, or is asked for. Stored nodes have the numbers of structures first, and then those
+// of fused ops.
+void store_nodes(GraphData& g, const std::vector<int32_t>& asked) {
+    const size_t start = (size_t)g.stored_nodes().size();
+    try {
+        g.nodes.store(asked);
+        std::vector<StoredNode>& stored = g.stored_nodes().nodes;
+        for (size_t n = start; n < stored.size(); n++) fused_op_of(g.known(), stored[n].fused);
+        for (size_t n = start; n < stored.size(); n++)
+            stored[n].fused = g.known().structures.known[(size_t)stored[n].fused].fused;
+    } catch (...) {
+        g.nodes.unstore();
+        throw;
+    }
 }
 // (asked): store what needs rows of all that is new, and nodes that are asked for.
 PyObject* store(PyObject* self, PyObject* asked) {
@@ -179,19 +184,8 @@ PyObject* store(PyObject* self, PyObject* asked) {
         const Busy busy((NodesObject*)self);
         GraphData& g = busy.data();
         std::vector<int32_t> wanted;
-        for (int32_t index : words_in(asked)) {
-            if (index < 0 || index >= (int32_t)g.nodes.of_user.size())
-                fail(PyExc_IndexError, "no such node");
-            wanted.push_back(g.nodes.of_user[(size_t)index]);
-        }
-        const int32_t start = g.stored_nodes().size();
-        try {
-            g.nodes.store(wanted);
-            name(g, start);
-        } catch (...) {
-            g.nodes.unstore();
-            throw;
-        }
+        for (int32_t index : words_in(asked)) wanted.push_back(user_node(g, index));
+        store_nodes(g, wanted);
         busy.check();
         Py_RETURN_NONE;
     });
@@ -217,7 +211,7 @@ PyObject* hold(PyObject* self, PyObject* index) {
         const Busy busy((NodesObject*)self);
         GraphData& g = busy.data();
         g.nodes.hold(user_node(g, index));
-        g.executor = Ref();
+        g.executor = Ref();  // all is stored anew
         Py_RETURN_NONE;
     });
 }
@@ -225,8 +219,7 @@ PyObject* start_anew(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
         const Busy busy((NodesObject*)self);
         GraphData& g = busy.data();
-        g.nodes.start_anew();
-        g.executor = Ref();
+        g.start_anew();
         Py_RETURN_NONE;
     });
 }
@@ -251,8 +244,7 @@ PyObject* set_data(PyObject* self, PyObject* args) {
         std::copy(given.words.begin(), given.words.end(), g.nodes.data.begin() + c.data);
         write_key(g.nodes.data.data() + c.data, s, c.lanes, c.index);
         g.nodes.made[n].is_several = given.several;
-        g.nodes.start_anew();
-        g.executor = Ref();
+        g.start_anew();
         Py_RETURN_NONE;
     });
 }
@@ -335,7 +327,7 @@ PyObject* weights_up_to(PyObject* self, PyObject* index) {
         for (const MadeNode& c : g.nodes.made) {
             if (c.index > last) break;
             if (!g.known().structures.signatures[(size_t)c.signature].is_weight) continue;
-            if (PyList_Append(found.get(), g.known().signatures[(size_t)c.signature].get())) throw Failed();
+            push(found.get(), g.known().signatures[(size_t)c.signature].get());
         }
         return found.release();
     });
@@ -344,8 +336,7 @@ PyObject* leaves(PyObject* self, void*) {
     return guarded([&]() -> PyObject* {
         Ref found = owned(PyList_New(0));
         GraphData& g = data_in(self);
-        for (const Ref& leaf : g.leaves)
-            if (PyList_Append(found.get(), leaf.get())) throw Failed();
+        for (const Ref& leaf : g.leaves) push(found.get(), leaf.get());
         return found.release();
     });
 }
@@ -534,14 +525,7 @@ int32_t computed(NodesObject* graph, int32_t node) {
     if (g.nodes.of_user.size() > g.most_nodes || taken(executor.get()) > g.most_bytes) return -1;
     try {
         const Busy busy(graph);
-        const int32_t start = g.stored_nodes().size();
-        try {
-            g.nodes.store({node});
-            name(g, start);
-        } catch (...) {
-            g.nodes.unstore();
-            throw;
-        }
+        store_nodes(g, {node});
         const bool done = execute(executor.get(), (StoredObject*)g.stored.get(), (PyObject*)graph);
         busy.check();
         if (!done) return -1;
@@ -594,13 +578,10 @@ bool compute_at_once(NodesObject* graph, size_t first) {
 void tell_of(NodesObject* graph, size_t first) {
     if (graph->data && graph->data->immediate && compute_at_once(graph, first)) return;
     const Ref number = owned(PyLong_FromSize_t(first));
-    owned(PyObject_CallMethodOneArg((PyObject*)graph, names.told, number.get()));
+    called((PyObject*)graph, "_made", number.get());
 }
 
 void add_nodes(PyObject* module) {
-    names.told = owned(PyUnicode_InternFromString("_made")).release();
-    nodes_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
-    if (PyModule_AddObjectRef(module, "Nodes", (PyObject*)nodes_type) ||
-        PyModule_AddFunctions(module, functions))
-        throw Failed();
+    nodes_type = add_type(module, "Nodes", spec);
+    if (PyModule_AddFunctions(module, functions)) throw Failed();
 }

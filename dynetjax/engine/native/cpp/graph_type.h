@@ -33,6 +33,10 @@ struct GraphData {
     Process& known() { return *((StructuresObject*)process.get())->process; }
     StoredNodes& stored_nodes() { return *((StoredObject*)stored.get())->nodes; }
     PyObject* given() { return ((StoredObject*)stored.get())->given; }
+    void start_anew() {
+        nodes.start_anew();
+        executor = Ref();
+    }
     void forget_leaves() {
         leaves.clear(), leaf_numbers.clear(), latest_leaf = nullptr;
         StoredObject* s = (StoredObject*)stored.get();

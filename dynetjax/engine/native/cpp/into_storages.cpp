@@ -24,8 +24,7 @@ Touched touched_rows(Executor& g, size_t use, long index) {
         else
             values.resize(values.size() + c.lanes * size, 0.f);
     }
-    return {owned(PyBytes_FromStringAndSize((const char*)ids.data(), 4 * (Py_ssize_t)ids.size())),
-            owned(PyBytes_FromStringAndSize((const char*)values.data(), 4 * (Py_ssize_t)values.size()))};
+    return {bytes_of(ids), bytes_of(values)};
 }
 
 bool are_plain(const Executor& g, const StoredObject* stored) {
@@ -126,20 +125,10 @@ private:
     std::vector<std::pair<PyObject*, Touched>> rows_;
 
     void compute() {
-        std::vector<std::vector<float*>> gradients(g_.uses.size());
-        for (size_t n = 0; n < g_.uses.size(); n++) {
-            const Program& p = *g_.uses[n].program;
-            if (p.form != Form::MAP) continue;
-            for (size_t k = 0; k < p.weights.size(); k++) {
-                const int32_t kind = p.weights[k];
-                auto at = targets_.find(kind);
-                if (at == targets_.end()) {
-                    Target made = target_for(stored_->parameters->at(kind), p.weight_sizes[k]);
-                    at = targets_.emplace(kind, std::move(made)).first;
-                }
-                gradients[n].push_back(at->second.data());
-            }
-        }
+        const auto gradients = gradients_by_use(g_, [&](int32_t kind, int32_t size) {
+            return targets_.emplace(kind, target_for(stored_->parameters->at(kind), size))
+                .first->second.data();
+        });
         {
             const Released released;
             g_.backward.run({Backward::Root{node_, {1.f}}}, false, gradients);

@@ -5,6 +5,23 @@
 
 // Which uses that read weights, or rows of tables, have nodes up to one of the user's.
 std::vector<bool> weighted_up_to(const Executor& executor, long index);
+// Where the gradients of weights go, by use and by number there. `data_of(kind, size)` gives the place of
+// one weight's, and is asked once for each.
+template <class F>
+std::vector<std::vector<float*>> gradients_by_use(const Executor& executor, F data_of) {
+    std::unordered_map<int32_t, float*> known;
+    std::vector<std::vector<float*>> found(executor.uses.size());
+    for (size_t n = 0; n < found.size(); n++) {
+        const Program& p = *executor.uses[n].program;
+        if (p.form != Form::MAP) continue;
+        for (size_t k = 0; k < p.weights.size(); k++) {
+            const auto at = known.emplace(p.weights[k], nullptr);
+            if (at.second) at.first->second = data_of(p.weights[k], p.weight_sizes[k]);
+            found[n].push_back(at.first->second);
+        }
+    }
+    return found;
+}
 struct Touched {
     Ref ids, gradients;  // bytes
 };

@@ -6,11 +6,7 @@
 
 namespace {
 
-struct Names {
-    PyObject *component, *cyclic, *first, *groups, *aligned, *known, *valid, *leaves;
-} names;
-
-View words_of(PyObject* owner, PyObject* name, int flags = PyBUF_CONTIG_RO) {
+View words_of(PyObject* owner, const char* name, int flags = PyBUF_CONTIG_RO) {
     View found(attribute(owner, name).get(), flags);
     if (found.raw().itemsize != 4) fail(PyExc_TypeError, "an array is not of int32");
     return found;
@@ -28,11 +24,11 @@ struct FactsView {
     View component, cyclic, first, groups, aligned;
     Facts facts;
     explicit FactsView(PyObject* p)
-        : component(words_of(p, names.component)),
-          cyclic(words_of(p, names.cyclic)),
-          first(words_of(p, names.first)),
-          groups(words_of(p, names.groups)),
-          aligned(words_of(p, names.aligned)),
+        : component(words_of(p, "component")),
+          cyclic(words_of(p, "cyclic")),
+          first(words_of(p, "first")),
+          groups(words_of(p, "groups")),
+          aligned(words_of(p, "aligned")),
           facts{component.as<int32_t>(), component.words(),    cyclic.as<int32_t>(),  cyclic.words(),
                 first.as<int32_t>(),     groups.as<int32_t>(), aligned.as<int32_t>(), groups.words()} {
         check_offsets(first, groups.words());
@@ -44,9 +40,9 @@ struct AddressesView {
     View valid, first, leaves;
     Addresses addresses;
     explicit AddressesView(PyObject* p)
-        : valid(words_of(p, names.valid)),
-          first(words_of(p, names.first)),
-          leaves(words_of(p, names.leaves)),
+        : valid(words_of(p, "valid")),
+          first(words_of(p, "first")),
+          leaves(words_of(p, "leaves")),
           addresses{valid.as<int32_t>(), first.as<int32_t>(), leaves.as<int32_t>(), valid.words(),
                     leaves.words()} {
         check_offsets(first, leaves.words());
@@ -61,29 +57,12 @@ struct FlatObject {
 };
 FlatGraph& graph_of(PyObject* self) { return *((FlatObject*)self)->graph; }
 
-Ref list_of(const std::vector<int32_t>& numbers) {
-    Ref found = owned(PyList_New((Py_ssize_t)numbers.size()));
-    for (size_t k = 0; k < numbers.size(); k++)
-        PyList_SET_ITEM(found.get(), (Py_ssize_t)k, owned(PyLong_FromLong(numbers[k])).release());
-    return found;
-}
 Ref pairs_of(const std::vector<int32_t>& numbers) {
     Ref found = owned(PyList_New(0));
     for (size_t k = 0; k < numbers.size(); k += 2) {
-        Ref pair = owned(Py_BuildValue("(ii)", numbers[k], numbers[k + 1]));
-        if (PyList_Append(found.get(), pair.get())) throw Failed();
+        push(found.get(), owned(Py_BuildValue("(ii)", numbers[k], numbers[k + 1])).get());
     }
     return found;
-}
-std::vector<int32_t> numbers_in(PyObject* sequence) {
-    Ref given = owned(PySequence_Tuple(sequence));
-    std::vector<int32_t> found;
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(given.get()); k++)
-        found.push_back(word(PyTuple_GET_ITEM(given.get(), k)));
-    return found;
-}
-Ref bytes_of(const std::vector<int32_t>& numbers) {
-    return owned(PyBytes_FromStringAndSize((const char*)numbers.data(), 4 * (Py_ssize_t)numbers.size()));
 }
 
 // Building -----------------------------------------------------------------------------
@@ -124,7 +103,7 @@ private:
         const long form = integer(told.get());
         if (form < 0 || form > (int)Reading::COPIES) fail(PyExc_ValueError, "no such way to read");
         readings_.push_back((Reading)form);
-        if (PyList_Append(fused.get(), number.get())) throw Failed();
+        push(fused.get(), number.get());
         return numbers_[op] = (int32_t)readings_.size() - 1;
     }
     void add(StoredNode c) {
@@ -214,7 +193,7 @@ PyObject* fused(PyObject* self, void*) { return Py_NewRef(((FlatObject*)self)->f
 
 PyObject* bind(PyObject* self, PyObject* sequence) {
     return guarded([&]() -> PyObject* {
-        const std::vector<int32_t> ops = numbers_in(sequence);
+        const std::vector<int32_t> ops = words_in(sequence);
         if ((Py_ssize_t)ops.size() != PyList_GET_SIZE(((FlatObject*)self)->fused))
             fail(PyExc_ValueError, "bound to another number of ops");
         if (((FlatObject*)self)->bound) fail(PyExc_ValueError, "bound twice");
@@ -234,7 +213,7 @@ FactsView facts_for(PyObject* self, PyObject* p) {
 PyObject* edges(PyObject* self, PyObject* p) {
     return guarded([&]() -> PyObject* {
         const FactsView f = facts_for(self, p);
-        const View known(attribute(p, names.known).get(), PyBUF_CONTIG);
+        const View known(attribute(p, "known").get(), PyBUF_CONTIG);
         const size_t groups = f.facts.ops ? known.bytes() / f.facts.ops : 0;
         for (size_t k = 0; k < f.facts.leaves; k++)
             if (f.facts.groups[k] < 0 || (size_t)f.facts.groups[k] >= groups)
@@ -267,7 +246,7 @@ PyObject* place(PyObject* self, PyObject* args) {
         PyObject *p, *sequence;
         if (!PyArg_ParseTuple(args, "OO", &p, &sequence)) throw Failed();
         const FactsView f = facts_for(self, p);
-        const std::vector<int32_t> widths = numbers_in(sequence);
+        const std::vector<int32_t> widths = words_in(sequence);
         if (widths.size() != f.facts.components ||
             (!widths.empty() && *std::min_element(widths.begin(), widths.end()) < 1))
             fail(PyExc_ValueError, "widths of other components");
@@ -284,7 +263,7 @@ PyObject* write(PyObject* self, PyObject* args) {
         PyObject *p, *sequence, *array;
         if (!PyArg_ParseTuple(args, "OOO", &p, &sequence, &array)) throw Failed();
         const AddressesView a(p);
-        const std::vector<int32_t> bases = numbers_in(sequence);
+        const std::vector<int32_t> bases = words_in(sequence);
         if (bases.size() != a.addresses.ops) fail(PyExc_ValueError, "rows of another number of ops");
         for (const FlatGraph::Node& n : graph_of(self).nodes)
             if (n.op < 0 || (size_t)n.op >= bases.size()) fail(PyExc_ValueError, "a node of an unknown op");
@@ -340,7 +319,7 @@ PyObject* clear(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
         PyObject *sequence, *p, *array;
         if (!PyArg_ParseTuple(args, "OOO", &sequence, &p, &array)) throw Failed();
-        const std::vector<int32_t> which = numbers_in(sequence);
+        const std::vector<int32_t> which = words_in(sequence);
         const AddressesView a(p);
         for (int32_t n : which)
             if (n < 0 || (size_t)n >= graph_of(self).nodes.size() ||
@@ -388,14 +367,4 @@ PyType_Spec spec = {"dynetjax.engine.native.core.FlatGraph", sizeof(FlatObject),
 
 }  // namespace
 
-void add_planner(PyObject* module) {
-    const struct {
-        PyObject** to;
-        const char* text;
-    } interned[] = {{&names.component, "component"}, {&names.cyclic, "cyclic"},   {&names.first, "first"},
-                    {&names.groups, "groups"},       {&names.aligned, "aligned"}, {&names.known, "known"},
-                    {&names.valid, "valid"},         {&names.leaves, "leaves"}};
-    for (auto& x : interned) *x.to = owned(PyUnicode_InternFromString(x.text)).release();
-    Ref type = owned(PyType_FromSpec(&spec));
-    if (PyModule_AddObjectRef(module, "FlatGraph", type.get())) throw Failed();
-}
+void add_planner(PyObject* module) { add_type(module, "FlatGraph", spec); }

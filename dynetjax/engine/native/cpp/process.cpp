@@ -5,10 +5,6 @@
 
 namespace {
 
-struct Names {
-    PyObject* id;
-} names;
-
 PyTypeObject* structures_type;
 
 PyObject* new_structures(PyTypeObject* type, PyObject* args, PyObject*) {
@@ -45,8 +41,7 @@ Signature told(Process& p, PyObject* answer) {
     s.contraction = flags & 1, s.tells = flags & 2, s.adds = flags & 4, s.sums = flags & 8,
     s.listed = flags & 16, s.is_weight = flags & 32, s.zeros = flags & 64;
     s.weights = words_in(weights);
-    std::vector<int32_t> sizes = words_in(shape);
-    if (p.kinds.emplace(kind, (int32_t)p.sizes.size()).second) p.sizes.push_back(std::move(sizes));
+    p.sizes.emplace(kind, words_in(shape));
     return s;
 }
 }  // namespace
@@ -90,7 +85,7 @@ int32_t append_steps(Process& p, PyObject* steps, int32_t structure, int32_t& le
     }
     const Ref step = owned(Py_BuildValue("(OOi)", p.signatures[(size_t)x.signature].get(), operands.get(),
                                          p.first + structure));
-    if (PyList_Append(steps, step.get())) throw Failed();
+    push(steps, step.get());
     return (int32_t)PyList_GET_SIZE(steps) - 1;
 }
 }  // namespace
@@ -102,7 +97,7 @@ int32_t fused_op_of(Process& p, int32_t structure) {
         int32_t leaves = 0;
         if (x.signature >= 0) append_steps(p, steps.get(), structure, leaves);
         Ref made = owned(PyObject_CallFunctionObjArgs(p.make.get(), kind.get(), steps.get(), nullptr));
-        const int32_t number = word(attribute(made.get(), names.id).get());
+        const int32_t number = word(attribute(made.get(), "id").get());
         p.fused.push_back(std::move(made));
         p.structures.known[(size_t)structure].fused = number;
     }
@@ -132,7 +127,7 @@ PyObject* take_outdated(PyObject* self, PyObject*) {
         for (const auto& x : s.outdated) {
             const Ref entry =
                 owned(Py_BuildValue("(iO)", p.first + x.structure, x.whole ? Py_True : Py_False));
-            if (PyList_Append(found.get(), entry.get())) throw Failed();
+            push(found.get(), entry.get());
         }
         s.outdated.clear();
         return found.release();
@@ -164,8 +159,4 @@ PyObject* structures_in(PyObject* p) {
     return p;
 }
 
-void add_structures(PyObject* module) {
-    names.id = owned(PyUnicode_InternFromString("id")).release();
-    structures_type = (PyTypeObject*)owned(PyType_FromSpec(&structures_spec)).release();
-    if (PyModule_AddObjectRef(module, "Structures", (PyObject*)structures_type)) throw Failed();
-}
+void add_structures(PyObject* module) { structures_type = add_type(module, "Structures", structures_spec); }

@@ -16,8 +16,13 @@ struct Process {
     std::vector<Ref> signatures, fused;
     std::unordered_map<PyObject*, int32_t> numbers;
     std::array<std::pair<PyObject*, int32_t>, 64> latest{};
-    std::unordered_map<int32_t, int32_t> kinds;  // where `sizes` has those of a kind of rows or weights
-    std::vector<std::vector<int32_t>> sizes;
+    std::unordered_map<int32_t, std::vector<int32_t>> sizes;  // of a kind of rows or weights
+
+    // Null where no signature had the kind.
+    const std::vector<int32_t>* sizes_of(int32_t kind) const {
+        const auto known = sizes.find(kind);
+        return known == sizes.end() ? nullptr : &known->second;
+    }
 };
 struct StructuresObject {
     PyObject_HEAD Process* process;

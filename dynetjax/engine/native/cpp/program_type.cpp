@@ -85,7 +85,4 @@ const std::shared_ptr<const Program>& program_in(PyObject* p) {
     return *((ProgramObject*)p)->program;
 }
 
-void add_programs(PyObject* module) {
-    program_type = (PyTypeObject*)owned(PyType_FromSpec(&program_spec)).release();  // for good
-    if (PyModule_AddObjectRef(module, "Program", (PyObject*)program_type)) throw Failed();
-}
+void add_programs(PyObject* module) { program_type = add_type(module, "Program", program_spec); }

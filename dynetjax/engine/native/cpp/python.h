@@ -106,6 +106,21 @@ inline std::vector<int32_t> words_in(PyObject* sequence) {
         found.push_back(word(PyTuple_GET_ITEM(several.get(), k)));
     return found;
 }
+template <class T>  // of 32 bits
+Ref bytes_of(const std::vector<T>& words) {
+    static_assert(sizeof(T) == 4);
+    return owned(PyBytes_FromStringAndSize((const char*)words.data(), 4 * (Py_ssize_t)words.size()));
+}
+inline Ref list_of(const int32_t* numbers, size_t count) {
+    Ref found = owned(PyList_New((Py_ssize_t)count));
+    for (size_t k = 0; k < count; k++)
+        PyList_SET_ITEM(found.get(), (Py_ssize_t)k, owned(PyLong_FromLong(numbers[k])).release());
+    return found;
+}
+inline Ref list_of(const std::vector<int32_t>& numbers) { return list_of(numbers.data(), numbers.size()); }
+inline void push(PyObject* list, PyObject* x) {
+    if (PyList_Append(list, x)) throw Failed();
+}
 // Of a list, which may have become shorter.
 inline Ref item(PyObject* list, Py_ssize_t n) { return owned(Py_XNewRef(PyList_GetItem(list, n))); }
 
@@ -150,6 +165,13 @@ PyObject* guarded(F f) {
 
 // The program of a `Program`; TypeError if it is none.
 const std::shared_ptr<const Program>& program_in(PyObject* p);
+// A new type, which the module has, and the process for good.
+inline PyTypeObject* add_type(PyObject* module, const char* name, PyType_Spec& spec,
+                              PyTypeObject* base = nullptr) {
+    Ref type = owned(PyType_FromSpecWithBases(&spec, (PyObject*)base));
+    if (PyModule_AddObjectRef(module, name, type.get())) throw Failed();
+    return (PyTypeObject*)type.release();
+}
 // What files have for the module.
 void add_programs(PyObject* module);
 void add_executor(PyObject* module);

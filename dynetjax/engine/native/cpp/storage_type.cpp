@@ -11,9 +11,6 @@ PyTypeObject* storage_type;
 namespace {
 
 PyObject* array_type;  // NumPy's
-struct Names {
-    PyObject *values, *gradient;
-} names;
 
 PyObject* new_storage(PyTypeObject* type, PyObject*, PyObject*) { return type->tp_alloc(type, 0); }
 void free_storage(PyObject* self) {
@@ -75,13 +72,13 @@ bool has_array(PyObject* storage) {
 }
 Ref values_on_host(PyObject* storage) {
     if (has_array(storage)) return Ref(Py_NewRef(((StorageObject*)storage)->array));
-    return owned(PyObject_CallMethodNoArgs(storage, names.values));
+    return called(storage, "host_values");
 }
 Ref gradient_on_host(PyObject* storage) {
     PyObject* array = ((StorageObject*)storage)->gradient;
     if (is_none(array)) return Ref(Py_NewRef(Py_None));
     if ((PyObject*)Py_TYPE(array) == array_type) return Ref(Py_NewRef(array));
-    return owned(PyObject_CallMethodNoArgs(storage, names.gradient));
+    return called(storage, "_gradient_array");
 }
 void give_values(StorageObject* s, PyObject* array) {
     Py_XSETREF(s->array, Py_NewRef(array));
@@ -99,10 +96,6 @@ bool read_values(PyObject* storage, Numbers& to) {
 }
 
 void add_storages(PyObject* module) {
-    names.values = owned(PyUnicode_InternFromString("host_values")).release();
-    names.gradient = owned(PyUnicode_InternFromString("_gradient_array")).release();
-    storage_type = (PyTypeObject*)owned(PyType_FromSpec(&spec)).release();
-    if (PyModule_AddObjectRef(module, "Storage", (PyObject*)storage_type) ||
-        PyModule_AddFunctions(module, functions))
-        throw Failed();
+    storage_type = add_type(module, "Storage", spec);
+    if (PyModule_AddFunctions(module, functions)) throw Failed();
 }

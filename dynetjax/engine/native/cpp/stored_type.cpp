@@ -40,7 +40,7 @@ PyObject* add_stored(PyObject* self, PyObject* args) {
         int32_t at = -1;
         if (given != Py_None) {
             at = narrow(PyList_GET_SIZE(arrays));
-            if (PyList_Append(arrays, given)) throw Failed();
+            push(arrays, given);
         }
         const size_t first = s.reads.size(), data_first = s.data.size();
         s.reads.insert(s.reads.end(), read.begin(), read.end());
@@ -68,22 +68,16 @@ PyObject* index_of(PyObject* self, PyObject* number) {
 PyObject* given_of(PyObject* self, PyObject* number) {
     return guarded([&] { return array_of((StoredObject*)self, stored_node(self, number)).release(); });
 }
-Ref list_of(const std::vector<int32_t>& from, int32_t first, int32_t count) {
-    Ref found = owned(PyList_New(count));
-    for (int32_t k = 0; k < count; k++)
-        PyList_SET_ITEM(found.get(), k, owned(PyLong_FromLong(from[(size_t)(first + k)])).release());
-    return found;
-}
 PyObject* reads_of(PyObject* self, PyObject* number) {
     return guarded([&] {
         const StoredNode& c = stored_node(self, number);
-        return list_of(stored_of(self).reads, c.first, c.count).release();
+        return list_of(stored_of(self).reads.data() + c.first, (size_t)c.count).release();
     });
 }
 PyObject* data_of(PyObject* self, PyObject* number) {
     return guarded([&] {
         const StoredNode& c = stored_node(self, number);
-        return list_of(stored_of(self).data, c.data, c.words).release();
+        return list_of(stored_of(self).data.data() + c.data, (size_t)c.words).release();
     });
 }
 // (numbers, letters, field): a column of runtime data of nodes whose data are of these letters.
@@ -106,7 +100,7 @@ PyObject* column(PyObject* self, PyObject* args) {
             if (at + count > c.words) fail(PyExc_ValueError, "runtime data is missing");
             found.insert(found.end(), s.data.begin() + c.data + at, s.data.begin() + c.data + at + count);
         }
-        return PyBytes_FromStringAndSize((const char*)found.data(), 4 * (Py_ssize_t)found.size());
+        return bytes_of(found).release();
     });
 }
 // (start): [(fused op, rows)] of the nodes from `start` on.
@@ -124,8 +118,7 @@ PyObject* rows_by_op(PyObject* self, PyObject* from) {
         }
         Ref found = owned(PyList_New(0));
         for (const auto& [op, count] : rows) {
-            const Ref entry = owned(Py_BuildValue("(iL)", op, (long long)count));
-            if (PyList_Append(found.get(), entry.get())) throw Failed();
+            push(found.get(), owned(Py_BuildValue("(iL)", op, (long long)count)).get());
         }
         return found.release();
     });
@@ -172,7 +165,4 @@ StoredObject* stored_in(PyObject* p) {
     return (StoredObject*)p;
 }
 
-void add_stored(PyObject* module) {
-    stored_type = (PyTypeObject*)owned(PyType_FromSpec(&stored_spec)).release();
-    if (PyModule_AddObjectRef(module, "StoredNodes", (PyObject*)stored_type)) throw Failed();
-}
+void add_stored(PyObject* module) { stored_type = add_type(module, "StoredNodes", stored_spec); }

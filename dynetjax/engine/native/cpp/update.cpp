@@ -513,9 +513,6 @@ PyType_Spec rule_spec = {"dynetjax.engine.native.core.Rule", sizeof(RuleObject),
 }  // namespace
 
 void add_updates(PyObject* module) {
-    Ref type = owned(PyType_FromSpec(&rule_spec));
-    rule_type = (PyTypeObject*)type.get();
-    if (PyModule_AddObjectRef(module, "Rule", type.get()) || PyModule_AddFunctions(module, functions))
-        throw Failed();
-    type.release();  // the module has it for good
+    rule_type = add_type(module, "Rule", rule_spec);
+    if (PyModule_AddFunctions(module, functions)) throw Failed();
 }

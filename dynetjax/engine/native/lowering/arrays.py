@@ -9,7 +9,7 @@ concatenation, or the gradient of a slice, each of whose blocks may go its own w
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, TypeAlias, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -149,7 +149,7 @@ class Pieces:
         return prod(self.shape)
 
 
-Value: TypeAlias = Union[Array, Pieces]  # noqa: UP007  (mypyc asks for it)
+Value: TypeAlias = Array | Pieces
 
 
 def side_by_side(shape: Shape) -> tuple[int, ...]:
