@@ -50,16 +50,6 @@ ENGINE = ("plan", "write", "run", "wait")
 # In a process of its own
 
 
-def pretend():
-    """Take the host for a device beside it."""
-    from dynetjax.engine import device, policy
-    from dynetjax.engine.plan import family, widths
-    from dynetjax.engine.xla import buffers, compiling, run
-
-    for module in device, policy, family, widths, buffers, compiling, run:
-        module.host_sees_device = lambda: False
-
-
 def train(row, setting, seconds, steady):
     """Print what training a row comes to, as JSON."""
     task, arguments, sizes, _ = ROWS[row]
@@ -221,7 +211,9 @@ def main():
     words = ["--seconds", str(args.seconds), "--steady", str(args.steady)]
     words += ["--pretend"] * args.pretend
     if args.pretend and (args.compare or args.settings not in OTHERS):
-        pretend()
+        from pretending import pretend
+
+        pretend(host_sees_device=False)
     if args.compare:
         return compare()
     if args.row:

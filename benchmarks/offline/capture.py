@@ -4,26 +4,18 @@ What is planned does not depend on values. So the host is taken for a device, tr
 goes on with zeros in place of results, and what was called is compiled elsewhere.
 """
 
-import sys
-
 import jax
 import numpy as np
+import pretending
 import targets
 
-from dynetjax.engine import device
-from dynetjax.engine.xla import compiling, component_loop
+from dynetjax.engine.xla import compiling, component_loop, loop_back
 from dynetjax.engine.xla.compiling import Compiled, key_of, shape_of
 
 
 def pretend(target):
     """Take the host for a device of this kind, wherever dynetjax asks what it is."""
-    name = targets.NAMES[target]
-    answers = {"host_sees_device": lambda: False, "platform": lambda: name}
-    known = {asked: getattr(device, asked) for asked in answers}
-    for module in [m for n, m in sys.modules.items() if n.startswith("dynetjax")]:
-        for asked, answer in answers.items():
-            if vars(module).get(asked) is known[asked]:
-                setattr(module, asked, answer)
+    pretending.pretend(host_sees_device=False, platform=targets.NAMES[target])
     compiling.options_for = lambda backend: {}  # those that the device needs come later
 
 
@@ -81,15 +73,17 @@ class Capture:
             if self._traced is not None:
                 self._programs[self._traced] = program
 
-        def scoped(run):
-            def run_in_scope(loop, *args):
-                with jax.named_scope(loop.scope):
-                    return run(loop, *args)
+        def forward(loop, *args):
+            with jax.named_scope(loop.scope):
+                return run_forward(loop, *args)
 
-            return run_in_scope
+        def back(way):
+            with jax.named_scope(way.loop.scope):
+                return run_back(way)
 
         kind.__init__ = init
-        kind.forward, kind.backward = scoped(kind.forward), scoped(kind.backward)
+        run_forward, kind.forward = kind.forward, forward
+        run_back, loop_back.LoopBack.run = loop_back.LoopBack.run, back
 
     def _called(self, function, args):
         shapes = jax.tree.map(shape_of, args)

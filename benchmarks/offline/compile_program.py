@@ -7,8 +7,11 @@ here, on the host, which is taken for that device. A line of JSON tells what cam
 import argparse
 import contextlib
 import json
+import pathlib
 import runpy
 import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 
 import capture
 import targets
