@@ -30,6 +30,8 @@ from dynetjax.core.tables import Life, Numbered, Shared
 IMPORT_OP = Op("import", form=IMPORT, internal=True)
 SUM_OP = Op("sum of rows", form=REDUCE, internal=True)
 A_WEIGHT = -1  # an operand of a step that is neither a step nor rows; see `fused_op`
+Operation = tuple[Op, tuple[Any, ...], tuple[tuple[str, int], ...]]
+"""An operation, its static arguments, and its operands: steps, leaves and weights."""
 Steps = Sequence[tuple[Signature, tuple[int, ...], int]]
 
 
@@ -53,6 +55,20 @@ class Leaf:
 
     shape: Shape
     broadcast: bool
+
+
+def operations_of(steps: Sequence[FusedStep]) -> tuple[Operation, ...]:
+    """Steps, where weights have no names: the next one is always meant."""
+    return tuple(
+        [
+            (
+                step.signature.op,
+                step.signature.static,
+                tuple([(r, 0 if r == "weight" else n) for r, n in step.operands]),
+            )
+            for step in steps
+        ]
+    )
 
 
 class FusedOp:
@@ -117,13 +133,9 @@ class FusedOp:
     @property
     def computes(self) -> tuple[Any, ...]:
         """What it computes, whatever parameters it reads."""
-        steps = []
-        for step in self.steps:
-            roles = [o if o[0] != "weight" else o[:1] for o in step.operands]
-            of = step.signature
-            steps.append((of.op, of.static, of.shape, tuple(roles)))
+        shapes = tuple([step.signature.shape for step in self.steps])
         leaves = tuple([leaf.shape for leaf in self.leaves])
-        return self.form, self.shape, leaves, tuple(steps)
+        return self.form, self.shape, leaves, shapes, operations_of(self.steps)
 
     def _add(
         self,

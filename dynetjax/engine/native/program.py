@@ -15,9 +15,8 @@ from dynetjax.core.registry import (
     JOIN,
     LOOKUP,
     MAP,
-    Op,
 )
-from dynetjax.engine.ir.fused import FusedOp
+from dynetjax.engine.ir.fused import FusedOp, Operation, operations_of
 from dynetjax.engine.ir.structures import FORMS
 from dynetjax.engine.native import kept
 from dynetjax.engine.native.lowering.arrays import (
@@ -59,7 +58,7 @@ class Structure:
     """
 
     shape: Shape
-    steps: tuple[tuple[Op, tuple[Any, ...], tuple[tuple[str, int], ...]], ...]
+    steps: tuple[Operation, ...]
     weights: tuple[tuple[Shape, bool], ...]
     leaves: tuple[Shape, ...]
     data: str
@@ -72,14 +71,9 @@ class Structure:
 
 def structure_of(fused: FusedOp) -> Structure:
     """The structure of a fused operation."""
-    steps = []
-    for step in fused.steps:
-        signature = step.signature
-        operands = [(role, 0 if role == "weight" else n) for role, n in step.operands]
-        steps.append((signature.op, signature.static, tuple(operands)))
     return Structure(
         fused.shape,
-        tuple(steps),
+        operations_of(fused.steps),
         tuple([(kind.shape, kind.constant) for kind in fused.kinds]),
         tuple([leaf.shape for leaf in fused.leaves]),
         fused.data,
