@@ -18,12 +18,8 @@ from dynetjax.engine.plan.program import Program, written
 from dynetjax.engine.xla.body import needed
 from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
 from dynetjax.engine.xla.compiling import Compiled, shape_of
-from dynetjax.engine.xla.component_loop import (
-    Loop,
-    add_to,
-    is_source,
-    residual_shapes_of,
-)
+from dynetjax.engine.xla.component_loop import Loop, is_source, residual_shapes_of
+from dynetjax.engine.xla.loop_back import LoopBack, add_to
 
 Array = Any
 
@@ -206,7 +202,7 @@ def backward(program: Program, root: int) -> Compiled:
             if is_source(body):
                 tables[k] = loop.source_rows(above)
                 continue
-            gradients = loop.backward(pools, residuals[k], above, root)
+            gradients = LoopBack(loop, pools, residuals[k], above, root).run()
             for number, gradient in gradients.items():
                 add_to(weight_gradients, number, gradient)
         return above, weight_gradients, tables

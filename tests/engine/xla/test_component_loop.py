@@ -5,7 +5,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine.plan import family
-from dynetjax.engine.xla.component_loop import WIDE
+from dynetjax.engine.xla.loop_back import WIDE
 from dynetjax.graph import current_graph
 
 SIZE, BATCH = 3, 40
