@@ -224,6 +224,13 @@ operand_precision={highest,highest}
   ROOT %rows = f32[6,4]{1,0} gather(%z, %n), offset_dims={1}, slice_sizes={1,4}
 }
 
+%cut_and_turned (table: f32[1000,4], numbers: s32[6,1]) -> f32[6,4] {
+  %table = f32[1000,4]{1,0} parameter(0)
+  %numbers = s32[6,1]{1,0} parameter(1)
+  %within = f32[6,4]{1,0} fusion(%table, %numbers), kind=kLoop, calls=%cut
+  ROOT %turned = f32[6,4]{1,0} negate(%within)
+}
+
 ENTRY %main (x: f32[2,64,32], t: f32[1000,4], n: s32[6,1]) -> f32[6,4] {
   %x = f32[2,64,32]{2,1,0} parameter(0)
   %y = f32[2,32,16]{2,1,0} parameter(1)
@@ -237,6 +244,7 @@ custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{\
 "rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":["0"],\
 "rhs_batch_dimensions":["0"]},"precision_config":{"operand_precision":[\
 "DEFAULT","DEFAULT"]}}}
+  %minus_six = f32[6,4]{1,0} fusion(%t, %n), kind=kLoop, calls=%cut_and_turned
   ROOT %six = f32[6,4]{1,0} fusion(%t, %n), kind=kLoop, calls=%cut
 }
 """
@@ -263,6 +271,11 @@ class TestProducts:
         six = kernels["six"]
         assert (six.kind, six.read, six.written) == ("gather", 96 + 24, 96)
 
+    def test_a_fusion_within_another(self):
+        kernels, _ = scheduled(PRODUCTS)
+        six, minus = kernels["six"], kernels["minus_six"]
+        assert (minus.kind, minus.read, minus.written) == ("gather", six.read, 96)
+
 
 class TestEstimates:
     """What follows from the counts."""
@@ -271,7 +284,7 @@ class TestEstimates:
         found, schedule = estimates.on_gpu(PRODUCTS)
         each = sum(kernel.us for kernel in schedule.kernels)
         assert found.us == pytest.approx(each + estimates.LAUNCH)
-        assert found.kernels == 3
+        assert found.kernels == 4
 
     def test_a_small_kernel_takes_as_long_as_its_start(self):
         _, schedule = estimates.on_gpu(PRODUCTS)

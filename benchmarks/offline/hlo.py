@@ -126,6 +126,7 @@ class Module:
         self.computations: dict[str, dict[str, Instruction]] = {}
         self.entry = ""
         self._tables: dict[str, dict[int, str]] = {}
+        self._fused: dict[str | None, dict[str, Instruction]] = {}
         current = table = None
         for line in text.splitlines():
             if current is not None:
@@ -144,14 +145,37 @@ class Module:
             elif table is not None and (row := _ROW.match(line)):
                 table[int(row[1])] = row[2]
 
-    def root(self, name):
-        """The result of a computation."""
-        return next(i for i in self.computations[name].values() if i.is_root)
-
     def fused(self, one):
-        """The instructions of a fusion, by name; none for another instruction."""
+        """The instructions of a fusion, by name; none for another instruction.
+
+        Those of fusions within it stand among them, with their fusion's name before
+        their own, and the result of such a one has its name.
+        """
         called = one.attribute("calls") if one.opcode == "fusion" else None
-        return self.computations[called] if called else {}
+        if called not in self._fused:
+            self._fused[called] = self._flattened(called) if called else {}
+        return self._fused[called]
+
+    def _flattened(self, name):
+        flat = {}
+        for one in self.computations[name].values():
+            names = {}
+            for each in self.fused(one).values():
+                if each.opcode == "parameter":
+                    given = one.operands[int(each.literal)]
+                    each = dataclasses.replace(
+                        each, opcode="bitcast", operands=[given], literal=""
+                    )
+                else:
+                    operands = [names[operand] for operand in each.operands]
+                    each = dataclasses.replace(each, operands=operands)
+                old, new = each.name, f"{one.name}/{each.name}"
+                if each.is_root:
+                    new, each.is_root = one.name, one.is_root
+                names[old] = each.name = new
+                flat[new] = each
+            flat.setdefault(one.name, one)
+        return flat
 
     def constants(self, name):
         """The whole numbers that a computation has as constants, other than 0."""

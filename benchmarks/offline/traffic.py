@@ -97,7 +97,7 @@ def _asked(one, place, need, size, in_place):
 
 def _results(module, fusion):
     inner = module.fused(fusion)
-    root = module.root(fusion.attribute("calls"))
+    root = next(one for one in inner.values() if one.is_root)
     return [inner[n] for n in root.operands] if root.opcode == "tuple" else [root]
 
 
