@@ -1,6 +1,7 @@
 """Which devices there are, by DyNet's names."""
 
 import os
+import pathlib
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -36,6 +37,21 @@ def is_host_alone() -> bool:
     return not (
         find_spec(_PLUGINS) or find_spec("libtpu") or entry_points(group=_PLUGINS)
     )
+
+
+def have_one_each(processes: int) -> bool:
+    """Whether each of several processes of this machine can have a GPU for itself.
+
+    JAX is not asked: it would take hold of all of them.
+    """
+    if is_host_alone() or processes == 1:
+        return False
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        gpus = len([*pathlib.Path("/proc/driver/nvidia/gpus").glob("*")])
+    else:
+        gpus = len([x for x in chosen.split(",") if x.strip() not in ("", "-1")])
+    return gpus >= processes
 
 
 def device_names() -> list[str]:

@@ -21,16 +21,27 @@ class Message(NamedTuple):
     numbers: np.ndarray
 
 
+class Collectives(Protocol):
+    """Sums and gathers arrays of all processes where they lie, on devices."""
+
+    def meet(
+        self, summed: list[Any], gathered: list[Any], scale: float = 1.0
+    ) -> tuple[list[Any], list[Any]]:
+        """See `dynetjax.parallel.collectives`."""
+
+
 class Group(Protocol):
     """Processes that meet, each by its rank, at every exchange.
 
     Attributes:
         rank: of this process, from 0.
         size: how many there are.
+        collectives: None where no process has a device beside the host for itself.
     """
 
     rank: int
     size: int
+    collectives: Collectives | None
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0

@@ -1,16 +1,16 @@
 """A group of processes on several machines, which meet through JAX's collectives."""
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynetjax.core.errors import error_text
+from dynetjax.core.devices import have_one_each
 from dynetjax.core.group import Message
-from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.lazy import jax
+from dynetjax.engine.device import host_sees_device
+from dynetjax.parallel.collectives import Collectives, connect
 
 LEAST = 1 << 10  # words of what is gathered: few sizes are compiled
-HEARTBEAT = 10  # seconds until a process that is gone is missed
 
 
 class Hosts(NamedTuple):
@@ -47,40 +47,13 @@ class HostGroup:
                 "num_processes": hosts.machines * local_size,
                 "process_id": hosts.number * local_size + local_rank,
             }
-        try:
-            jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT, **where)
-        except (RuntimeError, ValueError) as error:
-            raise RuntimeError(
-                error_text(
-                    "parallel: the other hosts were not found",
-                    got=error,
-                    expected="a coordinator that every host reaches",
-                    fix="give --coordinator ADDRESS:PORT, --hosts and --host to each",
-                )
-            ) from error
-        self.rank: int = jax.process_index()
-        self.size: int = jax.process_count()
-
-    @cached_property
-    def _rows(self) -> Any:
-        """Where an array has a row in each process."""
-        firsts = {d.process_index: d for d in reversed(jax.devices())}
-        devices = np.array([firsts[rank] for rank in range(self.size)])
-        mesh = jax.sharding.Mesh(devices, ("process",))
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("process"))
-
-    @cached_property
-    def _everywhere(self) -> Any:
-        """Where an array is the same in each process."""
-        return jax.sharding.NamedSharding(self._rows.mesh, jax.sharding.PartitionSpec())
-
-    @cached_property
-    def _sum(self) -> Any:
-        return jax.jit(lambda x: jnp.sum(x, 0), out_shardings=self._everywhere)
-
-    @cached_property
-    def _all(self) -> Any:
-        return jax.jit(lambda x: x, out_shardings=self._everywhere)
+        if have_one_each(local_size):
+            where["local_device_ids"] = [local_rank]
+        connect("give --coordinator ADDRESS:PORT, --hosts and --host to each", **where)
+        self._every = Collectives()
+        self.rank: int = self._every.rank
+        self.size: int = self._every.size
+        self.collectives = None if host_sees_device() else self._every
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0
@@ -105,16 +78,15 @@ class HostGroup:
         ]
         if (every[:, 2] != sizes[2]).any():
             return messages, np.zeros_like(total)
-        return messages, self._run(self._sum, total) if sizes[2] else total
+        if not sizes[2]:
+            return messages, total
+        (sum_of_all,), _ = self._every.meet([total], [])
+        return messages, np.array(sum_of_all)
 
     def _gather(self, row: np.ndarray) -> np.ndarray:
         """The rows of all processes."""
-        return self._run(self._all, row)
-
-    def _run(self, function: Any, row: np.ndarray) -> np.ndarray:
-        shape = self.size, *row.shape
-        rows = jax.make_array_from_process_local_data(self._rows, row[None], shape)
-        return np.array(function(rows).addressable_data(0))
+        _, (rows,) = self._every.meet([], [row])
+        return np.array(rows).reshape(self.size, -1)
 
     def file_written(self, path: str) -> None:
         """The others do not wait: it is seen when the hosts have the same disk."""

@@ -8,6 +8,7 @@ process is at, so that nobody waits for one that has ended.
 
 import contextlib
 import os
+import socket
 import time
 import zlib
 from typing import Any, NamedTuple
@@ -16,6 +17,8 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.group import Message
+from dynetjax.core.lazy import jax
+from dynetjax.parallel.collectives import Collectives, connect
 from dynetjax.parallel.segment import Segment
 
 SPIN = 1000  # looks at the semaphore, half a millisecond, before a process sleeps
@@ -101,6 +104,7 @@ class MemoryGroup:
     def __init__(self, seat: Seat):
         self.rank: int = seat.rank
         self.size: int = seat.size
+        self.collectives: Collectives | None = None
         self._board = Board(seat.name, seat.size)
         self._own = self._board.rows[seat.rank]
         self._arrivals = seat.arrivals
@@ -188,9 +192,25 @@ class MemoryGroup:
         """Tell who watches that this process is alive."""
         self._own[BEAT] += 1
 
+    def take_devices(self) -> None:
+        """Have each process take a GPU for itself, between which arrays travel."""
+        port = _free_port() if self.rank == 0 else 0
+        nothing = np.zeros(0, np.float32)
+        told, _ = self.exchange(Message(np.array([port], np.int32), nothing), [])
+        connect(
+            "give fewer --processes, or JAX_PLATFORMS=cpu",
+            coordinator_address=f"127.0.0.1:{told[0].words[0]}",
+            num_processes=self.size,
+            process_id=self.rank,
+            local_device_ids=[self.rank],
+        )
+        self.collectives = Collectives()
+
     def end(self) -> None:
         """Tell that this process has done its work, and comes no more."""
         self._own[STATE] = ENDED
+        if self.collectives is not None:
+            jax.distributed.shutdown()
 
     def leave(self) -> None:
         """Give up the memory."""
@@ -198,6 +218,13 @@ class MemoryGroup:
         for segments in self._segments:
             segments.close()
         self._board.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
 
 
 def _sum(terms: list[np.ndarray], size: int) -> np.ndarray:

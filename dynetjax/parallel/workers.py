@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynetjax.core.devices import have_one_each
 from dynetjax.core.errors import error_text
 from dynetjax.core.group import PROCESS, Message
 from dynetjax.model.random import reset_random_seed
@@ -260,6 +261,8 @@ def _join(
         own = np.array([seed], np.uint32).view(np.int32)
         told, _ = group.exchange(Message(own, np.zeros(0, np.float32)), [])
         seed = int(told[0].words.view(np.uint32)[0])
+    elif rest[0] and have_one_each(group.size):
+        on_machine.take_devices()
     PROCESS.join(group)
     PROCESS.seed, (PROCESS.meets, PROCESS.averages) = seed, rest
     reset_random_seed(seed)

@@ -7,7 +7,7 @@ so that all of them make the same update, to the last bit.
 import hashlib
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from dynetjax.model.storage import (
     TableGradient,
     TableStorage,
 )
+from dynetjax.trainers.gradients_on_devices import meet_on_devices
 
 OFTEN = 100  # updates between two comparisons of values, at least
 NUMBERS = 1 << 14  # of values, for which there is one update more between them
@@ -54,13 +55,17 @@ class Replicas:
         compares = self._compares()
         values = _digest_of_values(storages) if compares else b"\0" * 8
         head = np.frombuffer(self._model + values, np.int32)
-        message, dense = _packed(head, parameters, tables)
         scale = 1 / group.size if PROCESS.averages else 1.0
-        messages, total = group.exchange(message, dense, scale)
-        heads = [m.words[:HEAD].tobytes() for m in messages]
-        if any(h[:8] != self._model for h in heads):
-            raise _different_models(group, storages)
-        _unpack(messages, total, parameters, tables)
+        heads: list[bytes] = []
+
+        def check(every: list[bytes]) -> None:
+            heads[:] = every
+            if any(h[:8] != self._model for h in heads):
+                raise _different_models(group, storages)
+
+        about = group, head, check, scale, parameters, tables
+        if group.collectives is None or not meet_on_devices(*about):
+            _meet_on_host(*about)
         if compares and any(h != heads[0] for h in heads):
             if self._updates:
                 raise _different_values([h != heads[0] for h in heads])
@@ -72,6 +77,21 @@ class Replicas:
         is_small = self._often == OFTEN
         is_soon = is_small and not self._updates & (self._updates - 1)
         return is_soon or self._updates % self._often == 0
+
+
+def _meet_on_host(
+    group: Group,
+    head: np.ndarray,
+    check: Callable[[list[bytes]], None],
+    scale: float,
+    parameters: Sequence[DenseStorage],
+    tables: Sequence[TableStorage],
+) -> None:
+    """Give each storage the gradient of all processes; see `meet_on_devices`."""
+    message, dense = _packed(head, parameters, tables)
+    messages, total = group.exchange(message, dense, scale)
+    check([m.words[:HEAD].tobytes() for m in messages])
+    _unpack(messages, total, parameters, tables)
 
 
 def _packed(

@@ -46,6 +46,22 @@ class TestWithoutJax:
     def test_the_host_is_alone(self):
         assert device.platform() == "cpu"
 
+    def test_no_gpu_for_each_process(self):
+        assert not devices.have_one_each(2)
+
+    @pytest.mark.parametrize(
+        ("visible", "processes", "are_enough"),
+        [("0,1", 2, True), ("0,1", 3, False), ("0", 1, False), ("-1", 2, False)],
+    )
+    def test_gpus_for_each_process(
+        self, monkeypatch, tmp_path, visible, processes, are_enough
+    ):
+        (tmp_path / "jax_plugins").mkdir()
+        (tmp_path / "jax_plugins" / "abacus.py").touch()
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert devices.have_one_each(processes) is are_enough
+
     @pytest.mark.parametrize("name", ["jax_plugins/abacus.py", "libtpu/__init__.py"])
     def test_a_module_that_jax_looks_for(self, monkeypatch, tmp_path, name):
         (tmp_path / name).parent.mkdir()

@@ -176,6 +176,23 @@ def test_hosts_that_meet_through_jax(tmp_path):
     assert np.array_equal(values(two), values(two, 1))
 
 
+def test_gradients_that_stay_on_devices(tmp_path):
+    """A table's rows, and four parameters, go through JAX's collectives."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run(PROGRAMS / "tagger.py", one, 3)[0] == 0
+    command = [sys.executable, PROGRAMS / "on_devices.py", str(free_port())]
+    pipe = subprocess.PIPE
+    processes = [
+        subprocess.Popen([*command, str(k), two, "3"], stdout=pipe, stderr=pipe)
+        for k in (0, 1)
+    ]
+    told = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], told
+    assert all(out.endswith(b"12 updates\n") for out, _ in told)
+    assert values(two) == pytest.approx(values(one), rel=1e-4, abs=1e-6)
+    assert np.array_equal(values(two), values(two, 1))
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
