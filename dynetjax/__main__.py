@@ -1,24 +1,12 @@
-r"""Runs a program that was written for DyNet.
-
-    python -m dynetjax [--py2] program.py ARGS
-    python -m dynetjax [--py2] -m package.module ARGS
-    python -m dynetjax --processes 4 [--sum] [--patience SECONDS] program.py ARGS
-    python -m dynetjax --hosts 2 --host 0 --coordinator 10.0.0.1:1234 [--processes 4] \
-        program.py ARGS
-    python -m dynetjax check program.py ...
-    python -m dynetjax doctor
-
-What the program imports as ``dynet`` is dynetjax; see `dynetjax.dropin`. With
-``--processes`` it runs in several processes, which train one model; see
-`dynetjax.parallel`. ``check`` tells what will differ in a program, line by line, and
-``doctor`` what is installed here, whether it works, and how fast.
-"""
+"""The command ``dynetjax``, which is also ``python -m dynetjax``; see `compat.help`."""
 
 import sys
 from importlib import import_module
 from typing import Any
 
+import dynetjax
 from dynetjax import dropin
+from dynetjax.compat import help
 from dynetjax.compat.running import run_program
 
 
@@ -29,6 +17,10 @@ def main(words: list[str]) -> None:
         SystemExit: it names nothing, or a process has failed.
     """
     match words:
+        case ["-h" | "--help"]:
+            print(help.text())
+        case ["-V" | "--version"]:
+            print(f"dynetjax {dynetjax.__version__}")
         case ["--processes" | "--hosts", *_]:
             sys.exit(_command("parallel.launch").launch(words))
         case ["check", _, *_]:
@@ -37,7 +29,7 @@ def main(words: list[str]) -> None:
         case ["doctor"]:
             sys.exit(_command("inspect.doctor").doctor() > 0)
         case _:
-            run_program(words, __doc__ or "")
+            run_program(words, help.USAGE)
 
 
 def _command(name: str) -> Any:
@@ -45,5 +37,10 @@ def _command(name: str) -> Any:
     return import_module(f"dynetjax.{name}")
 
 
-if __name__ == "__main__":
+def command() -> None:
+    """What the console script calls."""
     main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    command()

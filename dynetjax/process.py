@@ -19,6 +19,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from dynetjax.compat.options import parse
 from dynetjax.compat.startup import apply, refuse_after_fork
@@ -43,8 +44,16 @@ def change(computed: Callable[[], object]) -> None:
     with_jax(keep_compilations)
     with_jax(listen)
     refuse_after_fork(computed)
-    if sys.argv[:1] != ["-m"]:  # which Python has there while it looks for the module
+    if not _is_command(sys.argv[:1]):
         apply(parse(sys.argv))
+
+
+def _is_command(first: list[str]) -> bool:
+    """Whether the process runs ``dynetjax`` or ``python -m dynetjax``.
+
+    Of the latter, ``-m`` is all that Python tells while it looks for the module.
+    """
+    return first == ["-m"] or (bool(first) and Path(first[0]).stem == "dynetjax")
 
 
 def keep_freed_memory() -> None:
