@@ -32,6 +32,7 @@ import dynetjax
 from dynetjax.compat import old_api, startup
 from dynetjax.compat.options import parse
 from dynetjax.compat.spawned import begin_spawned_with
+from dynetjax.core.expression import be_objects_in_arrays
 from dynetjax.inspect import drawing
 from dynetjax.trainers.base import check_at_once_by_default
 
@@ -153,6 +154,7 @@ def _start(options: Any) -> None:
         return
     _started = True
     check_at_once_by_default()
+    be_objects_in_arrays()
     startup.apply(options, tell=True)
 
 

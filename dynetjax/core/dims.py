@@ -1,7 +1,8 @@
 """Dim: the sizes of an expression, with the batch size beside them."""
 
 import math
-from typing import NamedTuple
+import operator
+from typing import Any, NamedTuple
 
 from dynetjax.core.errors import error_text
 
@@ -71,6 +72,15 @@ def is_vector_like(shape: Shape) -> bool:
     return all(n == 1 for n in shape[1:])
 
 
+def is_index(value: Any) -> bool:
+    """Whether `value` is an int, or like one: of NumPy's, or an array of one."""
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
 def to_shape(name: str, dim: object) -> Shape:
     """The shape a user gave as an int, a float or a tuple or list of them.
 
@@ -78,7 +88,7 @@ def to_shape(name: str, dim: object) -> Shape:
         TypeError: `dim` is none of these.
         ValueError: a size is negative, or there are more than seven.
     """
-    sizes = (dim,) if isinstance(dim, (int, float)) else dim
+    sizes = (dim,) if isinstance(dim, float) or is_index(dim) else dim
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(
             error_text(

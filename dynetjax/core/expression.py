@@ -1,5 +1,6 @@
 """Expression: a node of a graph, and what users do with it."""
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
@@ -46,6 +47,24 @@ def engine() -> Engine:
     """The engine in use."""
     assert _engine is not None, "the facade hands in the engine on import"
     return _engine
+
+
+_are_objects_in_arrays = False
+
+
+def be_objects_in_arrays(on: bool = True) -> None:
+    """Let NumPy's arrays have expressions themselves in them, as in DyNet.
+
+    Programs for DyNet choose among expressions by ``np.random.choice(xs)``, and add
+    losses up by ``np.sum(losses)``.
+    """
+    global _are_objects_in_arrays
+    _are_objects_in_arrays = on
+
+
+def are_objects_in_arrays() -> bool:
+    """Whether arrays have expressions in them, and not their values."""
+    return _are_objects_in_arrays
 
 
 def to_numpy(rows: np.ndarray) -> np.ndarray:
@@ -98,6 +117,7 @@ class _Methods:
     lengths: tuple[int, ...]
     _number_at_hand: Any
     tensor_value: ClassVar[Any]  # attached by dynetjax.inspect.tensor
+    __array_ufunc__: ClassVar[None]
 
     @property
     def kind(self) -> Kind:
@@ -282,6 +302,42 @@ class _Methods:
         """`set`, as DyNet also calls it."""
         self.set(value)
 
+    def _for_numpy(self) -> np.ndarray:
+        return self.npvalue()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """The value as an array of its own; with ``dtype=object``, the expression."""
+        if copy is False:
+            raise ValueError(
+                error_text(
+                    "np.array: the value of an expression is a copy",
+                    got="copy=False",
+                    expected="copy=None or copy=True",
+                    fix="np.asarray(x)",
+                )
+            )
+        if _are_objects_in_arrays or dtype == np.dtype(object):
+            box = np.empty((), object)
+            box[()] = self
+            return box
+        return np.asarray(self._for_numpy(), dtype)
+
+    def __float__(self) -> float:
+        shape, batch = self.dim()
+        if math.prod(shape) * batch != 1:
+            raise TypeError(
+                error_text(
+                    "float(x), x < 1, ...: the expression has more than one number",
+                    got=Dim(shape, batch),
+                    expected="{1}",
+                    fix="use value() or npvalue()",
+                )
+            )
+        return self.scalar_value()
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else str(self)
+
     def __len__(self) -> int:
         raise TypeError("an Expression has no len(); see dim()")
 
@@ -329,6 +385,12 @@ if TYPE_CHECKING:
         def __rpow__(self, base: Any) -> "Expression": ...
         def __getitem__(self, key: Any) -> "Expression": ...
         def __neg__(self) -> "Expression": ...
+        def __matmul__(self, other: Any) -> "Expression": ...
+        def __rmatmul__(self, other: Any) -> "Expression": ...
+        def __lt__(self, other: Any) -> bool: ...
+        def __le__(self, other: Any) -> bool: ...
+        def __gt__(self, other: Any) -> bool: ...
+        def __ge__(self, other: Any) -> bool: ...
 
     class Leaf(Expression):
         """A parameter, which belongs to every graph."""
@@ -347,6 +409,7 @@ else:
     for _name, _method in vars(_Methods).items():
         if callable(_method) or isinstance(_method, property):
             setattr(Expression, _name, _method)
+    Expression.__array_ufunc__ = None  # NumPy leaves operators to expressions
 
 
 def stale(use: str) -> str:

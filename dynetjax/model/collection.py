@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.devices import are_several, check_device
-from dynetjax.core.dims import Shape, to_shape
+from dynetjax.core.dims import Shape, is_index, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.registry import DEVICES
 from dynetjax.io.text import FilePath
@@ -19,6 +20,7 @@ from dynetjax.model.parameters import Parameters
 from dynetjax.model.room import Room
 from dynetjax.model.storage import DenseStorage, TableStorage
 from dynetjax.model.unique import Whole
+from dynetjax.ops.arrays import is_dimensional, to_array
 
 S = TypeVar("S", DenseStorage, TableStorage)
 
@@ -82,7 +84,7 @@ class ParameterCollection(Whole):
     def add_parameters(
         self,
         dim: int | tuple[int, ...] | list[int],
-        init: float | str | PyInitializer | np.ndarray | None = None,
+        init: float | str | PyInitializer | ArrayLike | None = None,
         name: str = "",
         device: str = "",
         scale: float = 1.0,
@@ -108,9 +110,10 @@ class ParameterCollection(Whole):
         if device:
             check_device("add_parameters", device)
         own = _unique(name, self._taken)
-        if isinstance(init, np.ndarray):
-            self._take_room(own, init.shape, 0)
-            values = np.array(init, np.float32)
+        if isinstance(init, np.ndarray) or is_dimensional(init):
+            given = to_array(init)
+            self._take_room(own, given.shape, 0)
+            values = np.array(given, np.float32)
             return self._add_parameters(self._name + own, values, device)
         shape = to_shape("add_parameters", dim)
         self._take_room(own, shape, math.prod(shape))
@@ -120,7 +123,7 @@ class ParameterCollection(Whole):
     def add_lookup_parameters(
         self,
         dim: int | tuple[int, ...] | list[int],
-        init: float | str | PyInitializer | np.ndarray | None = None,
+        init: float | str | PyInitializer | ArrayLike | None = None,
         name: str = "",
         device: str = "",
         scale: float = 1.0,
@@ -139,12 +142,13 @@ class ParameterCollection(Whole):
         if device:
             check_device("add_lookup_parameters", device)
         own = _unique(name, self._taken)
-        if isinstance(init, np.ndarray):
-            self._take_room(own, init.shape, 0)
-            values = np.array(init, np.float32)
+        if isinstance(init, np.ndarray) or is_dimensional(init):
+            given = to_array(init)
+            self._take_room(own, given.shape, 0)
+            values = np.array(given, np.float32)
             return self._add_table(self._name + own, values, device)
         shape = to_shape("add_lookup_parameters", dim)
-        if isinstance(dim, int):
+        if not isinstance(dim, (tuple, list)):
             shape = (*shape, 1)
         if not shape:
             raise _no_rows(dim)
@@ -156,16 +160,18 @@ class ParameterCollection(Whole):
         return self._add_table(self._name + own, values, device)
 
     def parameters_from_numpy(
-        self, array: np.ndarray, name: str = "", device: str = ""
+        self, array: ArrayLike, name: str = "", device: str = ""
     ) -> Parameters:
         """A new trainable tensor with the shape and the values of `array`."""
-        return self.add_parameters(array.shape, array, name, device)
+        values = to_array(array)
+        return self.add_parameters(values.shape, values, name, device)
 
     def lookup_parameters_from_numpy(
-        self, array: np.ndarray, name: str = "", device: str = ""
+        self, array: ArrayLike, name: str = "", device: str = ""
     ) -> LookupParameters:
         """A new table with the values of `array`, rows first."""
-        return self.add_lookup_parameters(array.shape, array, name, device)
+        values = to_array(array)
+        return self.add_lookup_parameters(values.shape, values, name, device)
 
     def parameters_list(self) -> list[Parameters]:
         """Every parameter, sub-collections included, in order of creation."""
@@ -409,7 +415,7 @@ def _checked_decay(lam: Any) -> float:
 
 
 def _require_dim(name: str, dim: Any) -> None:
-    if not isinstance(dim, (int, tuple, list)):
+    if not isinstance(dim, (int, tuple, list)) and not is_index(dim):
         raise AssertionError(
             error_text(
                 f"{name}: dim is no int, tuple or list",

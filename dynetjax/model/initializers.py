@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.model import random
+from dynetjax.ops.arrays import number_in, to_array
 
 __all__ = [
     "ConstInitializer",
@@ -275,7 +276,7 @@ class NumpyInitializer(PyInitializer):
     for_tables = False
 
     def __init__(self, array: ArrayLike):
-        self.array: np.ndarray = np.array(array, dtype=np.float32)
+        self.array: np.ndarray = np.array(to_array(array), dtype=np.float32)
 
     def _numbers(self, shape):
         return _right_size("NumpyInitializer", self.array.ravel(order="F"), shape)
@@ -330,8 +331,9 @@ def initializer(
     """
     if isinstance(init, PyInitializer):
         return init
-    if isinstance(init, (int, float)):
-        return ConstInitializer(init)
+    number = number_in(init)
+    if number is not None:
+        return ConstInitializer(number)
     name = "glorot" if init is None else init
     if isinstance(name, str) and name in _BY_NAME:
         return _BY_NAME[name](rows, scale, mean, std)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
@@ -16,6 +17,7 @@ from dynetjax.model import loading, saving
 from dynetjax.model.storage import TableStorage, to_host
 from dynetjax.model.unique import Whole
 from dynetjax.ops.arguments import Int
+from dynetjax.ops.arrays import listed, to_array
 from dynetjax.ops.sources import lookup_signature, parameter_signature, row_id, row_ids
 
 
@@ -89,6 +91,11 @@ class LookupParameters(Whole, Table):
     def locate(self) -> tuple[ComputationGraph, Expression]:
         return current_graph(), self
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        """The values as an array of its own, ``(N, row dims...)``."""
+        del copy
+        return np.asarray(self.as_array(), dtype)
+
     def dim(self) -> tuple[Shape, int]:
         rows, *row = self.storage.shape
         return (*row, rows), 1
@@ -151,7 +158,7 @@ class LookupParameters(Whole, Table):
             ValueError: `row` has another length.
         """
         index = self._existing(i)
-        numbers = [float(x) for x in row]
+        numbers = [float(x) for x in listed(row)]
         shape = self.storage.shape[1:]
         if len(numbers) != int(np.prod(shape)):
             raise ValueError(
@@ -165,12 +172,13 @@ class LookupParameters(Whole, Table):
         values = np.array(numbers, np.float32).reshape(shape, order="F")
         self.storage.edit()[index] = values
 
-    def init_from_array(self, arr: np.ndarray) -> None:
+    def init_from_array(self, arr: ArrayLike) -> None:
         """Set the first rows from an array with the rows first.
 
         Raises:
             ValueError: the rows of `arr` have another shape, or it has more.
         """
+        arr = to_array(arr)
         if arr.shape[1:] != self.storage.shape[1:] or len(arr) > len(self):
             raise ValueError(
                 error_text(

@@ -13,6 +13,7 @@ from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
 from dynetjax.model.storage import DenseStorage, copy_of, to_host
 from dynetjax.model.unique import Whole
+from dynetjax.ops.arrays import to_array
 from dynetjax.ops.flow import nobackprop
 from dynetjax.ops.sources import parameter_signature
 
@@ -38,6 +39,9 @@ class _Leaf(Leaf):
 
     def locate(self) -> tuple[ComputationGraph, Expression]:
         return current_graph(), self
+
+    def _for_numpy(self) -> np.ndarray:
+        return to_host(self.storage.host_values())
 
 
 class ConstantParameters(_Leaf):
@@ -107,7 +111,7 @@ class Parameters(Whole, _Leaf):
         Raises:
             ValueError: the shape differs.
         """
-        array = np.asarray(arr, dtype=np.float32)
+        array = to_array(arr, np.float32)
         if array.shape != self.storage.shape:
             raise ValueError(
                 error_text(

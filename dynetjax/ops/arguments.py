@@ -7,9 +7,9 @@ import numpy as np
 
 from dynetjax.core.dims import MAX_ORDER, Dim, DimError
 from dynetjax.core.errors import error_text
+from dynetjax.ops.arrays import listed, number_in
 
 MAX_UNSIGNED = 2**32 - 1
-REAL = (int, float, np.integer, np.floating)
 
 # What operations take beside expressions.
 Int: TypeAlias = int | np.integer[Any]
@@ -27,7 +27,8 @@ def unsigned(name: str, argument: str, value: Any) -> int:
     """
     if type(value) is int and 0 <= value <= MAX_UNSIGNED:
         return value
-    if not isinstance(value, REAL):
+    given = number_in(value)
+    if given is None:
         raise TypeError(
             error_text(
                 f"{name}: {argument} is not a number",
@@ -36,7 +37,7 @@ def unsigned(name: str, argument: str, value: Any) -> int:
                 fix="pass one int; the batched operations take lists",
             )
         )
-    number = int(value)
+    number = int(given)
     if not 0 <= number <= MAX_UNSIGNED:
         raise OverflowError(
             error_text(
@@ -80,8 +81,8 @@ def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]
     """
     if type(values) is list and are_below(values, size):
         return list(values)
-    kinds = list, tuple, range, np.ndarray
-    if not isinstance(values, kinds) or np.ndim(values) != 1:
+    values = listed(values)
+    if not isinstance(values, (list, tuple, range)) or np.ndim(values) != 1:
         raise TypeError(
             error_text(
                 f"{name}: {argument} is not a sequence of ints",
@@ -134,7 +135,8 @@ def number(name: str, argument: str, value: Any) -> float:
     Raises:
         TypeError: it is not a number.
     """
-    if not isinstance(value, REAL):
+    given = number_in(value)
+    if given is None:
         raise TypeError(
             error_text(
                 f"{name}: {argument} is not a number",
@@ -143,7 +145,7 @@ def number(name: str, argument: str, value: Any) -> float:
                 fix="pass a Python number",
             )
         )
-    return float(value)
+    return float(given)
 
 
 def one_number(name: str, dims: list[Dim], value: Any) -> tuple[Any, ...]:

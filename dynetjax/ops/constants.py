@@ -23,6 +23,7 @@ from dynetjax.ops.arguments import (
     number,
     unsigned,
 )
+from dynetjax.ops.arrays import is_number
 
 __all__ = ["constant", "one_hot", "ones", "zeroes", "zeros"]
 
@@ -209,7 +210,7 @@ def one_hot(d: Int, idx: int | Ints, device: str = "") -> Expression:
     name = "one_hot"
     check_device(name, device)
     ((size,), _) = shape_and_batch(name, unsigned(name, "d", d), 1)
-    if isinstance(idx, int):
+    if is_number(idx):
         row = index_below(name, "idx", idx, size)
         return on_device(current_graph().add(ONE_HOT_OP, (), (size,), row, 1), device)
     rows = indices_below(name, "idx", idx, size)

@@ -26,6 +26,14 @@ from dynetjax.ops.arguments import (
     number,
     unsigned,
 )
+from dynetjax.ops.arrays import (
+    NoNumbersError,
+    is_array,
+    is_dimensional,
+    raise_if_expressions,
+    raise_if_traced,
+    to_array,
+)
 
 __all__ = [
     "inputMatrix",
@@ -48,8 +56,13 @@ def _float32(values: Any) -> np.ndarray:
             pass  # which are raised below
     if isinstance(values, np.ndarray) and values.dtype == np.float32:
         return np.array(values, order="C")
+    raise_if_expressions(values)
     with np.errstate(over="ignore"):  # takes longer than all else
-        return np.array(values, dtype=np.float32, order="C")
+        try:
+            return np.array(values, dtype=np.float32, order="C")
+        except TypeError as error:
+            raise_if_traced(error)
+            raise
 
 
 def _new_numbers(dim: Dim, data: np.ndarray, value: Any) -> np.ndarray:
@@ -206,6 +219,8 @@ def inputTensor(
 
 def _batch_first(arr: Any, batched: bool) -> np.ndarray:
     """`arr` as ``[batch, *shape]``."""
+    if not isinstance(arr, (list, np.ndarray)) and is_array(arr):
+        arr = to_array(arr)
     if not isinstance(arr, (list, np.ndarray)) or _has_no_axis(arr):
         raise _not_an_array(arr)
     if isinstance(arr, list) and _are_arrays(arr):
@@ -218,9 +233,9 @@ def _batch_first(arr: Any, batched: bool) -> np.ndarray:
 
 
 def _are_arrays(arr: list[Any]) -> bool:
-    if not arr or not isinstance(arr[0], np.ndarray):  # which tells of nearly all
+    if not arr or type(arr[0]) in (float, int, list):  # which tells of nearly all
         return False
-    return all(isinstance(a, np.ndarray) for a in arr)
+    return all(isinstance(a, np.ndarray) or is_dimensional(a) for a in arr)
 
 
 def _has_no_axis(arr: Any) -> bool:
@@ -379,7 +394,7 @@ def _places(idxs: Any, count: int, shape: Shape) -> tuple[Any, ...]:
             type(i) is list and len(i) == count and are_below(i, n) for i, n in pairs
         ):
             return tuple(idxs)
-    places = tuple([np.asarray(axis, np.int64) for axis in idxs])
+    places = tuple([to_array(axis, np.int64) for axis in idxs])
     inside = len(places) == len(shape) and all(
         axis.shape == (count,) and bool(((axis >= 0) & (axis < n)).all())
         for axis, n in zip(places, shape, strict=False)
@@ -404,6 +419,8 @@ def _vector(name: str, values: Any) -> np.ndarray:
     """
     try:
         vector = _float32(values)
+    except NoNumbersError:
+        raise
     except (TypeError, ValueError):
         vector = None
     if vector is None or vector.ndim != 1 or isinstance(values, str):

@@ -58,7 +58,7 @@ def operands(name: str, xs: Any) -> ComputationGraph:
                 fix="list(...)",
             )
         )
-    if not xs or None in xs:
+    if not xs or any(x is None for x in xs):
         raise AssertionError(
             error_text(
                 f"{name}: the list of expressions is empty or has None in it",

@@ -1,10 +1,14 @@
-"""Python's operators on expressions: ``+ - * / ** -x x[...]``.
+"""Python's operators on expressions: ``+ - * @ / ** -x x[...]``, and ``< > <= >=``.
 
-`*` is the matrix product, never element-wise. Importing this module puts them in use.
+`*` is the matrix product, never element-wise, and so is `@`. Arrays become inputs.
+Importing this module puts them in use.
 """
 
 import math
-from typing import Final
+import operator
+from typing import Any, Final
+
+import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
@@ -18,12 +22,22 @@ from dynetjax.ops.arithmetic import (
     subtract,
     subtract_from,
 )
-from dynetjax.ops.inputs import scalarInput
+from dynetjax.ops.arrays import index_in, is_dimensional, number_in, to_array
+from dynetjax.ops.inputs import inputTensor, scalarInput
 from dynetjax.ops.linear import matmul
 from dynetjax.ops.selection import strided_select
 from dynetjax.ops.shaping import pick, pick_range
 
-NUMBER: Final = (int, float)
+BY_SYMBOL: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+# What C++ calls for an order, by Python's number of it.
+ORDERS: Final = (
+    operator.lt,
+    operator.le,
+    operator.eq,
+    operator.ne,
+    operator.gt,
+    operator.ge,
+)
 
 
 def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
@@ -31,46 +45,74 @@ def _unsupported(symbol: str, left, right, fix: str) -> NotImplementedError:
         error_text(
             f"{symbol}: the operands are not supported",
             got=f"{type(left).__name__} {symbol} {type(right).__name__}",
-            expected="expressions, or an expression and a Python number",
+            expected="expressions, or an expression and a number or an array",
             fix=fix,
         )
     )
 
 
+def _with(self, other, symbol: str, number_op, array_op, swapped: bool = False):
+    """An operator on an expression and a number, or an array, which becomes an input.
+
+    Args:
+        self, other: the operands; `swapped`: `other` is the left one.
+        symbol: of the operator.
+        number_op: what it is for an expression and a number.
+        array_op: what it is for two expressions.
+    """
+    number = number_in(other)
+    if number is not None:
+        return number_op(self, number)
+    if is_dimensional(other):
+        array = to_array(other)
+        if array.dtype == object:  # of expressions, say
+            return _with_each(self, array, BY_SYMBOL[symbol], swapped)
+        if array.dtype.kind not in "SUc":
+            xs = self, inputTensor(array)
+            return array_op(*(xs[::-1] if swapped else xs))
+    left, right = (other, self) if swapped else (self, other)
+    raise _unsupported(symbol, left, right, "float(...) or inputTensor(...)")
+
+
+def _with_each(self, array: np.ndarray, apply, swapped: bool) -> np.ndarray:
+    results = np.empty(array.shape, object)
+    for place in np.ndindex(array.shape):
+        xs = self, array[place]
+        results[place] = apply(*(xs[::-1] if swapped else xs))
+    return results
+
+
 def _add(self, other):
-    if isinstance(other, NUMBER):
-        return shift(self, other)
-    raise _unsupported("+", self, other, "float(...) or inputTensor(...)")
+    return _with(self, other, "+", shift, add)
 
 
 def _radd(self, other):
     if type(other) is int and other == 0:  # where sum() of a list starts
         return self
-    return _add(self, other)
+    return _with(self, other, "+", shift, add, swapped=True)
 
 
 def _sub(self, other):
-    if isinstance(other, NUMBER):
-        return shift(self, -other)
-    raise _unsupported("-", self, other, "float(...) or inputTensor(...)")
+    return _with(self, other, "-", lambda x, number: shift(x, -number), subtract)
 
 
 def _rsub(self, other):
-    if isinstance(other, NUMBER):
-        return subtract_from(self, other)
-    raise _unsupported("-", other, self, "float(...) or inputTensor(...)")
+    return _with(self, other, "-", subtract_from, subtract, swapped=True)
 
 
 def _mul(self, other):
-    if isinstance(other, NUMBER):
-        return scale(self, other)
-    raise _unsupported("*", self, other, "float(...) or inputTensor(...)")
+    return _with(self, other, "*", scale, matmul)
+
+
+def _rmul(self, other):
+    return _with(self, other, "*", scale, matmul, swapped=True)
 
 
 def _truediv(self, other):
-    if not isinstance(other, NUMBER):
+    number = number_in(other)
+    if number is None:
         raise _unsupported("/", self, other, "cdiv(x, y) divides element-wise")
-    return scale(self, 1 / other if other else math.copysign(math.inf, other))
+    return scale(self, 1 / number if number else math.copysign(math.inf, number))
 
 
 def _rtruediv(self, other):
@@ -78,8 +120,9 @@ def _rtruediv(self, other):
 
 
 def _pow(self, exponent):
-    if isinstance(exponent, NUMBER):
-        exponent = scalarInput(exponent)
+    number = number_in(exponent)
+    if number is not None:
+        exponent = scalarInput(number)
     if not isinstance(exponent, Expression):
         raise _unsupported("**", self, exponent, "float(...)")
     return pow(self, exponent)
@@ -89,20 +132,30 @@ def _rpow(self, base):
     raise _unsupported("**", base, self, "exp(x * log(base))")
 
 
+def _order(self, other, which: int):
+    """Whether the number of an expression is below `other`, and so on."""
+    number = number_in(other)
+    if number is None and not isinstance(other, Expression):
+        return NotImplemented
+    return ORDERS[which](float(self), float(other) if number is None else number)
+
+
 def _getitem(self, key):
     """``x[i]``, ``x[start:stop:step]``, or a tuple of slices, the batch last."""
-    if isinstance(key, int):
-        return pick(self, _row(self, key))
-    if isinstance(key, slice) and key.step is None:
+    row = None if isinstance(key, (slice, tuple)) else index_in(key)
+    if row is not None:
+        return pick(self, _row(self, row))
+    alone = not isinstance(key, tuple)
+    slices = tuple(map(_plain, (key,) if alone else key))
+    if not all(isinstance(part, slice) for part in slices):
+        raise _bad_key(key, AssertionError if alone else AttributeError)
+    if alone and slices[0].step is None:
         rows = self.dim()[0][0]
-        start = 0 if key.start is None else key.start
-        stop = rows if key.stop is None else key.stop
+        start = 0 if slices[0].start is None else slices[0].start
+        stop = rows if slices[0].stop is None else slices[0].stop
         if type(start) is int and type(stop) is int and 0 <= start < stop <= rows:
             return pick_range(self, start, stop)  # a fraction of what the rest takes
-    slices = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(part, slice) for part in slices):
-        raise _bad_key(key, AttributeError if slices is key else AssertionError)
-    if slices is key and any(s.step is not None and s.step <= 0 for s in slices):
+    if not alone and any(s.step is not None and s.step <= 0 for s in slices):
         raise _bad_key(key, IndexError)
     shape, batch = self.dim()
     sizes = (*shape, batch) + (0,) * len(slices)
@@ -115,6 +168,15 @@ def _getitem(self, key):
             for part, size in zip(slices, sizes, strict=False)
         ],
     )
+
+
+def _plain(part: Any) -> Any:
+    """A slice with Python's ints in it."""
+    if not isinstance(part, slice):
+        return part
+    ends = part.start, part.stop, part.step
+    plain = [None if x is None else index_in(x) for x in ends]
+    return slice(*[x if y is None else y for x, y in zip(ends, plain, strict=True)])
 
 
 def _row(x, key: int) -> int:
@@ -138,7 +200,7 @@ def _bad_key(key, error: type[Exception]) -> Exception:
             "x[...]: the key is not supported",
             got=f"{key!r} ({type(key).__name__})",
             expected="an int, a slice, or a tuple of slices with positive steps",
-            fix="int(...) for NumPy numbers, pick(x, i, dim) for other dimensions",
+            fix="pick(x, i, dim) for other dimensions, select_rows(x, ids) for several",
         )
     )
 
@@ -158,10 +220,12 @@ core.use_operators(
         _sub,
         _rsub,
         _mul,
+        _rmul,
         _truediv,
         _rtruediv,
         _pow,
         _rpow,
         _getitem,
+        _order,
     )
 )

@@ -9,6 +9,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jnp
 from dynetjax.graph import ComputationGraph
 from dynetjax.ops.arguments import axis_of, order_at_most, unsigned
+from dynetjax.ops.arrays import listed
 from dynetjax.ops.declare import in_pairs, op
 from dynetjax.ops.largest import largest, log_of_sum
 from dynetjax.ops.operands import graph_of
@@ -278,6 +279,7 @@ def summed_dims(name: str, x: Expression, d: Any, b: bool) -> tuple[int, ...]:
             dimensions or one that `x` has not; or `x` has more than three.
     """
     graph_of(name, x)
+    d = listed(d)
     if not isinstance(d, list):
         raise TypeError(
             error_text(

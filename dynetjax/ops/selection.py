@@ -9,6 +9,7 @@ from dynetjax.core.lazy import jnp, lax
 from dynetjax.core.registry import Op
 from dynetjax.core.tables import remembers
 from dynetjax.ops.arguments import Ints, indices_below
+from dynetjax.ops.arrays import listed
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import pick_batch_elems
 from dynetjax.ops.shaping import concatenate, concatenate_cols, pick, transpose
@@ -160,6 +161,7 @@ def strided_select(
 
 
 def _ints(values: Any) -> tuple[int, ...]:
+    values = listed(values)
     try:
         if isinstance(values, (list, tuple)):
             return tuple([int(value) for value in values])

@@ -21,6 +21,7 @@ from dynetjax.ops.arguments import (
     one_per_element,
     unsigned,
 )
+from dynetjax.ops.arrays import listed
 from dynetjax.ops.declare import OF_NEXT, STATIC, below, function, op
 from dynetjax.ops.operands import graph_of
 from dynetjax.ops.rows import element
@@ -122,6 +123,7 @@ def concatenate_cols(xs: list[Expression]) -> Expression:
 
 def _permutation(name, dims, axes):
     del dims
+    axes = listed(axes)
     if not isinstance(axes, list):
         raise TypeError(
             error_text(

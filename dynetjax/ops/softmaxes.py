@@ -8,6 +8,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.registry import INPUT, Op
 from dynetjax.ops.arguments import axis_of, indices_below, order_at_most
+from dynetjax.ops.arrays import listed
 from dynetjax.ops.declare import op, plain
 from dynetjax.ops.inputs import weighted
 from dynetjax.ops.operands import graph_of
@@ -118,6 +119,7 @@ def log_softmax(x: Expression, restrict: list[int] | None = None) -> Expression:
 
 
 def _rows(restrict: Any, size: int) -> list[int]:
+    restrict = listed(restrict)
     if not isinstance(restrict, list):
         raise TypeError(
             error_text(

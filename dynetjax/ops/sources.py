@@ -1,10 +1,7 @@
 """Nodes that read a parameter or a table."""
 
-import operator
 from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
@@ -19,6 +16,7 @@ from dynetjax.core.registry import (
     parameter_kind,
 )
 from dynetjax.ops.arguments import MAX_UNSIGNED
+from dynetjax.ops.arrays import index_in, listed
 
 
 def _other_rows(dim: Dim, data: Any, value: Any, table: Dim) -> Any:
@@ -54,7 +52,7 @@ def _signature(op: Op, source: Kind, result: Kind) -> Signature:
 
 def row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
     """The indices as a list of ints, checked."""
-    ids = indices.tolist() if isinstance(indices, np.ndarray) else list(indices)
+    ids = list(listed(indices))
     if not ids:
         raise ValueError(
             error_text(
@@ -71,9 +69,8 @@ def row_ids(name: str, indices: Iterable[Any], size: int) -> list[int]:
 
 def row_id(name: str, index: Any, size: int) -> int:
     """The index as an int, checked."""
-    try:
-        row = operator.index(index)
-    except TypeError:
+    row = index_in(index)
+    if row is None:
         raise TypeError(
             error_text(
                 f"{name}: the index is not an int",
@@ -81,7 +78,7 @@ def row_id(name: str, index: Any, size: int) -> int:
                 expected=f"an int from 0 to {size - 1}",
                 fix="pass one index; batch(ids) takes several",
             )
-        ) from None
+        )
     if 0 <= row < size:
         return row
     wrong = OverflowError if row < 0 or row > MAX_UNSIGNED else ValueError

@@ -82,7 +82,7 @@ class TestRows:
 
     def test_have_no_order(self, x):
         for function in max, min, sorted:
-            with pytest.raises(TypeError, match="not supported between instances"):
+            with pytest.raises(TypeError, match="more than one number"):
                 function(x)
 
     def test_not_backwards(self, x):
@@ -145,14 +145,13 @@ class TestOperators:
             np.testing.assert_allclose((two + x).npvalue(), 2 + A)
             np.testing.assert_allclose((two - x).npvalue(), 2 - A)
 
-    def test_an_array_on_the_left_is_one_of_expressions(self, x):
-        """Which NumPy makes before we are asked."""
-        made = np.array([2.0, 3.0]) * x
-        assert made.dtype == object
-        np.testing.assert_allclose(made[1].npvalue(), 3 * A)
+    def test_an_array_on_the_left_is_an_input(self, x):
+        left = np.arange(2.0 * len(A)).reshape(2, -1)
+        np.testing.assert_allclose((left * x).npvalue(), left @ A)
 
     def test_an_array_of_expressions(self, x):
-        assert np.array([x, x]).shape == (2,)
+        assert np.array([x, x], dtype=object).shape == (2,)
+        np.testing.assert_allclose(np.array([x, x]), [A, A])
 
     def test_in_place(self, x):
         """Another expression under the same name."""
@@ -170,15 +169,11 @@ class TestOperators:
     @pytest.mark.parametrize(
         "formula",
         [
-            float,
             abs,
             lambda x: +x,
             lambda x: ~x,
             lambda x: x // 2,
             lambda x: x % 2,
-            lambda x: x @ x,
-            lambda x: x < x,
-            lambda x: x > 1,
             lambda x: x(),
             lambda x: x.__class__.__setitem__(x, 0, 1),
             lambda x: [1][x],

@@ -80,7 +80,7 @@ class TestDim:
     def test_tables(self, m, dim, shape):
         assert m.add_lookup_parameters(dim, init=0).shape() == shape
 
-    @pytest.mark.parametrize("dim", [2.5, np.int64(2), np.zeros(2), "2"], ids=str)
+    @pytest.mark.parametrize("dim", [2.5, np.zeros(2), "2"], ids=str)
     def test_wrong_type(self, m, dim):
         with pytest.raises(AssertionError, match="dim is no int, tuple or list"):
             m.add_parameters(dim)
@@ -109,8 +109,7 @@ class TestInit:
         table = m.lookup_parameters_from_numpy(array, "E")
         assert table.name() == "/E"
         assert table.as_array().tolist() == array.tolist()
-        with pytest.raises(AttributeError):
-            m.parameters_from_numpy([1.0])
+        assert m.parameters_from_numpy([1.0]).as_array().tolist() == [1]
 
     def test_values_of_a_seed(self, m):
         """DyNet's values: the twister's draws, row by row for a table."""

@@ -99,8 +99,9 @@ def test_names():
     assert chosen("uniform").scale == 2
     assert (chosen("normal").mean, chosen("normal").std) == (1, 3)
     assert chosen("he").std == pytest.approx(0.25)
-    assert chosen(np.float64(2)).c == 2
-    for wrong in "saxe", "Uniform", [1], np.float32(1), np.int64(1):
+    for two in np.float64(2), np.float32(2), np.int64(2):
+        assert chosen(two).c == 2
+    for wrong in "saxe", "Uniform", [1]:
         with pytest.raises(ValueError, match="init: it is no initialiser"):
             chosen(wrong)
     with pytest.raises(IndexError):

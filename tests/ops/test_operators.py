@@ -58,7 +58,6 @@ def test_division_by_zero(x):
         lambda x: x + "a",
         lambda x: None - x,
         lambda x: x - [1],
-        lambda x: x * np.float32(1),
         lambda x: x**None,
     ],
 )
@@ -118,7 +117,6 @@ def test_slice_of_the_batch():
         ((slice(0, 3, 0),), IndexError),
         ((slice(0, 3), 1), AttributeError),
         ((slice(None),) * 4, ValueError),
-        (np.int64(1), AssertionError),
         (1.0, AssertionError),
         (None, AssertionError),
         (Ellipsis, AssertionError),

@@ -49,15 +49,6 @@ Py_hash_t hash_of(PyObject* self) {
         ((uintptr_t)e->graph >> 4) * 0x9E3779B97F4A7C15ull + (uint64_t)e->index * 0xD6E8FEB86659FD93ull;
     return (Py_hash_t)(h >> 1);
 }
-// Two expressions are equal if they are one node.
-PyObject* compare(PyObject* self, PyObject* other, int how) {
-    if ((how != Py_EQ && how != Py_NE) || !is_expression(other)) Py_RETURN_NOTIMPLEMENTED;
-    const ExpressionObject *a = (ExpressionObject*)self, *b = (ExpressionObject*)other;
-    const bool same = self == other || (a->graph && a->graph == b->graph && a->index == b->index &&
-                                        a->generation == b->generation);
-    return PyBool_FromLong(same == (how == Py_EQ));
-}
-
 // What nodes are asked for, where a stale one is a mistake of the caller.
 const MadeNode& node_of(PyObject* self) {
     GraphData* g = data_of(self);
@@ -269,11 +260,13 @@ enum Operator {
     OTHER_SUB,
     OTHER_RSUB,
     OTHER_MUL,
+    OTHER_RMUL,
     OTHER_DIV,
     OTHER_RDIV,
     OTHER_POW,
     OTHER_RPOW,
     OTHER_ITEM,
+    ORDER,
     OPERATORS
 };
 PyObject* operators[OPERATORS];
@@ -294,7 +287,7 @@ PyObject* subtract(PyObject* a, PyObject* b) {
     return call(is_expression(b) ? SUBTRACT : OTHER_SUB, a, b);
 }
 PyObject* multiply(PyObject* a, PyObject* b) {
-    if (!is_expression(a)) std::swap(a, b);
+    if (!is_expression(a)) return call(is_number(a) ? SCALE : OTHER_RMUL, b, a);
     return call(is_expression(b) ? MULTIPLY : is_number(b) ? SCALE : OTHER_MUL, a, b);
 }
 PyObject* divide(PyObject* a, PyObject* b) {
@@ -304,6 +297,19 @@ PyObject* power(PyObject* a, PyObject* b, PyObject*) {  // the modulus is of no 
     return is_expression(a) ? call(OTHER_POW, a, b) : call(OTHER_RPOW, b, a);
 }
 PyObject* negate(PyObject* a) { return call(NEGATE, a); }
+// Two expressions are equal if they are one node. Their order is that of their numbers, which Python reads.
+PyObject* compare(PyObject* self, PyObject* other, int how) {
+    if (how != Py_EQ && how != Py_NE)
+        return guarded([&] {
+            const Ref sign = owned(PyLong_FromLong(how));
+            return call(ORDER, self, other, sign.get());
+        });
+    if (!is_expression(other)) Py_RETURN_NOTIMPLEMENTED;
+    const ExpressionObject *a = (ExpressionObject*)self, *b = (ExpressionObject*)other;
+    const bool same = self == other || (a->graph && a->graph == b->graph && a->index == b->index &&
+                                        a->generation == b->generation);
+    return PyBool_FromLong(same == (how == Py_EQ));
+}
 // The size of the first axis, where that is no length; else -1.
 long rows_of(PyObject* x) {
     GraphData* g = is_leaf(x) ? nullptr : data_of(x);
@@ -432,6 +438,7 @@ PyType_Slot slots[] = {{Py_tp_new, (void*)new_plain},
                        {Py_nb_add, (void*)add},
                        {Py_nb_subtract, (void*)subtract},
                        {Py_nb_multiply, (void*)multiply},
+                       {Py_nb_matrix_multiply, (void*)multiply},
                        {Py_nb_true_divide, (void*)divide},
                        {Py_nb_power, (void*)power},
                        {Py_nb_negative, (void*)negate},
