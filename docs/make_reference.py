@@ -272,7 +272,7 @@ def methods(cls: type, of: str) -> list[Entry]:
             laid_out(method.__doc__, {}),
         )
         for name, method in sorted(vars(cls).items())
-        if inspect.isroutine(method) and name[0] != "_" and name not in OF_THE_ENGINE
+        if callable(method) and name[0] != "_" and name not in OF_THE_ENGINE
     ]
 
 

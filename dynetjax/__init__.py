@@ -30,6 +30,8 @@ from dynetjax.builders.unidirectional_tree_lstm import UnidirectionalTreeLSTMBui
 from dynetjax.builders.vanilla_lstm import VanillaLSTMBuilder
 from dynetjax.cg import ComputationGraph, cg, renew_cg
 from dynetjax.compat.device_names import DeviceInfo, available_devices, get_device_info
+from dynetjax.compat.hints import install as _tell_other_names
+from dynetjax.compat.hints import no_name as _no_name
 from dynetjax.compat.startup import DynetParams
 from dynetjax.config import init
 from dynetjax.config import use_timeline as _use_timeline
@@ -103,6 +105,7 @@ from dynetjax.trainers.sgd import SimpleSGDTrainer
 
 __version__ = "0.1.0"
 
+_tell_other_names()
 _use_engine(_Engine(_mask_seed, _check_pending, _is_there_a_trainer))
 _trace_by(_last_nonfinite)
 _use_timeline(timeline)
@@ -113,4 +116,4 @@ def __getattr__(name: str) -> _Any:
     """`dynetjax.parallel`, imported when it is first used."""
     if name == "parallel":
         return _import_module("dynetjax.parallel")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _no_name(__name__, name)

@@ -25,7 +25,9 @@ def main(words: list[str]) -> None:
             sys.exit(_command("parallel.launch").launch(words))
         case ["check", _, *_]:
             names = dropin.public_names()
-            sys.exit(_command("compat.check").check(words[1:], names))
+            sys.exit(
+                _command("compat.check").check(words[1:], names, dropin.keywords_of)
+            )
         case ["doctor"]:
             sys.exit(_command("inspect.doctor").doctor() > 0)
         case _:

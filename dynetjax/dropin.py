@@ -19,10 +19,12 @@ import builtins
 import importlib
 import importlib.abc
 import importlib.machinery
+import inspect
 import os
 import pickle
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +32,7 @@ import numpy as np
 
 import dynetjax
 from dynetjax.compat import old_api, startup
+from dynetjax.compat.hints import no_name
 from dynetjax.compat.options import parse
 from dynetjax.compat.spawned import begin_spawned_with
 from dynetjax.core.expression import be_objects_in_arrays
@@ -71,6 +74,12 @@ def public_names() -> set[str]:
     return {name for name in _names() if not name.startswith("_")}
 
 
+def keywords_of(name: str) -> list[str]:
+    """The keywords that something of this name takes."""
+    called = _names().get(name)
+    return list(inspect.signature(called).parameters) if callable(called) else []
+
+
 def _begin_spawned(data: dict[str, Any]) -> dict[str, Any]:
     """Nothing is left to do where this module was imported to call it."""
     return data
@@ -88,6 +97,12 @@ class _Finder(importlib.abc.MetaPathFinder):
 class _Loader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         _MODULES[module.__name__](module)
+        if module.__name__ != "dynet_config":
+            vars(module)["__getattr__"] = partial(_no_attribute, module.__name__)
+
+
+def _no_attribute(module: str, name: str) -> Any:
+    raise no_name(module, name)
 
 
 def _names() -> dict[str, Any]:

@@ -72,3 +72,10 @@ def test_pictures_are_of_that_graph():
     assert "the cat sat on mats" in read("pictures/graph.svg")
     (loop,) = re.findall(r"loop, \d+ trips of \d+ lanes", read("pictures.md"))
     assert loop in read("pictures/components.svg")
+
+
+def test_names_of_other_libraries():
+    """The page has what errors tell."""
+    script = ROOT / "docs" / "make_from_pytorch.py"
+    beside_it = {**os.environ, "PYTHONSAFEPATH": ""}
+    subprocess.run([sys.executable, script, "--check"], env=beside_it, check=True)

@@ -8,6 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent / "dynetjax"
 LAYERS = [
     ("core.errors", "core.uninterrupted", "core.tables"),
+    ("core.other_names",),
     ("core.group", "native"),
     ("io.atomic", "io.numbers", "io.meta", "core.lazy"),
     ("io.text",),

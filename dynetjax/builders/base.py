@@ -16,6 +16,7 @@ from dynetjax.builders.rnn_state import RNNState, Vectors, require_operand, stal
 from dynetjax.core.dims import trim
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.other_names import KnowsKeywords
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.parameters import Parameters
@@ -64,7 +65,7 @@ def _are_cut(layers: Iterable[tuple[Expression | None, ...]]) -> bool:
     return not all(e.is_live for layer in layers for e in layer if e is not None)
 
 
-class RNNBuilder(Whole):
+class RNNBuilder(KnowsKeywords, Whole):
     """A recurrent network of one or more layers; use one of the subclasses.
 
     Layer 1 reads the input, every other layer the output of the one below.

@@ -7,6 +7,7 @@ from dynetjax.builders.base import RNNBuilder, unsigned
 from dynetjax.builders.rnn_state import RNNState
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.other_names import KnowsKeywords
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
 from dynetjax.ops.shaping import concatenate
@@ -14,7 +15,7 @@ from dynetjax.ops.shaping import concatenate
 Layers = list[tuple[RNNBuilder, RNNBuilder]]
 
 
-class BiRNNBuilder(Whole):
+class BiRNNBuilder(KnowsKeywords, Whole):
     """Layers of two builders each, of which one reads forward and one backward.
 
     In a layer, both read the whole sequence, and the result at position t is

@@ -10,6 +10,7 @@ from dynetjax.builders.rnn_state import require_operand
 from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.other_names import KnowsKeywords
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
 from dynetjax.model.unique import Whole
@@ -22,7 +23,7 @@ from dynetjax.ops.arguments import (
 )
 
 
-class SoftmaxBuilder(Whole, ABC):
+class SoftmaxBuilder(KnowsKeywords, Whole, ABC):
     """A distribution over classes, given a vector; use one of the subclasses.
 
     Where a method has `update`, False lets no gradient reach the builder's parameters;

@@ -18,6 +18,7 @@ from dynetjax.builders.tree_state import Children, TreeSession, TreeState
 from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.other_names import KnowsKeywords
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
@@ -26,7 +27,7 @@ from dynetjax.ops.inputs import inputTensor
 from dynetjax.ops.noise import dropout
 
 
-class TreeBuilder(Whole):
+class TreeBuilder(KnowsKeywords, Whole):
     """A recursive network of one or more layers; use one of the subclasses."""
 
     collection_name: ClassVar[str]

@@ -2,9 +2,11 @@
 
 import ast
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
+
+from dynetjax.core.other_names import MODULE, known_keyword, other_name
 
 MODULES = "dynet", "_dynet", "dynetjax"
 SPAWN = "they compute in tier 0; dynetjax.parallel has processes that share a model"
@@ -30,6 +32,7 @@ SETTINGS = {
     "shared_parameters": "refused: dynetjax.parallel.train shares parameters",
     "gpu_mask": "choose a device by --dynet-devices, or JAX_PLATFORMS",
 }
+KeywordsOf: TypeAlias = Callable[[str], Collection[str]]
 FORKS = {"fork", "Process", "Pool"}
 
 
@@ -47,26 +50,29 @@ class Finding(NamedTuple):
     text: str
 
 
-def findings(source: str, known: Collection[str]) -> list[Finding]:
+def findings(
+    source: str, known: Collection[str], keywords: KeywordsOf = lambda name: ()
+) -> list[Finding]:
     """What differs in a program, by lines.
 
     Args:
         source: of the program.
         known: public names of the module ``dynet``.
+        keywords: what something of that name takes.
     """
     try:
         tree = ast.parse(source)
     except SyntaxError as error:
         text = f"{error.msg}: if it is Python 2, run it by python -m dynetjax --py2"
         return [Finding(error.lineno or 1, "syntax", text)]
-    return sorted({*_Visitor(tree, known).run()})
+    return sorted({*_Visitor(tree, known, keywords).run()})
 
 
 class _Visitor:
     """Goes over a program."""
 
-    def __init__(self, tree: ast.Module, known: Collection[str]):
-        self._tree, self._known = tree, known
+    def __init__(self, tree: ast.Module, known: Collection[str], keywords: KeywordsOf):
+        self._tree, self._known, self._keywords_of = tree, known, keywords
         self._modules: set[str] = set()  # names that mean DyNet
         self._direct: dict[str, str] = {}  # names that mean something of it
 
@@ -112,8 +118,12 @@ class _Visitor:
 
     def _unknown(self, name: str, line: int) -> Iterator[Finding]:
         if name not in self._known and not name.startswith("__"):
+            row = other_name(MODULE, name)
             near = difflib.get_close_matches(name, self._known, 1)
-            hint = f"; perhaps {near[0]}" if near else ""
+            if row is not None:
+                hint = f": {row.told}"
+            else:
+                hint = f"; perhaps {near[0]}" if near else ""
             yield Finding(line, name, f"there is no such name{hint}")
 
     def _of(self, name: str, line: int) -> Iterator[Finding]:
@@ -122,13 +132,24 @@ class _Visitor:
 
     def _call(self, node: ast.Call) -> Iterator[Finding]:
         name = ast.unparse(node.func)
-        last = name.rpartition(".")[2]
+        owner, _, last = name.rpartition(".")
+        if owner in self._modules or name in self._direct:
+            yield from self._keywords(self._direct.get(name, last), node)
         if last in FORKS and name.startswith(("os.", "multiprocessing.", "mp.")):
             yield Finding(node.lineno, name, f"forked processes: {SPAWN}")
         if name == "dynet_config.set":
             for keyword in node.keywords:
                 if keyword.arg in SETTINGS:
                     yield Finding(node.lineno, keyword.arg, SETTINGS[keyword.arg])
+
+    def _keywords(self, name: str, node: ast.Call) -> Iterator[Finding]:
+        """Keywords of other libraries, of classes and operations."""
+        known = self._keywords_of(name)
+        for keyword in node.keywords:
+            here = keyword.arg not in known and known_keyword(keyword.arg or "", known)
+            if here:
+                text = f"there is no such keyword: {here}="
+                yield Finding(keyword.value.lineno, keyword.arg or "", text)
 
     def _flag(self, text: str, line: int) -> Iterator[Finding]:
         flag = text.partition("=")[0].strip()
@@ -138,7 +159,7 @@ class _Visitor:
                 yield Finding(line, flag, told)
 
 
-def check(paths: list[str], known: Collection[str]) -> int:
+def check(paths: list[str], known: Collection[str], keywords: KeywordsOf) -> int:
     """Print what differs in each of some programs; the exit status.
 
     It is 0 if every name is known, 1 if not, 2 if a program cannot be read.
@@ -151,10 +172,10 @@ def check(paths: list[str], known: Collection[str]) -> int:
             print(f"{path}: cannot be read: {error.strerror}")
             status = 2
             continue
-        found = findings(source, known)
+        found = findings(source, known, keywords)
         for finding in found:
             print(f"{path}:{finding.line}: {finding.name}: {finding.text}")
-            wrong = "no such name" in finding.text or finding.name == "syntax"
+            wrong = "there is no such" in finding.text or finding.name == "syntax"
             status = max(status, int(wrong))
         if not found:
             print(f"{path}: nothing differs")

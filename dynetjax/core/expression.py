@@ -164,6 +164,11 @@ class _Methods:
             return "expression (of no graph)"
         return f"expression {self.graph.user_number(self)}/{self.graph.version}"
 
+    @property
+    def shape(self) -> Any:
+        """``(d0, d1, ...)`` of `dim`, without the batch; of parameters a method."""
+        return self.dim()[0]
+
     def dim(self) -> tuple[Shape, int]:
         """``((d0, d1, ...), batch size)``."""
         dim = self.locate()[1].full_dim
@@ -371,6 +376,8 @@ if TYPE_CHECKING:
     class Expression(_Methods):
         """A node of a graph."""
 
+        @property
+        def T(self) -> "Expression": ...
         def value(self, recalculate: object = False) -> Any: ...
         def backward(self, full: object = False) -> None: ...
         def __add__(self, other: Any) -> "Expression": ...

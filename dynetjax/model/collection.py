@@ -181,6 +181,18 @@ class ParameterCollection(Whole):
         """Every table, sub-collections included, in order of creation."""
         return list(self._tables)
 
+    def __len__(self) -> int:
+        """How many parameters and tables there are, sub-collections included."""
+        return len(self._parameters) + len(self._tables)
+
+    def __iter__(self) -> Iterator[Parameters | LookupParameters]:
+        """The parameters, then the tables, each in order of creation."""
+        return iter([*self._parameters, *self._tables])
+
+    def __bool__(self) -> bool:
+        """True, also of an empty collection."""
+        return True
+
     def parameter_count(self) -> int:
         """How many numbers all parameters and tables have together."""
         return sum(math.prod(owner.shape) for owner in storages(self))

@@ -18,6 +18,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from dynetjax.core.expression import Expression
+from dynetjax.core.other_names import raise_unknown_keyword
 from dynetjax.core.registry import FAN_IN, Op
 from dynetjax.graph import ComputationGraph
 from dynetjax.native import core
@@ -219,6 +220,8 @@ def _checked(
             try:
                 bound = build.__signature__.bind(*args, **kwargs)
             except TypeError as error:
+                known = build.__signature__.parameters
+                raise_unknown_keyword(operation.name, kwargs, known)
                 after = [p.name for p in others]
                 what = f"takes a list and {after}" if is_list else str(error)
                 raise TypeError(f"{operation.name}() {what}") from None

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.native import core
@@ -26,7 +27,7 @@ from dynetjax.ops.arrays import index_in, is_dimensional, number_in, to_array
 from dynetjax.ops.inputs import inputTensor, scalarInput
 from dynetjax.ops.linear import matmul
 from dynetjax.ops.selection import strided_select
-from dynetjax.ops.shaping import pick, pick_range
+from dynetjax.ops.shaping import pick, pick_range, transpose
 
 BY_SYMBOL: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 # What C++ calls for an order, by Python's number of it.
@@ -205,6 +206,26 @@ def _bad_key(key, error: type[Exception]) -> Exception:
     )
 
 
+def _transposed(self: Expression) -> Expression:
+    """A matrix, transposed.
+
+    Raises:
+        DimError: it is no matrix.
+    """
+    dim = self.full_dim
+    if len(dim.shape) != 2:
+        raise DimError(
+            error_text(
+                "x.T: x is not a matrix",
+                got=dim,
+                expected="{m,n} or {m,n X b}",
+                fix="transpose(x), which makes a row of a vector",
+            )
+        )
+    return transpose(self)
+
+
+setattr(Expression, "T", property(_transposed))  # noqa: B010
 core.use_operators(
     (
         add,

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from dynetjax.core.errors import error_text
+from dynetjax.core.other_names import check_keywords
 from dynetjax.core.uninterrupted import Uninterrupted
 from dynetjax.trainers.averages import Averages, Averaging
 from dynetjax.trainers.deferred import DeferredRows
@@ -27,6 +28,7 @@ class Resumable(Averaging):
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
+        check_keywords(cls, options)
         made = super().__new__(cls)
         made._made_with = args, options
         return made

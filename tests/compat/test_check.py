@@ -1,11 +1,13 @@
 """What differs in a program, told without running it."""
 
+import inspect
 import subprocess
 import sys
 from functools import cache
 
 import pytest
 
+import dynetjax as dy
 from dynetjax.compat import check
 
 
@@ -102,3 +104,26 @@ def test_command(tmp_path):
     assert status == 1
     assert out.startswith(f"{wrong}:2: nothing: there is no such name")
     assert run(tmp_path / "absent.py")[0] == 2
+
+
+def test_names_of_other_libraries():
+    (found,) = findings("import dynet as dy\ndy.sigmoid(x)")
+    assert found.text == "there is no such name: dy.logistic(x)"
+
+
+@pytest.mark.parametrize(
+    ("call", "here"),
+    [
+        ("dy.AdamTrainer(m, lr=0.1)", "alpha"),
+        ("dy.SimpleSGDTrainer(m, lr=0.1)", "learning_rate"),
+        ("dy.softmax(x, dim=1)", "d"),
+    ],
+)
+def test_keywords_of_other_libraries(call, here):
+
+    def keywords(name):
+        return list(inspect.signature(getattr(dy, name)).parameters)
+
+    source = f"import dynet as dy\n{call}"
+    (found,) = check.findings(source, known(), keywords)
+    assert found.text == f"there is no such keyword: {here}="
