@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dynetjax.builders.rnn_state import RNNState, Vectors, require_operand, stale_state
-from dynetjax.core.dims import trim
+from dynetjax.core.dims import DimError, trim
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.other_names import KnowsKeywords
@@ -135,6 +135,44 @@ class RNNBuilder(KnowsKeywords, Whole):
     @abstractmethod
     def with_state(self, vectors: Vectors, given: Vectors) -> Vectors:
         """The vectors that `RNNState.set_s` asks for."""
+
+    def misfit(
+        self,
+        vectors: Vectors,
+        xs: Vectors,
+        error: DimError,
+        aux: Expression | None = None,
+    ) -> DimError:
+        """The error for a step whose operands do not fit, in words of the builder.
+
+        Args:
+            vectors: of the state that was to read.
+            xs: the inputs.
+            error: of the operation that has failed.
+            aux: what every layer was to read, too.
+        """
+        for x in xs:
+            if x.full_dim.shape[0] != self.input_dim:
+                return self._wrong_size("the input", x, "input_dim", self.input_dim)
+        others = {f"vector {k} of the state": v for k, v in enumerate(vectors)}
+        if aux is not None:
+            others["aux"] = aux
+        for what, vector in others.items():
+            if vector.full_dim.shape[0] != self.hidden_dim:
+                return self._wrong_size(what, vector, "hidden_dim", self.hidden_dim)
+        return DimError(f"{self.whoami()}: {error}")
+
+    def _wrong_size(self, what: str, x: Expression, name: str, size: int) -> DimError:
+        rows = x.full_dim.shape[0]
+        numbers = f"{rows} number" if rows == 1 else f"{rows} numbers"
+        return DimError(
+            error_text(
+                f"{self.whoami()}: {what} has {numbers}, {name} is {size}",
+                got=x.full_dim,
+                expected=f"{{{size}}}, a batch of it, or such columns",
+                fix=f"build it with {name}={rows}, or change what it is given",
+            )
+        )
 
     @property
     def spec(self) -> tuple[Any, ...]:
@@ -269,7 +307,7 @@ class RNNBuilder(KnowsKeywords, Whole):
             expected = " or ".join(str(n) for n in counts)
             raise ValueError(
                 error_text(
-                    f"{name}: the number of vectors does not fit the builder",
+                    f"{self.whoami()}.{name}: the number of vectors does not fit",
                     got=len(given),
                     expected=f"{expected}, for {self.layers} layers",
                     fix=fix,

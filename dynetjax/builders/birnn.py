@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from dynetjax.builders.base import RNNBuilder, unsigned
 from dynetjax.builders.rnn_state import RNNState
+from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.other_names import KnowsKeywords
@@ -122,12 +123,15 @@ class BiRNNBuilder(KnowsKeywords, Whole):
             ValueError: an expression is stale or of another size.
         """
         backward = _reversed("add_inputs", es)
-        for forward_builder, backward_builder in self.builder_layers[:-1]:
-            es = _layer(forward_builder, backward_builder, es, backward)
-            backward = es[::-1]
-        forward_builder, backward_builder = self.builder_layers[-1]
-        ahead = forward_builder.initial_state().add_inputs(es)
-        behind = backward_builder.initial_state().add_inputs(backward)
+        try:
+            for forward_builder, backward_builder in self.builder_layers[:-1]:
+                es = _layer(forward_builder, backward_builder, es, backward)
+                backward = es[::-1]
+            forward_builder, backward_builder = self.builder_layers[-1]
+            ahead = forward_builder.initial_state().add_inputs(es)
+            behind = backward_builder.initial_state().add_inputs(backward)
+        except DimError as error:
+            raise DimError(f"{self.whoami()}: {error}") from None
         return list(zip(ahead, reversed(behind), strict=True))
 
     def transduce(self, es: Sequence[Expression]) -> list[Expression]:
@@ -137,9 +141,12 @@ class BiRNNBuilder(KnowsKeywords, Whole):
             TypeError: `es` is no sequence.
             ValueError: an expression is stale or of another size.
         """
-        for forward_builder, backward_builder in self.builder_layers:
-            backward = _reversed("transduce", es)
-            es = _layer(forward_builder, backward_builder, es, backward)
+        try:
+            for forward_builder, backward_builder in self.builder_layers:
+                backward = _reversed("transduce", es)
+                es = _layer(forward_builder, backward_builder, es, backward)
+        except DimError as error:
+            raise DimError(f"{self.whoami()}: {error}") from None
         return list(es)
 
     def _builders(self) -> list[RNNBuilder]:

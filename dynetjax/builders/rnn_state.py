@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, stale
 from dynetjax.graph import ComputationGraph, current_graph
@@ -34,6 +35,15 @@ class Builder(Protocol):
 
     def with_state(self, vectors: Vectors, given: Vectors) -> Vectors:
         """The vectors that `RNNState.set_s` asks for."""
+
+    def misfit(
+        self,
+        vectors: Vectors,
+        xs: Vectors,
+        error: DimError,
+        aux: Expression | None = None,
+    ) -> DimError:
+        """What to raise where a step has raised `error`."""
 
 
 def stale_state(name: str) -> ValueError:
@@ -94,7 +104,10 @@ class RNNState(Unique):
         if not self._graph.live:
             raise stale_state("add_input")
         builder = self._builder
-        vectors = builder.advance(self.vectors, x)
+        try:
+            vectors = builder.advance(self.vectors, x)
+        except DimError as error:
+            raise builder.misfit(self.vectors, (x,), error) from None
         return RNNState(builder, vectors, self, builder.shown(vectors), self._graph)
 
     def add_auxiliary_input(self, x: Expression, aux: Expression) -> "RNNState":
@@ -110,14 +123,17 @@ class RNNState(Unique):
         """
         self._require_current("add_auxiliary_input")
         builder = self._builder
-        vectors = builder.advance_with(self.vectors, x, aux)
+        try:
+            vectors = builder.advance_with(self.vectors, x, aux)
+        except DimError as error:
+            raise builder.misfit(self.vectors, (x,), error, aux) from None
         return RNNState(builder, vectors, self, builder.shown(vectors))
 
     def add_inputs(self, xs: Iterable[Expression]) -> "list[RNNState]":
         """The states after each of `xs`; raises as `add_input`."""
         self._require_current("add_inputs")
         states, state, builder = [], self, self._builder
-        for vectors in builder.advance_all(self.vectors, list(xs)):
+        for vectors in self._all(list(xs)):
             shown = builder.shown(vectors)
             state = RNNState(builder, vectors, state, shown, self._graph)
             states.append(state)
@@ -127,7 +143,14 @@ class RNNState(Unique):
         """The outputs after each of `xs`; raises as `add_input`."""
         self._require_current("transduce")
         builder = self._builder
-        return [*map(builder.shown, builder.advance_all(self.vectors, list(xs)))]
+        return [*map(builder.shown, self._all(list(xs)))]
+
+    def _all(self, xs: list[Expression]) -> list[Vectors]:
+        """The vectors after each of `xs`."""
+        try:
+            return self._builder.advance_all(self.vectors, xs)
+        except DimError as error:
+            raise self._builder.misfit(self.vectors, tuple(xs), error) from None
 
     def output(self) -> Expression | Any:
         """The output of the top layer, dropped out where a GRU drops; None at first."""

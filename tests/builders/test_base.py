@@ -161,7 +161,7 @@ class TestMistakes:
             state.add_input([1.0, 2.0, 3.0])
         with pytest.raises(ValueError, match="stale"):
             state.add_input(old)
-        with pytest.raises(ValueError, match="affine_transform"):
+        with pytest.raises(ValueError, match="1 number, input_dim is 3"):
             state.add_input(dy.inputVector([1.0]))
         with pytest.raises(ValueError, match="stale"):
             builder.initial_state([old] * vectors(builder))

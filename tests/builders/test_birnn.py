@@ -190,6 +190,6 @@ class TestMistakes:
             builder.transduce(xs)
 
     def test_wrong_size(self, builder):
-        with pytest.raises(ValueError, match="affine_transform"):
+        with pytest.raises(ValueError, match="1 number, input_dim is 3"):
             builder.transduce([dy.inputVector([1.0])])
         builder.transduce([x(0)])[0].npvalue()

@@ -123,7 +123,7 @@ def test_errors_are_those_of_a_step(read):
         read(root, [table[0], 3])
     with pytest.raises(ValueError, match="stale"):
         read(root, [table[0], old])
-    with pytest.raises(ValueError, match="affine_transform"):
+    with pytest.raises(ValueError, match="2 numbers, input_dim is 3"):
         read(root, [table[0], dy.inputVector([1.0, 2.0])])
     none = dy.VanillaLSTMBuilder(0, SIZE, HIDDEN, dy.ParameterCollection())
     with pytest.raises(ValueError, match="no layers"):

@@ -124,7 +124,7 @@ class TestLags:
             state.add_auxiliary_input(x(0), list(self.AUX))
         with pytest.raises(ValueError, match="add_auxiliary_input: it is no Express"):
             state.add_auxiliary_input(None, aux)
-        with pytest.raises(ValueError, match="affine_transform"):
+        with pytest.raises(ValueError, match="aux has 3 numbers, hidden_dim is 2"):
             state.add_auxiliary_input(x(0), x(0))
         dy.renew_cg()
         with pytest.raises(ValueError, match="add_auxiliary_input: the state is stale"):
