@@ -17,6 +17,7 @@ from dynetjax.engine.runtime import RUNTIME
 from dynetjax.engine.stats import stats, time_operations, timing
 from dynetjax.graph import note_lines
 from dynetjax.trainers.base import set_async_checks
+from dynetjax.trainers.debugging import WATCH
 
 _GPU_FLAG = "--xla_gpu_deterministic_ops=true"
 
@@ -42,8 +43,9 @@ def init(
             for its own gradients. With True, the default, that comes out when a value
             is next read, unless the executor in C++ makes the update: it waits for
             nothing.
-        debug: note the user's line that makes each node, for `explain`. Building is
-            slower.
+        debug: note the user's line that makes each node, for `explain`, and warn of
+            an ``update()`` of parameters without a gradient, and of two ``backward()``
+            without an ``update()`` between them. Building is slower.
         profiling: from 1 on, print `stats` at exit; with 2, tier 0 measures
             how long each fused operation takes, what is done when is recorded for
             `timeline`, and that is printed at exit, too.
@@ -79,6 +81,7 @@ def init(
         set_async_checks(async_checks)
     if debug is not None:
         note_lines(debug)
+        (WATCH.begin if debug else WATCH.end)()
     if profiling is not None:
         _profile(profiling)
     if tier is not None:

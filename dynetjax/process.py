@@ -10,6 +10,9 @@
   ``python -m dynetjax``: the program may call ``dynet_config.set``, and then they do
   not count.
 
+- Python, IPython and pytest print errors without the frames of this package; see
+  `dynetjax.compat.tracebacks`.
+
 With the environment variable ``DYNETJAX_PLAIN_IMPORT=1`` it does none of these.
 Settings of a thread, the priority of threads and what NumPy does are left alone in any
 case.
@@ -23,6 +26,7 @@ from pathlib import Path
 
 from dynetjax.compat.options import parse
 from dynetjax.compat.startup import apply, refuse_after_fork
+from dynetjax.compat.tracebacks import shorten
 from dynetjax.core.lazy import with_jax
 from dynetjax.engine.xla.compilation_cache import keep_compilations
 from dynetjax.engine.xla.listening import listen
@@ -44,6 +48,7 @@ def change(computed: Callable[[], object]) -> None:
     with_jax(keep_compilations)
     with_jax(listen)
     refuse_after_fork(computed)
+    shorten()
     if not _is_command(sys.argv[:1]):
         apply(parse(sys.argv))
 
