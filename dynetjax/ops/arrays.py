@@ -66,6 +66,8 @@ def number_in(value: Any) -> float | None:
     """`value` as Python's number, if it is a real number or an array of one."""
     if isinstance(value, (int, float)):
         return value
+    if isinstance(value, (np.integer, np.floating)):  # which are arrays, too
+        return value.item()
     if not is_array(value):
         return None
     array = to_array(value)

@@ -41,6 +41,13 @@ def graph_of(name: str, *xs: Any) -> ComputationGraph:
     return current_graph() if owner is None else owner
 
 
+def _has_none(xs: list[Any]) -> bool:
+    try:
+        return None in xs
+    except ValueError:  # an array among them compares all of its numbers
+        return any(x is None for x in xs)
+
+
 def operands(name: str, xs: Any) -> ComputationGraph:
     """The graph that a list of operands belongs to.
 
@@ -58,7 +65,7 @@ def operands(name: str, xs: Any) -> ComputationGraph:
                 fix="list(...)",
             )
         )
-    if not xs or any(x is None for x in xs):
+    if not xs or _has_none(xs):
         raise AssertionError(
             error_text(
                 f"{name}: the list of expressions is empty or has None in it",

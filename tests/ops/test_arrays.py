@@ -276,6 +276,12 @@ class TestValues:
         assert np.sum([x, x]).value() == [2, 4, 8]
 
 
+def test_an_array_is_no_operand():
+    dy.renew_cg()
+    with pytest.raises(TypeError, match="an operand is not an Expression"):
+        dy.esum([np.ones(3), dy.inputVector([1, 2, 3])])
+
+
 TRACED = {
     "inputVector": dy.inputVector,
     "inputTensor": dy.inputTensor,
