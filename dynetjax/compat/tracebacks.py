@@ -8,6 +8,7 @@ programs which catch it find all frames. ``DYNETJAX_TRACEBACK=full`` shows them,
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -85,9 +86,22 @@ def _length(traceback: TracebackType | None) -> int:
 def shorten() -> None:
     """Have errors printed so, from now on."""
     sys.excepthook = show_by(sys.excepthook)
+    threading.excepthook = _in_threads(threading.excepthook)
     if "IPython" in sys.modules:
         _shorten_in_ipython(sys.modules["IPython"].get_ipython())
     hide_from_pytest()
+
+
+def _in_threads(previous: Callable[[Any], object]) -> Callable[[Any], None]:
+    """What prints the error that a thread has ended by."""
+
+    def show(args: Any) -> None:
+        def by(kind: Any, error: BaseException, traceback: Any) -> None:
+            previous(threading.ExceptHookArgs((kind, error, traceback, args.thread)))
+
+        show_by(by)(args.exc_type, args.exc_value, args.exc_traceback)
+
+    return show
 
 
 def _shorten_in_ipython(shell: Any) -> None:

@@ -34,6 +34,12 @@ try:
 except ValueError as error:
     raise KeyError("no score") from error
 """
+THREAD = """\
+import threading
+thread = threading.Thread(target=lambda: score(dy.inputVector([1, 2, 3])))
+thread.start()
+thread.join()
+"""
 HINT = "(DYNETJAX_TRACEBACK=full shows the frames of dynetjax, too)\n"
 
 
@@ -72,6 +78,13 @@ def test_by_the_command(run, name):
 def test_of_what_came_before(run):
     told = run(CHAIN)
     assert places(told) == [("program.py", 9), ("program.py", 5), ("program.py", 11)]
+
+
+def test_in_a_thread(run):
+    told = run(THREAD)
+    own = [place for place in places(told) if place[0] != "threading.py"]
+    assert own == [("program.py", 9), ("program.py", 5)]
+    assert "Exception in thread" in told
 
 
 def test_all_of_them(run):
