@@ -82,7 +82,8 @@ def indices_below(name: str, argument: str, values: Any, size: int) -> list[int]
     if type(values) is list and are_below(values, size):
         return list(values)
     values = listed(values)
-    if not isinstance(values, (list, tuple, range)) or np.ndim(values) != 1:
+    kinds = list, tuple, range
+    if not isinstance(values, kinds) or any(isinstance(v, kinds) for v in values):
         raise TypeError(
             error_text(
                 f"{name}: {argument} is not a sequence of ints",

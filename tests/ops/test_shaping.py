@@ -107,7 +107,7 @@ def test_arguments_of_a_list():
     close(dy.concatenate(xs, d=1).npvalue(), [[1, 2]])
     for call in (
         lambda: dy.concatenate(xs, 1, d=0),
-        lambda: dy.concatenate(xs, axis=1),
+        lambda: dy.concatenate(xs, along=1),
         lambda: dy.concatenate(xs, 1, 2),
     ):
         with pytest.raises(TypeError, match=r"concatenate\(\) takes a list and"):
