@@ -271,7 +271,9 @@ enum Operator {
 };
 PyObject* operators[OPERATORS];
 
-PyObject* call(Operator which, PyObject* x, PyObject* y = nullptr, PyObject* z = nullptr) {
+// Inlined everywhere: as a function of its own it costs x[i] and x[i:j] a tenth of their time.
+__attribute__((always_inline)) inline PyObject* call(Operator which, PyObject* x, PyObject* y = nullptr,
+                                                     PyObject* z = nullptr) {
     PyObject* const args[] = {x, y, z};
     if (!operators[which]) return PyErr_SetString(PyExc_RuntimeError, "there are no operations"), nullptr;
     return PyObject_Vectorcall(operators[which], args, z ? 3 : y ? 2 : 1, nullptr);
