@@ -25,8 +25,9 @@ def is_full() -> bool:
 
 
 def _is_own(frame: FrameType) -> bool:
-    is_runner = frame.f_globals.get("__name__") == "runpy"
-    return is_runner or frame.f_code.co_filename.startswith(_FOLDER)
+    file, name = frame.f_code.co_filename, frame.f_globals.get("__name__")
+    is_script = name == "__main__" and Path(file).stem == "dynetjax"
+    return name == "runpy" or is_script or file.startswith(_FOLDER)
 
 
 def without_own(traceback: TracebackType | None) -> TracebackType | None:
