@@ -267,6 +267,18 @@ def _integer_pow(code: Code, equation: Any, operands: Values) -> Values:
     return [power if y > 0 else code.map("DIV", x.kind, x.shape, one, power)]
 
 
+def _polynomial(code: Code, equation: Any, operands: Values) -> Values:
+    """By Horner's rule; the coefficients come lowest degree first."""
+    x, *coefficients = [code.array(v) for v in operands]
+    if x.kind != "f":
+        raise NotCoveredError(f"polynomial of type {x.kind}")
+    *rest, total = [c.like(x.shape) for c in coefficients]
+    for coefficient in reversed(rest):
+        product = code.map("MUL", "f", x.shape, total, x)
+        total = code.map("ADD", "f", x.shape, product, coefficient)
+    return [total]
+
+
 def _pow(code: Code, equation: Any, operands: Values) -> Values:
     result = equation.outvars[0].aval
     x, y = [code.array(v).like(result.shape) for v in operands]
@@ -303,6 +315,7 @@ LOWERINGS: dict[str, Lowering] = {
     "integer_pow": _integer_pow,
     "iota": _iota,
     "one_minus_square": _one_minus_square,
+    "polynomial": _polynomial,
     "pow": _pow,
     "round": _round,
     "select_n": _select,

@@ -47,6 +47,7 @@ _CALLS = {
     "remat",
     "remat2",
 }
+_OF_OTHERS = "call_hi_primitive"  # of JAX 0.12: an operation that others make up
 _SAME = {
     "stop_gradient",
     "copy",
@@ -106,6 +107,10 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
         inner = params.get("jaxpr") or params.get("call_jaxpr") or params["fun_jaxpr"]
         jaxpr, consts = getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
         return inline(code, jaxpr, consts, operands)
+    if name == _OF_OTHERS:
+        of_others = jax.make_jaxpr(params["_prim"].expand)
+        closed = of_others(*[x.aval for x in equation.invars])
+        return inline(code, closed.jaxpr, closed.consts, operands)
     if name in _SAME:
         return operands
     if fourier.is_complex(equation, operands):

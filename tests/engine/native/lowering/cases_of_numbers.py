@@ -7,8 +7,9 @@ from cases import BOX, Case, number, still
 from jax import lax
 from scipy import special
 
-# JAX 0.11 has it, and older ones have not.
+# JAX 0.11 has the first, JAX 0.12 the second, and older ones have not.
 ONE_MINUS_SQUARE = [f for f in [getattr(lax, "one_minus_square", None)] if f]
+POLYNOMIAL = [f for f in [getattr(lax, "polynomial", None)] if f]
 
 
 def unary(ours, numpy, name=None, **about):
@@ -112,6 +113,14 @@ ELEMENTWISE = [
     unary(lax.sqrt, np.sqrt, low=0.2),
     unary(lax.square, np.square),
     *[unary(f, lambda x: 1 - x * x, "one_minus_square") for f in ONE_MINUS_SQUARE],
+    *[
+        unary(
+            lambda x, f=f: f(x, [1.0, -2.0, 0.5]),
+            lambda x: 1 - 2 * x + x * x / 2,
+            "polynomial",
+        )
+        for f in POLYNOMIAL
+    ],
     unary(lax.tan, np.tan, low=-1, high=1),
     unary(lax.tanh, np.tanh),
     unary(lambda x: number(lax.is_finite(x)), np.isfinite, "is_finite", smooth=False),
