@@ -396,7 +396,7 @@ def test_the_same_comes_of_a_call_whatever_was_made_before(name, forget):
     [
         (IndexError, r"x\[i\]: i is out of range", "x[3]; x[-4]; M[2]; xs[3]; b[3]"),
         (IndexError, r"x\[i\]: i is out of range", "x[2**70]; x[-2**70]; x[2**32]"),
-        (AssertionError, "the key is not supported", "x[1.0]; x['1']; x[np.int64(1)]"),
+        (AssertionError, "the key is not supported", "x[1.0]; x['1']; x[None]"),
         (ValueError, "lookup: the index is out of range", "E[5]; E[2**31]"),
         (OverflowError, "negative|out of range", "E[-1]; pick(x, -1); E[-2**31]"),
         (TypeError, "not a number|not an int", "E['1']; E[None]; pick(x, '1')"),
@@ -1499,10 +1499,11 @@ class TestExpressions:
             assert other != x
             assert operator.eq(x, other) is False
         for compare in operator.lt, operator.le, operator.gt, operator.ge:
+            for other in x, 3:
+                with pytest.raises(TypeError, match="more than one number"):
+                    compare(x, other)
             with pytest.raises(TypeError, match="not supported"):
-                compare(x, x)
-            with pytest.raises(TypeError, match="not supported"):
-                compare(x, 3)
+                compare(x, "3")
         assert x.__eq__(3) is NotImplemented
         assert x in [None, 3, x]
 
