@@ -45,7 +45,7 @@ check: $(VENV)/test
 	$(BIN)/clang-format --dry-run --Werror $(LAID_OUT)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layering.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 $(VENV)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
