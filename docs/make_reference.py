@@ -1,8 +1,9 @@
-"""Write docs/reference.md: every operation, as the code declares and documents it.
+"""Write docs/operations/ and docs/api/index.md: what the docstrings say.
 
     python docs/make_reference.py [--check]
 
-With --check it writes nothing, and fails if the page is not what it would write.
+A page for each family of operations, and two overviews with a line for each name. With
+--check it writes nothing, and fails if a page is not what it would write.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import importlib
 import inspect
 import pathlib
 import pkgutil
+import pydoc
 import re
 import sys
 import textwrap
@@ -19,32 +21,34 @@ from typing import Any, NamedTuple
 
 import dynetjax as dy
 from dynetjax import ops
-from dynetjax.core.registry import GATHER, OPS, REDUCE, Op
+from dynetjax.core.registry import OPS
 from dynetjax.ops import arithmetic, linear
-from dynetjax.ops.ragged import FILL, MASK, MEAN, TREATMENT, ZERO
 
-PAGE = pathlib.Path(__file__).with_name("reference.md")
+DOCS = pathlib.Path(__file__).parent
 COMMAND = "python docs/make_reference.py"
-HEAD = f"""# Reference
+WRITTEN = f"<!-- Written by `{COMMAND}` from the docstrings. Change those. -->"
+HEAD = f"""# Operations
 
-<!-- Written by `{COMMAND}` from the docstrings. Change those. -->
+{WRITTEN}
 
-Every operation by its name in `dynetjax`. [porting.md](porting.md) tells what differs
-from DyNet.
+An operation takes expressions, and makes a new one. All of them are in `dynetjax`, here
+`dy`. Each family has a page, with an example for every function.
+[Porting](../porting.md) tells what differs from DyNet.
 
-`{{2,3 X 4}}` is a batch of four matrices of two rows and three columns. The batch is
-no dimension, and is left out where it is 1. Arguments are of three kinds, where it is
-said:
+How to read these pages:
 
-- *operand*: an expression, a parameter or a table.
-- *static*: part of the program. Another value needs another program.
-- *run-time*: given to the program. Another value needs nothing new.
+- `{{2,3}}` is a matrix of two rows and three columns, and `{{2,3 X 4}}` a batch of four
+  such matrices. The batch is not a dimension: functions work on each element of it.
+- *static* arguments: each new value takes a millisecond on a CPU, and a compilation on
+  a GPU. Use few different values.
+- *run-time* arguments: a new value costs nothing.
+"""
+API_HEAD = f"""# Everything else
 
-The length of a sentence is a *ragged axis*: where lists of ever different lengths are
-put side by side, the numbers are padded, and one program computes all lengths. What an
-operation does with the padding stands under *Ragged axes*; what is computed on exact
-dims needs another program for each length. Functions of which nothing is said have no
-operand, or are made of other operations.
+{WRITTEN}
+
+What is in `dynetjax`, here `dy`, beside the [operations](../operations/index.md):
+parameters, trainers, recurrent networks, files, and tools.
 """
 TITLES = {
     "draws": "Random numbers",
@@ -58,13 +62,61 @@ TITLES = {
     "selection": "Several rows or columns",
     "tensors": "Contractions",
 }
-PADDING = {
-    ZERO: "zeros in the padding change nothing",
-    MASK: "the padding is made zero again in the result",
-    FILL: "along the dimension, the padding counts as {}",
-    MEAN: "the padding does not count",
+# What other libraries, and papers, call it.
+ELSEWHERE = {
+    "add": "`torch.add`, broadcasting addition",
+    "affine_transform": "a linear layer, a dense layer, `nn.Linear`",
+    "argmax": "`torch.argmax`",
+    "binary_log_loss": "binary cross entropy, `BCELoss`",
+    "bmax": "`torch.maximum`",
+    "cmult": "the element-wise product, the Hadamard product, `torch.mul`",
+    "concatenate": "`torch.cat`, `np.concatenate`",
+    "concatenate_cols": "`torch.stack` of vectors",
+    "conv2d": "`nn.Conv2d`",
+    "dot_product": "the inner product, `torch.dot`",
+    "dropout": "`nn.Dropout`",
+    "esum": "`torch.stack(xs).sum(0)`",
+    "flip_gradient": "gradient reversal",
+    "hinge": "the margin loss, `MultiMarginLoss`",
+    "huber_distance": "`HuberLoss`, smooth L1",
+    "inputTensor": "`torch.tensor`, `jnp.asarray`",
+    "l1_distance": "the absolute error, `L1Loss`",
+    "layer_norm": "`nn.LayerNorm`",
+    "logistic": "the sigmoid, `torch.sigmoid`",
+    "log_softmax": "`F.log_softmax`",
+    "lookup": "an embedding, `nn.Embedding`",
+    "lookup_batch": "embeddings of a minibatch, `nn.Embedding`",
+    "matmul": "`torch.matmul`, `@`",
+    "maxpooling2d": "`nn.MaxPool2d`",
+    "mean_elems": "`torch.mean`",
+    "nobackprop": "`detach`, `stop_gradient`",
+    "pick": "indexing, `torch.select`",
+    "pickneglogsoftmax": "the cross entropy, `nn.CrossEntropyLoss`",
+    "pickneglogsoftmax_batch": "the cross entropy of a minibatch",
+    "pick_range": "a slice, `torch.narrow`",
+    "rectify": "ReLU, `torch.relu`",
+    "silu": "swish",
+    "squared_distance": "the squared error, `MSELoss` without the mean",
+    "squared_norm": "`x.pow(2).sum()`",
+    "sum_batches": "`loss.sum()` over a minibatch",
+    "sum_elems": "`torch.sum`",
+    "transpose": "`x.T`",
+    "zeros": "`torch.zeros`",
 }
-EXACT = "computed on exact dims, as if the axis were an ordinary one"
+API = [
+    "parameters.md",
+    "initial-values.md",
+    "graphs.md",
+    "trainers.md",
+    "recurrent-networks.md",
+    "trees.md",
+    "large-softmaxes.md",
+    "files.md",
+    "looking-inside.md",
+    "settings.md",
+    "tests.md",
+    "processes.md",
+]
 SECTION = re.compile(r"(Args|Returns|Raises|Attributes|Examples):")
 
 OPERATORS = """\
@@ -72,7 +124,17 @@ OPERATORS = """\
 and `y` are expressions, `k` is a Python number, `i` and `j` are ints. `k` and `i` are
 run-time; the bounds of slices are static. A negative `i` counts from the end, and
 `for row in x` goes through the rows. A last slice, after one for each dimension, is
-that of the batch. `x / y`, and operands of other types, raise NotImplementedError."""
+that of the batch. `x / y`, and operands of other types, raise NotImplementedError.
+
+```pycon
+>>> W, x = dy.inputTensor([[1, 2], [3, 4]]), dy.inputVector([10, 1])
+>>> (W * x + 0.5).value()
+[12.5, 34.5]
+>>> (-x / 2)[0].value(), x[-1].value(), (x ** 2).value()
+(-5.0, 1.0, [100.0, 1.0])
+>>> print(W[0:1].npvalue())
+[[1. 2.]]
+```"""
 # What stands for each operator.
 USED_FOR: dict[str, Callable[..., Any]] = {
     "x + y": arithmetic.add,
@@ -95,8 +157,6 @@ USED_FOR: dict[str, Callable[..., Any]] = {
 PARAMETERS = """\
 Parameters and tables are expressions themselves. `table[i]` and `table.batch(ids)` read
 rows, too."""
-METHODS = "What can be asked of an expression `e`, parameters and tables included."
-OF_THE_ENGINE = {"locate", "without_padding"}
 
 
 class Entry(NamedTuple):
@@ -158,52 +218,38 @@ def kinds(function: Callable[..., Any]) -> dict[str, str]:
     return found | dict.fromkeys(others[operands:], "run-time")
 
 
-def has_operands(op: Op) -> bool:
-    """Whether it computes anything from expressions."""
-    if op.fn is None:
-        return op.form in (REDUCE, GATHER)
-    every = inspect.signature(op.fn).parameters.values()
-    fed = [p for p in every if p.kind is not p.KEYWORD_ONLY]
-    return len(fed) > len(op.runtime) or any(p.kind is p.VAR_POSITIONAL for p in fed)
-
-
 def notes(function: Callable[..., Any]) -> Iterable[str]:
-    """What the operation tells of itself beside its docstring."""
-    name = function.__name__
-    op = getattr(function, "op", OPS.get(name))
-    if name in TREATMENT:
-        how, filling = TREATMENT[name]
-        yield f"Ragged axes: {PADDING[how].format(f'`{filling}`')}."
-    elif op and has_operands(op):
-        yield f"Ragged axes: {EXACT}."
-    if op and op.lengthens:
-        yield "Makes a ragged axis of rows, in lists of ever different lengths."
+    """What is known of an operation beside its docstring."""
+    op = getattr(function, "op", OPS.get(function.__name__))
     if op and "k" in op.runtime:
         yield "Random: drawn anew for every node and batch element."
+    if function.__name__ in ELSEWHERE:
+        yield f"Known elsewhere as {ELSEWHERE[function.__name__]}."
 
 
 def laid_out(doc: str | None, kind_of: dict[str, str], more: Iterable[str] = ()) -> str:
     """A docstring as Markdown, with what else is known."""
     assert doc
     prose, sections = parts_of(doc)
-    blocks, last = [prose], list(more)
+    blocks = [prose.replace("``", "`"), *more]
     for title, lines in sections.items():
         if title == "Source":
-            last.append(f"Source: {joined(lines)}")
+            if not lines[0].startswith("clab/dynet"):  # whoever ports reads the code
+                blocks.append(f"**Source:** {joined(lines)}")
         elif title == "Returns":
-            blocks.append(f"Returns: {joined(lines)}")
+            blocks.append(f"**Returns:** {joined(lines)}")
         elif title == "Examples":
             typed = textwrap.dedent("\n".join(lines)).strip()
             blocks.append(f"```pycon\n{typed}\n```")
         else:
             listed = [bullet(names, text, kind_of) for names, text in items(lines)]
-            blocks.append("\n".join([f"{title}:\n", *listed]))
-    return "\n\n".join([*blocks, *last])
+            blocks.append("\n".join([f"**{title}:**\n", *listed]))
+    return "\n\n".join(blocks)
 
 
 def bullet(names: str, text: str, kind_of: dict[str, str]) -> str:
     """One item of a list."""
-    kind = f" (*{kind_of[names]}*)" if names in kind_of else ""
+    kind = " (*static*)" if kind_of.get(names) == "static" else ""
     return f"- {', '.join(f'`{name}`' for name in names.split(', '))}{kind}: {text}"
 
 
@@ -218,33 +264,47 @@ def signature(function: Callable[..., Any], name: str) -> str:
     return name + str(shown.replace(parameters=plain, return_annotation=shown.empty))
 
 
-def entry(function: Callable[..., Any], of: str = "dy", shown: str = "") -> Entry:
-    """What there is to say of an operation."""
+def entry(function: Callable[..., Any], shown: str = "") -> Entry:
+    """What there is to say of an operation, or of an operator that looks like this."""
     name = function.__name__
     text = laid_out(function.__doc__, kinds(function), notes(function))
-    return Entry(f"{of}.{name}", shown or signature(function, name), text)
+    if shown:
+        return Entry(f"{name}: {shown}", shown, text)
+    return Entry(name, signature(function, f"dy.{name}"), text)
 
 
 def of_operators() -> Section:
     """What Python's operators do: a table, and the functions without a public name."""
-    hidden: dict[Callable[..., Any], str] = {}
+    hidden: dict[Callable[..., Any], Entry] = {}
     rows = ["| operator | see |", "|---|---|"]
     for shown, function in USED_FOR.items():
-        name, of = function.__name__, "dy"
-        if getattr(dy, name, None) is not function:
-            name, of = hidden.setdefault(function, shown), "op"
-        rows.append(f"| `{shown}` | [{name}](#{of}.{function.__name__}) |")
-    entries = [entry(function, "op", shown) for function, shown in hidden.items()]
-    return Section("Operators", "\n\n".join([OPERATORS, "\n".join(rows)]), entries)
+        name = function.__name__
+        if getattr(dy, name, None) is function:
+            page = slug(family_of(function))
+            rows.append(f"| `{shown}` | [{name}]({page}.md#{slug(name)}) |")
+        else:
+            found = hidden.setdefault(function, entry(function, shown))
+            rows.append(f"| `{shown}` | [{name}](#{slug(found.name)}) |")
+    text = "\n\n".join([OPERATORS, "\n".join(rows)])
+    return Section("Operators", text, list(hidden.values()))
+
+
+def family_of(function: Callable[..., Any]) -> str:
+    """The title of the page that a function is on."""
+    return title_of(importlib.import_module(function.__module__))
+
+
+def title_of(module: ModuleType) -> str:
+    """Of the page about the operations in a module."""
+    name = module.__name__.split(".")[-1]
+    return TITLES.get(name, name.replace("_", " ").capitalize())
 
 
 def of_family(module: ModuleType) -> Section:
     """The public functions of a module."""
-    name = module.__name__.split(".")[-1]
-    title = TITLES.get(name, name.replace("_", " ").capitalize())
     public = sorted(module.__all__, key=str.lower)
     entries = [entry(getattr(module, function)) for function in public]
-    return Section(title, laid_out(module.__doc__, {}), entries)
+    return Section(title_of(module), summary(module), entries)
 
 
 def of_families() -> list[Section]:
@@ -258,65 +318,95 @@ def of_families() -> list[Section]:
 def of_jax() -> Section:
     """Ways from JAX, and to it."""
     shown = signature(dy.JaxFunction.__call__, "f")
-    function = Entry("dy.JaxFunction", shown, laid_out(dy.JaxFunction.__doc__, {}))
+    function = Entry("JaxFunction", shown, laid_out(dy.JaxFunction.__doc__, {}))
     text = "JAX's functions as operations, and expressions as functions for JAX."
     return Section("JAX", text, [entry(dy.jax_op), entry(dy.to_jax), function])
 
 
-def methods(cls: type, of: str) -> list[Entry]:
-    """What users call on objects of a class."""
-    return [
-        Entry(
-            f"{of}.{name}",
-            signature(method, f"{of}.{name}"),
-            laid_out(method.__doc__, {}),
-        )
-        for name, method in sorted(vars(cls).items())
-        if callable(method) and name[0] != "_" and name not in OF_THE_ENGINE
-    ]
-
-
 def sections() -> list[Section]:
-    """All of them, in the order of the page."""
+    """All of them, in the order of the overview."""
     of_parameters = [dy.const_parameter, dy.lookup, dy.lookup_batch, dy.parameter]
     return [
         of_operators(),
         *of_families(),
         Section("Parameters and tables", PARAMETERS, [entry(f) for f in of_parameters]),
         of_jax(),
-        Section("Methods of expressions", METHODS, methods(dy.Expression, "e")),
-        Section("Tensor", laid_out(dy.Tensor.__doc__, {}), methods(dy.Tensor, "t")),
     ]
 
 
-def contents(every: list[Section]) -> str:
-    """A line of links for each section."""
-    return "\n".join(
-        f"- {title}: {', '.join(link(*entry) for entry in entries)}"
-        for title, _, entries in every
-    )
+def slug(title: str) -> str:
+    """The anchor of a heading, as Python-Markdown makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 
 
-def link(name: str, shown: str, _: str) -> str:
-    """Leads to an entry; an operator goes by what it looks like."""
-    text = shown if name.startswith("op.") else name.removeprefix("dy.")
-    return f"[`{text}`](#{name})"
+def summary(documented: Any) -> str:
+    """The first paragraph of a docstring."""
+    first = inspect.getdoc(documented).split("\n\n")[0]
+    return first.replace("``", "`").replace(" -> ", " to ")
 
 
-def page() -> str:
-    """The page as it has to be."""
-    every = sections()
-    blocks = [HEAD + "\n" + contents(every)]
-    for title, text, entries in every:
-        blocks += [f"## {title}", text]
-        for name, shown, described in entries:
-            blocks += [f'<a id="{name}"></a>', f"### `{shown}`", described]
+def row(name: str, link: str, text: str) -> str:
+    """A row of an overview."""
+    first = joined(text.split("\n\n")[0].splitlines())
+    sentence = re.split(r"(?<=[.:]) (?=[A-Z`])", first)[0].rstrip(":")
+    return f"| [`{name}`]({link}) | {sentence.replace('|', chr(92) + '|')} |"
+
+
+def overview(every: list[Section]) -> str:
+    """Each family's functions, with a line about each."""
+    blocks = [HEAD.strip()]
+    for title, _, entries in every:
+        file = f"{slug(title)}.md"
+        rows = [
+            row(shown if ": " in name else name, f"{file}#{slug(name)}", text)
+            for name, shown, text in entries
+        ]
+        table = "\n".join(["| name | what it does |", "| --- | --- |", *rows])
+        blocks += [f"## [{title}]({file})", table]
     return "\n\n".join(blocks) + "\n"
 
 
+def page(section: Section) -> str:
+    """The page about a family."""
+    title, text, entries = section
+    blocks = [f"# {title}", WRITTEN, text]
+    for name, shown, described in entries:
+        blocks += [f"## `{name}`", f"```py\n{shown}\n```", described]
+    return "\n\n".join(blocks) + "\n"
+
+
+NAMED = re.compile(r"^::: dynetjax\.(.+)$", re.MULTILINE)
+
+
+def of_api() -> str:
+    """What the pages of docs/api name, with a line about each."""
+    blocks = [API_HEAD.strip()]
+    for file in API:
+        text = (DOCS / "api" / file).read_text(encoding="utf-8")
+        rows = ["| name | what it is |", "| --- | --- |"]
+        for name in NAMED.findall(text):
+            value = pydoc.locate(f"dynetjax.{name}")
+            rows.append(row(name, f"{file}#dynetjax.{name}", summary(value)))
+        title = text.splitlines()[0].removeprefix("# ")
+        blocks += [f"## [{title}]({file})", "\n".join(rows)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def pages() -> dict[str, str]:
+    """All pages as they have to be, by their file names beneath docs/."""
+    every = sections()
+    found = {f"operations/{slug(one.title)}.md": page(one) for one in every}
+    return found | {"operations/index.md": overview(every), "api/index.md": of_api()}
+
+
 def main() -> None:
-    """Write the page, or check it."""
-    write_or_check(PAGE, page(), COMMAND)
+    """Write the pages, or check them."""
+    made = pages()
+    for name, text in made.items():
+        write_or_check(DOCS / name, text, COMMAND)
+    for file in (DOCS / "operations").glob("*.md"):
+        if f"operations/{file.name}" not in made:
+            sys.exit(f"docs/operations/{file.name} is of no family: remove it")
 
 
 def write_or_check(file: pathlib.Path, made: str, command: str) -> bool:
@@ -329,6 +419,7 @@ def write_or_check(file: pathlib.Path, made: str, command: str) -> bool:
     parser = argparse.ArgumentParser(description=f"Write {name}.")
     parser.add_argument("--check", action="store_true")
     if not parser.parse_args().check:
+        file.parent.mkdir(exist_ok=True)
         file.write_text(made, encoding="utf-8")
         return True
     if not file.exists() or file.read_text(encoding="utf-8") != made:

@@ -1,4 +1,4 @@
-"""For mkdocstrings: our docstrings have no blank lines between their sections."""
+"""For mkdocstrings: docstrings as a user of the package wants to read them."""
 
 import re
 from typing import Any
@@ -6,12 +6,17 @@ from typing import Any
 import griffe
 
 _TITLES = re.compile(r"\n+(?=(?:Args|Attributes|Examples|Raises|Returns|Source):)")
+_PORTED = re.compile(r"\n+Source: clab/dynet.*?(?=\n\w+:\n|\n\n|\Z)", re.DOTALL)
 
 
 class Sections(griffe.Extension):
-    """Puts a blank line before each section, which the parser asks for."""
+    """Puts a blank line before each section, which the parser asks for.
+
+    Lines that say which file of DyNet was ported go: whoever ports reads the code.
+    """
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         """See `griffe.Extension`."""
         if obj.docstring:
-            obj.docstring.value = _TITLES.sub("\n\n", obj.docstring.value)
+            text = _PORTED.sub("\n", obj.docstring.value)
+            obj.docstring.value = _TITLES.sub("\n\n", text)

@@ -12,9 +12,17 @@ import pytest
 import dynetjax as dy
 
 ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 NAMES = ["index", "quickstart", "tutorial", "performance", "testing", "parallel"]
 NAMES += ["pictures"]
+WITHOUT_PROGRAMS = {"docs/api/index.md", "docs/api/processes.md"}
+FOLDERS = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("api", "recipes")
+    for path in sorted((ROOT / "docs" / folder).glob("*.md"))
+]
 PAGES = ["README.md", *[f"docs/{name}.md" for name in NAMES]]
+PAGES += [page for page in FOLDERS if page not in WITHOUT_PROGRAMS]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OTHER_NAMES = {"CoupledLSTMBuilder": "LSTMBuilder", "Model": "ParameterCollection"}
 
@@ -34,8 +42,11 @@ def test_programs_run(page, tmp_path, monkeypatch):
 
 
 def test_every_name_is_on_a_page():
-    listed = set(re.findall(r"^::: dynetjax\.(\w+)$", read("api.md"), re.MULTILINE))
-    operations = set(re.findall(r'<a id="dy\.(\w+)">', read("reference.md")))
+    api = "\n".join(read(f"api/{path.name}") for path in (DOCS / "api").glob("*.md"))
+    listed = set(re.findall(r"^::: dynetjax\.(\w+)$", api, re.MULTILINE))
+    pages = (DOCS / "operations").glob("*.md")
+    text = "\n".join(read(f"operations/{path.name}") for path in pages)
+    operations = set(re.findall(r"^## `(\w+)`$", text, re.MULTILINE))
     public = {
         name
         for name, value in vars(dy).items()
@@ -43,10 +54,11 @@ def test_every_name_is_on_a_page():
     }
     assert {OTHER_NAMES.get(n, n) for n in public} - operations <= listed
     assert listed <= public
+    assert not listed & operations, "told twice"
 
 
 def read(page):
-    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return (DOCS / page).read_text(encoding="utf-8")
 
 
 def test_pictures_are_up_to_date():

@@ -1,5 +1,6 @@
-"""docs/reference.md is what the code says, and has every operation."""
+"""docs/operations/ is what the code says, and has every operation."""
 
+import doctest
 import importlib
 import importlib.util
 import inspect
@@ -28,7 +29,9 @@ def load(script):
 
 
 reference = load(SCRIPT)
-PAGE = reference.PAGE.read_text(encoding="utf-8")
+PAGES = reference.pages()
+OPERATION = {n: t for n, t in PAGES.items() if n.startswith("operations/")}
+TEXT = "\n".join(OPERATION.values())
 
 
 def public():
@@ -44,19 +47,45 @@ def public():
 OPERATIONS = {name: f for name, f in vars(dy).items() if hasattr(f, "op")}
 
 
-def test_up_to_date():
-    assert reference.page() == PAGE, f"run {reference.COMMAND}"
+@pytest.mark.parametrize("name", PAGES)
+def test_up_to_date(name):
+    text = (reference.DOCS / name).read_text(encoding="utf-8")
+    assert text == PAGES[name], f"run {reference.COMMAND}"
 
 
 def test_has_every_operation():
-    headings = re.findall(r"^### `(\w+)\(", PAGE, flags=re.MULTILINE)
+    headings = re.findall(r"^## `(\w+)`\n", TEXT, flags=re.MULTILINE)
+    assert len(headings) == len(set(headings))
     assert public() <= set(headings)
 
 
-def test_every_link_leads_somewhere():
-    there = re.findall(r'<a id="(.+)"></a>', PAGE)
-    assert len(there) == len(set(there))
-    assert set(re.findall(r"\]\(#(.+?)\)", PAGE)) == set(there)
+def test_the_overview_has_every_operation():
+    rows = re.findall(
+        r"^\| \[`(\w+)`\]", OPERATION["operations/index.md"], re.MULTILINE
+    )
+    assert public() <= set(rows)
+
+
+def test_says_nothing_for_developers():
+    assert "clab/dynet" not in TEXT
+    assert "padding is made zero" not in TEXT
+
+
+def test_other_names_are_of_operations():
+    hidden = {function.__name__ for function in reference.USED_FOR.values()}
+    assert reference.ELSEWHERE.keys() <= public() | hidden
+
+
+def test_the_example_of_operators(tmp_path):
+    text = OPERATION["operations/operators.md"]
+    example = doctest.DocTestParser().get_doctest(
+        text.replace("```", ""), {"dy": dy}, "operators", None, 0
+    )
+    dy.renew_cg()
+    told: list[str] = []
+    failed, tried = doctest.DocTestRunner(verbose=False).run(example, out=told.append)
+    assert tried
+    assert not failed, "".join(told)
 
 
 @pytest.mark.parametrize("shown", reference.USED_FOR)
@@ -94,17 +123,16 @@ def test_kinds():
     assert reference.kinds(dy.dropout) == {"x": "operand", "p": "run-time"}
 
 
-def test_notes(monkeypatch):
-    """Of axes that are ragged, and of what is random."""
-    monkeypatch.delitem(reference.TREATMENT, "dropout_dim", raising=False)
-    assert "counts as `-inf`" in next(iter(reference.notes(dy.softmax)))
-    assert "exact dims" in next(iter(reference.notes(dy.dropout_dim)))
+def test_notes():
+    """What is random, and what others call it."""
     assert [note[:7] for note in reference.notes(dy.random_normal)] == ["Random:"]
+    assert "ReLU" in next(iter(reference.notes(dy.rectify)))
     assert not list(reference.notes(dy.one_hot))
 
 
 def test_check(tmp_path, monkeypatch):
-    monkeypatch.setattr(reference, "PAGE", tmp_path / "reference.md")
+    monkeypatch.setattr(reference, "pages", lambda: {"operations/a.md": "text\n"})
+    monkeypatch.setattr(reference, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["make_reference.py", "--check"])
     with pytest.raises(SystemExit, match=r"out of date: run python docs/"):
         reference.main()
@@ -112,7 +140,11 @@ def test_check(tmp_path, monkeypatch):
     reference.main()
     monkeypatch.setattr(sys, "argv", ["make_reference.py", "--check"])
     reference.main()
-    with reference.PAGE.open("a", encoding="utf-8") as page:
-        page.write("more\n")
+    page = tmp_path / "operations" / "a.md"
+    page.write_text("other\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="out of date"):
+        reference.main()
+    page.write_text("text\n", encoding="utf-8")
+    page.with_name("b.md").write_text("text\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"b\.md is of no family"):
         reference.main()
