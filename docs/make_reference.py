@@ -130,7 +130,7 @@ that of the batch. `x / y`, and operands of other types, raise NotImplementedErr
 >>> W, x = dy.inputTensor([[1, 2], [3, 4]]), dy.inputVector([10, 1])
 >>> (W * x + 0.5).value()
 [12.5, 34.5]
->>> (-x / 2)[0].value(), x[-1].value(), (x ** 2).value()
+>>> (-x / 2)[0].value(), x[-1].value(), (x**2).value()
 (-5.0, 1.0, [100.0, 1.0])
 >>> print(W[0:1].npvalue())
 [[1. 2.]]
@@ -261,7 +261,9 @@ def signature(function: Callable[..., Any], name: str) -> str:
         for p in shown.parameters.values()
         if p.name != "self"
     ]
-    return name + str(shown.replace(parameters=plain, return_annotation=shown.empty))
+    text = str(shown.replace(parameters=plain, return_annotation=shown.empty))
+    line = name + text.replace("'", '"')
+    return line if len(line) <= 88 else f"{name}(\n    {line[len(name) + 1 : -1]}\n)"
 
 
 def entry(function: Callable[..., Any], shown: str = "") -> Entry:

@@ -6,7 +6,9 @@ from dynetjax.graph import ComputationGraph, current_graph
 def cg_checkpoint() -> None:
     """Mark how far the current graph has grown; marks pile up.
 
-    An empty graph can be marked, too. Source: clab/dynet, ``dynet/dynet.cc``.
+    An empty graph can be marked, too.
+
+    Source: clab/dynet, ``dynet/dynet.cc``.
 
     Examples:
         >>> x = dy.scalarInput(1)
@@ -28,7 +30,9 @@ def cg_revert() -> None:
 
     Their expressions are stale from then on: to read one is a RuntimeError, to build on
     it a ValueError. Gradients that a backward() has added to parameters stay.
-    Without a mark, nothing happens. Source: clab/dynet, ``dynet/dynet.cc``.
+    Without a mark, nothing happens.
+
+    Source: clab/dynet, ``dynet/dynet.cc``.
 
     Examples:
         >>> x = dy.scalarInput(1)
