@@ -117,7 +117,8 @@ API = [
     "tests.md",
     "processes.md",
 ]
-SECTION = re.compile(r"(Args|Returns|Raises|Attributes|Examples):")
+LAID_OUT = re.compile(r"^(\S.*)\n(?=    \S)", re.MULTILINE)  # before a block
+SECTION = re.compile(r"(Args|Returns|Raises|Warns|Attributes|Examples):")
 
 OPERATORS = """\
 `*` is the matrix product, never element-wise: `cmult` is that, and `cdiv` divides. `x`
@@ -185,6 +186,9 @@ def parts_of(doc: str) -> tuple[str, dict[str, list[str]]]:
             here = sections[line[:-1]] = []
         elif line.startswith("Source: "):
             here = sections["Source"] = [line.removeprefix("Source: ")]
+        elif line and line[0] != " " and here is not sections.get("Source"):
+            here = prose  # goes on after a section
+            here.append(line)
         else:
             here.append(line)
     return "\n".join(prose).strip(), sections
@@ -230,8 +234,9 @@ def notes(function: Callable[..., Any]) -> Iterable[str]:
 def laid_out(doc: str | None, kind_of: dict[str, str], more: Iterable[str] = ()) -> str:
     """A docstring as Markdown, with what else is known."""
     assert doc
-    prose, sections = parts_of(doc)
-    blocks = [prose.replace("``", "`"), *more]
+    prose, sections = parts_of(doc.replace("``", "`"))
+    apart = LAID_OUT.sub(r"\1\n\n", prose)
+    blocks = [apart, *more]
     for title, lines in sections.items():
         if title == "Source":
             if not lines[0].startswith("clab/dynet"):  # whoever ports reads the code
@@ -388,7 +393,7 @@ def of_api() -> str:
         rows = ["| name | what it is |", "| --- | --- |"]
         for name in NAMED.findall(text):
             value = pydoc.locate(f"dynetjax.{name}")
-            rows.append(row(name, f"{file}#dynetjax.{name}", summary(value)))
+            rows.append(row(name, f"{file}#{slug(name)}", summary(value)))
         title = text.splitlines()[0].removeprefix("# ")
         blocks += [f"## [{title}]({file})", "\n".join(rows)]
     return "\n\n".join(blocks) + "\n"

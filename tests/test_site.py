@@ -24,7 +24,7 @@ LOOKED_FOR = {
     "autobatching": "api/graphs/",
     "load a model": "api/files/",
     "nan": "api/looking-inside/",
-    "find_nonfinite": "api/looking-inside/#dynetjax.find_nonfinite",
+    "find_nonfinite": "api/looking-inside/#find_nonfinite",
     "beam search": "recipes/beam-search/",
     "early stopping": "recipes/early-stopping/",
     "glove": "recipes/word-vectors/",
@@ -32,7 +32,7 @@ LOOKED_FOR = {
     "flax": "recipes/flax/",
     "optimizer": "api/trainers/",
     "gpu": "performance/#on-a-gpu",
-    "adamtrainer": "api/trainers/#dynetjax.AdamTrainer",
+    "adamtrainer": "api/trainers/#adamtrainer",
 }
 
 
@@ -74,6 +74,18 @@ def test_every_operation_is_an_entry(site):
     names = re.findall(r"^## `(\w+)`$", text, re.MULTILINE)
     assert names
     assert {f"operations/losses/#{name.lower()}" for name in names} <= set(site.entries)
+
+
+def test_a_method_is_told_once(site):
+    """Those of C++, too; a class that inherits it has a link."""
+    assert "full=False" in site.entries["api/graphs/#expressionbackward"]
+    assert "recalculate=False" in site.entries["api/graphs/#expressionvalue"]
+    assert "for the engine" not in site.entries["api/graphs/#expression"]
+    everywhere = [place for place in site.entries if "get_clip_threshold" in place]
+    assert everywhere == ["api/trainers/#trainerget_clip_threshold"]
+    html = (site.folder / "api" / "trainers" / "index.html").read_text("utf-8")
+    adam = html[html.index('id="adamtrainer"') : html.index('id="amsgradtrainer"')]
+    assert re.search(r'Also has, as <a href="[^"]*#trainer">.*get_clip_threshold', adam)
 
 
 def test_the_engine_is_a_part_of_its_own(site):
