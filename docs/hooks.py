@@ -91,3 +91,12 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if not re.search(NAMED, markdown):
         return markdown
     return told_pages()[page.file.src_uri]
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """In the table of contents a method's name is enough: it is below its class."""
+    for whole in page.toc:
+        for of_class in whole.children:
+            for member in of_class.children:
+                member.title = member.title.removeprefix(f"{of_class.title}.")
+    return html
