@@ -1,6 +1,7 @@
-"""For mkdocs: a line ``::: dynetjax.Name`` of docs/api becomes what the docstrings say.
+"""For mkdocs: what its pages get while the site is built.
 
-A method that several classes have is told once, and the others refer to it.
+A line ``::: dynetjax.Name`` of docs/api becomes what the docstrings say. A method
+that several classes have is told once, and the others refer to it.
 """
 
 import inspect
@@ -87,7 +88,9 @@ def told_pages() -> dict[str, str]:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page."""
+    """Called by mkdocs for each page; search lists the engine's pages last."""
+    if any(section.title == "Inside" for section in page.ancestors):
+        page.meta["search"] = {"boost": 0.2}
     if not re.search(NAMED, markdown):
         return markdown
     return told_pages()[page.file.src_uri]

@@ -37,10 +37,14 @@ LOOKED_FOR = {
 
 
 class Site(NamedTuple):
-    """Where it lies, and the entries of its search by their address."""
+    """Where it lies, and the entries of its search by their address.
+
+    `boosts` are those of entries that do not count as they are.
+    """
 
     folder: pathlib.Path
     entries: dict[str, str]
+    boosts: dict[str, float]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,8 @@ def site(tmp_path_factory):
         entry["location"]: unescape(TAG.sub("", f"{entry['title']} {entry['text']}"))
         for entry in index["docs"]
     }
-    return Site(folder, entries)
+    boosts = {entry["location"]: entry.get("boost", 1) for entry in index["docs"]}
+    return Site(folder, entries, boosts)
 
 
 @pytest.mark.parametrize("words", LOOKED_FOR)
@@ -96,6 +101,9 @@ def test_the_engine_is_a_part_of_its_own(site):
     for name in ("Guide", "Recipes", "Operations", "Everything else", "Inside"):
         assert name in tabs[0]
     assert "design" not in tabs[0]
+    assert site.boosts["design/"] < 1
+    assert site.boosts["decisions/001-what-buys-under-five-per-cent/"] < 1
+    assert site.boosts["quickstart/"] >= 1
 
 
 def test_no_page_says_where_dynet_has_it(site):
