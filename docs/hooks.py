@@ -33,7 +33,8 @@ def members(cls: type) -> list[tuple[str, Any]]:
         for name, value in vars(base).items():
             of_users = name[0] != "_" and name not in OF_THE_ENGINE
             called = inspect.isroutine(value) or isinstance(value, property)
-            if of_users and called and inspect.getdoc(getattr(cls, name)):
+            told = of_users and called and hasattr(cls, name)  # not only advice
+            if told and inspect.getdoc(getattr(cls, name)):
                 found[name] = getattr(cls, name)
     return list(found.items())
 

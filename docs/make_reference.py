@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import dynetjax as dy
 from dynetjax import ops
+from dynetjax.core.other_names import TABLE
 from dynetjax.core.registry import OPS
 from dynetjax.ops import arithmetic, linear
 
@@ -62,46 +63,25 @@ TITLES = {
     "selection": "Several rows or columns",
     "tensors": "Contractions",
 }
-# What other libraries, and papers, call it.
-ELSEWHERE = {
-    "add": "`torch.add`, broadcasting addition",
-    "affine_transform": "a linear layer, a dense layer, `nn.Linear`",
-    "argmax": "`torch.argmax`",
-    "binary_log_loss": "binary cross entropy, `BCELoss`",
-    "bmax": "`torch.maximum`",
-    "cmult": "the element-wise product, the Hadamard product, `torch.mul`",
-    "concatenate": "`torch.cat`, `np.concatenate`",
-    "concatenate_cols": "`torch.stack` of vectors",
-    "conv2d": "`nn.Conv2d`",
-    "dot_product": "the inner product, `torch.dot`",
-    "dropout": "`nn.Dropout`",
-    "esum": "`torch.stack(xs).sum(0)`",
+# What it is called in words; names of other libraries are those that errors tell.
+IN_WORDS = {
+    "affine_transform": "a linear layer, a dense layer",
+    "binary_log_loss": "the binary cross entropy",
+    "cmult": "the element-wise product, the Hadamard product",
+    "dot_product": "the inner product",
     "flip_gradient": "gradient reversal",
-    "hinge": "the margin loss, `MultiMarginLoss`",
-    "huber_distance": "`HuberLoss`, smooth L1",
-    "inputTensor": "`torch.tensor`, `jnp.asarray`",
-    "l1_distance": "the absolute error, `L1Loss`",
-    "layer_norm": "`nn.LayerNorm`",
-    "logistic": "the sigmoid, `torch.sigmoid`",
-    "log_softmax": "`F.log_softmax`",
-    "lookup": "an embedding, `nn.Embedding`",
-    "lookup_batch": "embeddings of a minibatch, `nn.Embedding`",
-    "matmul": "`torch.matmul`, `@`",
-    "maxpooling2d": "`nn.MaxPool2d`",
-    "mean_elems": "`torch.mean`",
-    "nobackprop": "`detach`, `stop_gradient`",
-    "pick": "indexing, `torch.select`",
-    "pickneglogsoftmax": "the cross entropy, `nn.CrossEntropyLoss`",
+    "hinge": "the margin loss",
+    "huber_distance": "smooth L1",
+    "l1_distance": "the absolute error",
+    "logistic": "the sigmoid",
+    "lookup": "an embedding",
+    "lookup_batch": "embeddings of a minibatch",
+    "pickneglogsoftmax": "the cross entropy",
     "pickneglogsoftmax_batch": "the cross entropy of a minibatch",
-    "pick_range": "a slice, `torch.narrow`",
-    "rectify": "ReLU, `torch.relu`",
+    "pick_range": "a slice",
+    "rectify": "ReLU",
     "silu": "swish",
-    "squared_distance": "the squared error, `MSELoss` without the mean",
-    "squared_norm": "`x.pow(2).sum()`",
-    "sum_batches": "`loss.sum()` over a minibatch",
-    "sum_elems": "`torch.sum`",
-    "transpose": "`x.T`",
-    "zeros": "`torch.zeros`",
+    "squared_distance": "the squared error, a sum",
 }
 API = [
     "parameters.md",
@@ -227,8 +207,11 @@ def notes(function: Callable[..., Any]) -> Iterable[str]:
     op = getattr(function, "op", OPS.get(function.__name__))
     if op and "k" in op.runtime:
         yield "Random: drawn anew for every node and batch element."
-    if function.__name__ in ELSEWHERE:
-        yield f"Known elsewhere as {ELSEWHERE[function.__name__]}."
+    called = [IN_WORDS[function.__name__]] if function.__name__ in IN_WORDS else []
+    begin = f"dy.{function.__name__}("
+    called += [f"`{row.name}`" for row in TABLE if row.here.startswith(begin)]
+    if called:
+        yield f"Known elsewhere as {', '.join(called)}."
 
 
 def laid_out(doc: str | None, kind_of: dict[str, str], more: Iterable[str] = ()) -> str:
