@@ -73,7 +73,7 @@ def test_says_nothing_for_developers():
 
 def test_other_names_are_of_operations():
     hidden = {function.__name__ for function in reference.USED_FOR.values()}
-    assert reference.ELSEWHERE.keys() <= public() | hidden
+    assert reference.IN_WORDS.keys() <= public() | hidden
 
 
 def test_the_example_of_operators(tmp_path):
