@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -71,9 +71,6 @@ def to_numpy(rows: np.ndarray) -> np.ndarray:
     """``[batch, *shape]`` in float32 as DyNet shows it: float64, the batch last."""
     array = rows[0] if len(rows) == 1 else np.moveaxis(rows, 0, -1)
     return array.astype(np.float64, "F")
-
-
-ONE: Final = (1,)  # the shape of one number
 
 
 class _Methods:
@@ -180,17 +177,6 @@ class _Methods:
             graph.invalidate()
         return node.without_padding(engine().values(graph, [node])[0])
 
-    def _number(self) -> float | None:
-        """The value of an expression of one number; None if it is not on the host."""
-        at_hand = self._number_at_hand()
-        if at_hand is not None:
-            return at_hand
-        graph, node = self.locate()
-        if node.lanes != 1 or node.signature.kind.shape != ONE:
-            return None
-        found = engine().executor(graph, node)
-        return None if found is None else found[0].number(found[1])
-
     def npvalue(self, recalculate: object = False) -> np.ndarray:
         """float64 array of the dims, with the batch as last axis if there is one.
 
@@ -213,9 +199,6 @@ class _Methods:
 
     def _value(self, recalculate: object = False) -> Any:
         """`value`, which is in C++ where that has a number."""
-        number = None if recalculate else self._number()
-        if number is not None:
-            return number
         rows = self._rows(recalculate)
         if rows.size == 1 and rows.ndim == 2:
             return float(rows[0, 0])
@@ -228,7 +211,7 @@ class _Methods:
         Raises:
             RuntimeError: it has more than one.
         """
-        number = None if recalculate else self._number()
+        number = None if recalculate else self._number_at_hand()
         if number is not None:
             return number
         rows = self._rows(recalculate)

@@ -62,11 +62,6 @@ class Engine:
     ) -> list[np.ndarray]:
         """Rows ``[batch, *shape]`` of each node; computes what was made so far."""
         state = self._state(graph)
-        if len(nodes) == 1:
-            rows = state.at_hand(nodes[0])
-            if rows is not None:
-                self._before_read()
-                return [rows]
         divided = _divided(graph, state)
         if divided is not None:
             self._before_read()

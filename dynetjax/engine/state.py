@@ -85,15 +85,6 @@ class State:
         """The values of a stored node that was computed."""
         return self.part_of(number).rows(number, lanes)
 
-    def at_hand(self, node: Expression) -> np.ndarray | None:
-        """Rows of a node if they are on the host already, else None."""
-        if not (self.parts and node.lanes):
-            return None
-        number = self.number(node)
-        if not 0 <= number < self.done:
-            return None
-        return self.part_of(number).at_hand(number, node.lanes)
-
     def number(self, node: Expression) -> int:
         """The number of a node among the stored ones; -1 if it is none."""
         number: int = self.nodes.at(node.index)

@@ -30,9 +30,6 @@ class Part(Protocol):
     def rows(self, number: int, batch: int) -> np.ndarray:
         """The values of a node that was computed here, ``[batch, *shape]``."""
 
-    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
-        """A node's values if there is nothing to wait for; None if there may be."""
-
     def executor(self) -> Any:
         """What writes rows where they are wanted without a copy, if anything does."""
 

@@ -161,10 +161,6 @@ class NativePart:
         head = f"nodes {self.start} to {self.stop - 1}: in tier 0, on the host"
         return head, components
 
-    def at_hand(self, number: int, batch: int) -> np.ndarray:
-        """The values of a node, as `rows` gives them: there is nothing to wait for."""
-        return self.rows(number, batch)
-
 
 class NativeBackward:
     """The gradients of one node of one number, through a graph that tier 0 computed.

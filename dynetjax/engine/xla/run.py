@@ -271,12 +271,6 @@ class Run:
         room = f"room for {layout.program.pool_bytes >> 10} KB of rows"
         return f"{head} {len(layout.trips)}, {room}", components
 
-    def at_hand(self, number: int, batch: int) -> np.ndarray | None:
-        """A node's values if the host has read its whole pool before; else None."""
-        pool, row = self.pool_and_row(number)
-        seen = self._seen.get(pool)
-        return None if seen is None else seen[row : row + batch]
-
 
 class Nodes:
     """The nodes of one op: local numbers, batch sizes, and the lane of each element."""
