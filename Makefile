@@ -24,7 +24,7 @@ test: check
 # The smoke tests, and those of the executor and of what JAX does not document, with
 # another JAX, the oldest and the newest that pyproject.toml allows:
 #   make test-jax JAX=0.10.0
-#   make test-jax JAX=0.11.0 PYTHON=python3.12
+#   make test-jax JAX=0.12.0.1 PYTHON=python3.13
 INTERNALS := $(addprefix tests/engine/xla/test_,internals.py compiling.py live.py) \
 	tests/engine/native
 OTHER := $(VENV)-jax-$(JAX)

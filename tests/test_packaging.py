@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import dynetjax
+
 ROOT = Path(__file__).parent.parent
 QUIET = "--quiet", "--disable-pip-version-check", "--no-deps"
 NEEDED = {"jax", "jaxlib", "numpy", "optax"}
@@ -80,6 +82,7 @@ def test_what_is_in_it(wheel):
     assert any(name.endswith("LICENSE") for name in names)
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"dynetjax"}
+    assert not [name for name in names if name.endswith((".cpp", ".h", ".inc"))]
 
 
 def test_every_module_is_in_it(wheel):
@@ -96,6 +99,10 @@ def test_what_it_needs(wheel):
     needed = [n for n in told.get_all("Requires-Dist", []) if "extra ==" not in n]
     assert {re.split(r"[^\w-]", each)[0] for each in needed} == NEEDED
     assert told["License-Expression"] == "Apache-2.0"
+    assert told["Version"] == dynetjax.__version__
+    links = re.findall(r"\]\(([^)]+)\)", told.get_payload())
+    assert links
+    assert not [link for link in links if not link.startswith("https://")]
     assert {"cuda", "docs", "dropin", "io", "progress", "test", "viz"} <= set(
         told.get_all("Provides-Extra", [])
     )
@@ -127,6 +134,17 @@ def test_ways_in(installed, tmp_path, words):
     where, values = done.stdout.splitlines()
     assert Path(where).is_relative_to(installed)
     assert values == "[1.5, 1.5]"
+
+
+def test_the_command(installed):
+    (script,) = (installed / "bin").glob("dynetjax*")
+    done = subprocess.run(
+        [sys.executable, script, "--version"],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"dynetjax {dynetjax.__version__}\n", done.stderr
 
 
 def test_what_is_compiled(installed):

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ def doctor(seconds: float = SECONDS) -> int:
 def _versions() -> Iterator[Finding]:
     python = f"Python {platform.python_version()}, {platform.platform()}"
     yield Finding("system", f"{python}, {os.cpu_count()} cores")
+    yield Finding("package", str(Path(__file__).parents[1]))
     for name in PACKAGES:
         try:
             yield Finding(name, version(name))

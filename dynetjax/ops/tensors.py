@@ -1,5 +1,7 @@
 """Contractions of a tensor with vectors, and circular convolution of two vectors."""
 
+import numpy as np
+
 from dynetjax.core.dims import Dim, Shape, is_vector_like
 from dynetjax.core.lazy import jnp
 from dynetjax.core.precision import PRECISION
@@ -165,7 +167,7 @@ def _equal_vectors(name: str, u: Dim, v: Dim) -> Shape:
 
 @op(inputs="u v", dim=_equal_vectors, contraction=True)
 def circ_conv(u, v):
-    """Circular convolution, by Fourier transforms.
+    """Circular convolution.
 
         y_k = sum_i u_i v_((k - i) mod d)
 
@@ -182,12 +184,13 @@ def circ_conv(u, v):
         >>> print(dy.circ_conv(u, v).npvalue().round(3))
         [3. 1. 2.]
     """
-    return jnp.fft.irfft(jnp.fft.rfft(u) * jnp.fft.rfft(v), len(u))
+    k = np.arange(len(u))
+    return jnp.matmul(v[(k[:, None] - k) % len(u)], u, precision=PRECISION.of_products)
 
 
 @op(inputs="u v", dim=_equal_vectors, contraction=True)
 def circ_corr(u, v):
-    """Circular correlation, by Fourier transforms.
+    """Circular correlation.
 
         y_k = sum_i u_i v_((i + k) mod d)
 
@@ -204,4 +207,5 @@ def circ_corr(u, v):
         >>> print(dy.circ_corr(u, v).npvalue().round(3))
         [2. 3. 1.]
     """
-    return jnp.fft.irfft(jnp.conj(jnp.fft.rfft(u)) * jnp.fft.rfft(v), len(u))
+    k = np.arange(len(u))
+    return jnp.matmul(v[(k[:, None] + k) % len(u)], u, precision=PRECISION.of_products)

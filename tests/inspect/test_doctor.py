@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +22,7 @@ def test_all_is_well(capsys):
     for title in (*doctor.PACKAGES, "tier 0", "devices", "cache", "first update"):
         assert title in titles
     assert f"numpy          {np.__version__}" in lines
+    assert f"package        {Path(dy.__file__).parent}" in lines
     assert "gradients      ok (against finite differences)" in lines
     assert any("sentences/s (of 20 words" in line for line in lines)
     assert "training" not in titles

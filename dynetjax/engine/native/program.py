@@ -32,7 +32,6 @@ from dynetjax.engine.native.lowering.arrays import (
     side_by_side,
 )
 from dynetjax.engine.native.lowering.bytecode import Code, Pool
-from dynetjax.engine.native.lowering.fourier import parts_of, whole
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.native import core
 
@@ -212,12 +211,12 @@ def _forward(
     code, size, kinds = Code(pool), prod(structure.shape), len(structure.weights)
     inputs = _inputs(structure.shapes, kinds, [*structure.data])
     value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
-    saved = [whole(code, x) for x in residuals]
+    saved = [code.array(x) for x in residuals]
     code.put(value, Buffer(VALUE, size, size))
-    room = code.save([part for x in saved for part in parts_of(x)], 0)
+    room = code.save(saved, 0)
     code.prune()
     hoisted = code.hoist_forward(kinds)
-    return saved, room, *code.encode(), hoisted
+    return [*saved], room, *code.encode(), hoisted
 
 
 def _backward(

@@ -396,6 +396,15 @@ class TestOtherTier:
         assert "jax_op" in name
         assert name in str(dy.stats())
 
+    def test_complex_numbers(self):
+        smooth = dy.jax_op(lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 0.5, len(x)))
+        x = dy.inputVector(X)
+        y = smooth(x)
+        squares(y).backward(full=True)
+        close(y.value(), X / 2)
+        close(x.gradient(), X / 2)
+        assert not all(isinstance(part, NativePart) for part in y.graph.state.parts)
+
     def test_functions_without_a_derivative(self):
         def halves(x):
             return jax.lax.while_loop(

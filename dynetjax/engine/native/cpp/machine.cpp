@@ -7,7 +7,6 @@
 
 #include "blocks.h"
 #include "crew.h"
-#include "fourier.h"
 #include "kernels.h"
 #include "matrices.h"
 #include "program.h"
@@ -332,18 +331,6 @@ void random_bits(float* d, const float* key, long n) {
     }
 }
 
-void transforms(const Instruction& q, float* d, const float* a) {
-    const auto words = fourier_words(q.m, q.k);
-    for (long i = 0; i < q.n; i++, a += words.first, d += words.second) {
-        if (q.k == 2)
-            fourier_of_real(d, a, q.m);
-        else if (q.k == 3)
-            fourier_to_real(d, a, q.m);
-        else
-            fourier(d, a, q.m, q.k == 1);
-    }
-}
-
 void matrices(const Instruction& q, float* d, const float* a, const float* b) {
     const long m = q.m, k = q.k;
     for (long i = 0; i < q.n; i++) {
@@ -496,7 +483,6 @@ void run(Cursor at, Cursor end, const Program& p, Frame& f) {
                     case CONVOLVE: convolve(to, from, b.of(l), extra); break;
                     case POOL: pool(to, from, extra); break;
                     case POOL_BACK: pool_back(to, from, b.of(l), extra); break;
-                    case FOURIER: transforms(q, to, from); break;
                     case FACTORISE:
                     case SOLVE_TRIANGLE:
                     case CHOLESKY: matrices(q, to, from, b.of(l)); break;

@@ -155,7 +155,6 @@
     X(FACTORISE, "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows that changed places, and where each was") \
     X(SOLVE_TRIANGLE, "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]; flags LOWER, and UNIT if its diagonal counts as ones") \
     X(CHOLESKY, "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
-    X(FOURIER, "d[n] = the transforms of a[n], of m numbers; k is 0 or 1: forwards or backwards, of complex numbers, of which the real parts come first; 2 or 3: of real ones to the first m / 2 + 1 complex ones, or back") \
     X(CONVOLVE, "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see windows.h") \
     X(POOL, "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see windows.h") \
     X(POOL_BACK, "where the first of the largest or of the least of each window of a is, d += b[n]; extra: see windows.h") \

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "blocks.h"
-#include "fourier.h"
 #include "matrices.h"
 #include "program.h"
 #include "windows.h"
@@ -259,12 +258,6 @@ void Checker::instruction(const Instruction& q) {
                 writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
             else
                 writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
-            return;
-        }
-        case FOURIER: {
-            if (!need(n > 0 && m > 0 && k < 4, "no transform")) return;
-            const auto words = fourier_words(m, k);
-            writes(q.d, n * words.second - 1), reads(q.a, n * words.first - 1);
             return;
         }
         case FACTORISE:

@@ -13,7 +13,6 @@ import numpy as np
 from dynetjax.core.lazy import jax, jax_core
 from dynetjax.engine.native.lowering import (
     arithmetic,
-    fourier,
     gathers,
     indexing,
     loops,
@@ -82,9 +81,7 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
     def value_of(atom: Any) -> Value:
         if isinstance(atom, jax_core.Literal):
             aval: Any = atom.aval
-            if getattr(aval.dtype, "kind", "") == "c":
-                return fourier.constant(code, np.asarray(atom.val, aval.dtype))
-            return code.pool.constant(np.asarray(atom.val, aval.dtype))
+            return _constant(code, np.asarray(atom.val, aval.dtype))
         return names[atom]
 
     for equation in jaxpr.eqns:
@@ -96,8 +93,7 @@ def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Valu
 def _constant(code: Code, value: Any) -> Value:
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
         raise NotCoveredError("a random key that is the same in every run")
-    if value.dtype.kind == "c":
-        return fourier.constant(code, np.asarray(value))
+    kind_of(value)  # which complex numbers have not got
     return code.pool.constant(np.asarray(value))
 
 
@@ -113,8 +109,6 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
         return inline(code, closed.jaxpr, closed.consts, operands)
     if name in _SAME:
         return operands
-    if fourier.is_complex(equation, operands):
-        return fourier.Parts(code, _equation, equation).results(operands)
     empty = [not prod(var.aval.shape) for var in equation.outvars]
     if all(empty):
         return [_nothing(var.aval) for var in equation.outvars]

@@ -58,8 +58,7 @@ ELSEWHERE |= {*gathers.LOWERINGS, *windows.LOWERINGS}
 ELSEWHERE |= {*loops.lowerings(inline), *matrices.lowerings(inline), "device_put"}
 ELSEWHERE |= {"clz", "erfc", "population_count"}  # in test_arithmetic
 ELSEWHERE |= {"eq_to", "le_to", "lt_to", "random_seed", "tile"}  # by their families
-if not hasattr(lax, "one_minus_square"):
-    ELSEWHERE.add("one_minus_square")
+ELSEWHERE |= {p for p in ("one_minus_square", "polynomial") if not hasattr(lax, p)}
 
 
 def test_every_primitive_has_a_case():
@@ -67,9 +66,8 @@ def test_every_primitive_has_a_case():
     for case in ALL:
         xs = [jax.ShapeDtypeStruct(s, np.float32) for s in case.shapes]
         met.update(primitives(jax.make_jaxpr(case.ours)(*xs).jaxpr))
-    assert (
-        met - {"jit", "pjit", "custom_jvp_call", "checkpoint", "remat2"} <= PRIMITIVES
-    )
+    of_others = "jit", "pjit", "custom_jvp_call", "checkpoint", "remat2"
+    assert met.difference(of_others, ["call_hi_primitive"]) <= PRIMITIVES
     assert PRIMITIVES - met <= ELSEWHERE
 
 
