@@ -1192,12 +1192,12 @@ class TestFunctions:
             "tanh": "(x, /)",
             "cmult": "(x, y)",
             "esum": "(xs: list[dynetjax.core.expression.Expression])",
-            "pick": "(e, index: int | numpy.integer[typing.Any] = 0, dim: int = 0)",
+            "pick": "(e, index: int | numpy.integer[Any] = 0, dim: int = 0)",
             "concatenate": "(xs, d: int = 0)",
         }
         for name, text in shown.items():
             found = str(inspect.signature(getattr(dy, name)))
-            assert found.split(" ->")[0] == text
+            assert found.split(" ->")[0].replace("typing.", "") == text
 
     def test_help(self):
         text = pydoc.render_doc(dy.pick, renderer=pydoc.plaintext)
