@@ -8,6 +8,7 @@ import numpy as np
 from dynetjax import graph
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.reprs import counted
 from dynetjax.core.revert import cg_checkpoint, cg_revert
 from dynetjax.engine.stats import note_renewal, timing
 from dynetjax.inspect import drawing, listing
@@ -51,6 +52,9 @@ class ComputationGraph:
     def version(self) -> int:
         """How many times it was renewed."""
         return graph.cg_version()
+
+    def __repr__(self) -> str:
+        return f"ComputationGraph {self.version()}: {counted(len(self), 'node')}"
 
     def __len__(self) -> int:
         return len(listing.entries(graph.current_graph()))

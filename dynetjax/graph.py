@@ -24,6 +24,7 @@ from dynetjax.core.nodes import (
     signature_of_rows,
 )
 from dynetjax.core.registry import Op, Signature, are_many
+from dynetjax.core.reprs import counted
 from dynetjax.core.tables import forget_all
 from dynetjax.native import core
 
@@ -67,6 +68,10 @@ class ComputationGraph(Nodes):
         self._state: Any = None
         told, alone = immediate or _noting_lines, immediate and not _noting_lines
         self._begin(_known.structures, old, told, alone)
+
+    def __repr__(self) -> str:
+        stale = "" if self.live else " (stale)"
+        return f"ComputationGraph {self.version}{stale}: {counted(len(self), 'node')}"
 
     @property
     def state(self) -> Any:

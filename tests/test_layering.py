@@ -13,6 +13,7 @@ LAYERS = [
     ("io.atomic", "io.numbers", "io.meta", "core.lazy"),
     ("io.text",),
     ("core.devices", "core.precision", "core.dims"),
+    ("core.reprs",),
     ("core.registry",),
     ("core.expression",),
     ("core.nodes",),

@@ -9,6 +9,7 @@ from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.other_names import KnowsKeywords
+from dynetjax.core.reprs import call_text
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
 from dynetjax.ops.shaping import concatenate
@@ -91,6 +92,18 @@ class BiRNNBuilder(KnowsKeywords, Whole):
         """A new builder with the `spec` of another one."""
         num_layers, input_dim, hidden_dim, factory, layers = spec
         return cls(num_layers, input_dim, hidden_dim, model, factory, layers)
+
+    def __repr__(self) -> str:
+        pairs = self.builder_layers
+        if not pairs:
+            return call_text(self, {})
+        (below, _), (above, _) = pairs[0], pairs[-1]
+        sizes = {
+            "num_layers": len(pairs),
+            "input_dim": below.input_dim,
+            "hidden_dim": 2 * above.hidden_dim,
+        }
+        return call_text(self, sizes | {"rnn_builder_factory": type(below)})
 
     def whoami(self) -> str:
         """The name of the class."""

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, stale
+from dynetjax.core.reprs import counted
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.model.unique import Unique
 
@@ -90,6 +91,11 @@ class RNNState(Unique):
         self._graph = current_graph() if graph is None else graph
         self._output = output
         self.vectors: Vectors = vectors
+
+    def __repr__(self) -> str:
+        if not self._graph.live:
+            return "RNNState (stale)"
+        return f"RNNState after {steps_before(self)} of {self._builder!r}"
 
     def add_input(self, x: Expression) -> "RNNState":
         """The state after reading `x`.
@@ -206,6 +212,14 @@ class RNNState(Unique):
         return tuple(require_operand(name, e) for e in es or ())
 
 
+def steps_before(state: Any) -> str:
+    """How many states there are before this one."""
+    count = 0
+    while (state := state.prev()) is not None:
+        count += 1
+    return counted(count, "step")
+
+
 def require_operand(name: str, x: Any) -> Expression:
     """`x`, if it is an expression of this graph."""
     if not isinstance(x, Expression):
@@ -250,6 +264,10 @@ class StackedRNNState:
             )
         self._states = states
         self._prev = prev
+
+    def __repr__(self) -> str:
+        of = ", ".join(repr(state.b()) for state in self._states)
+        return f"StackedRNNState after {steps_before(self)} of {of}"
 
     def add_input(self, x: Expression) -> "StackedRNNState":
         """The states after `x` went through all of them."""

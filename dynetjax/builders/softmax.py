@@ -11,6 +11,7 @@ from dynetjax.core.dims import Dim, DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.other_names import KnowsKeywords
+from dynetjax.core.reprs import attributes, call_text
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.random import mask_seed
 from dynetjax.model.unique import Whole
@@ -116,6 +117,9 @@ class SoftmaxBuilder(KnowsKeywords, Whole, ABC):
         Returns:
             ``{size X b}``.
         """
+
+    def __repr__(self) -> str:
+        return call_text(self, attributes(self, "input_dim", "size"))
 
     def whoami(self) -> str:
         """The name of the class."""

@@ -19,6 +19,7 @@ from dynetjax.core.dims import DimError
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
 from dynetjax.core.other_names import KnowsKeywords
+from dynetjax.core.reprs import attributes, call_text
 from dynetjax.graph import current_graph
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Whole
@@ -90,6 +91,9 @@ class TreeBuilder(KnowsKeywords, Whole):
         """A new builder with the `spec` of another one."""
         layers, input_dim, hidden_dim = spec
         return cls(layers, input_dim, hidden_dim, model)
+
+    def __repr__(self) -> str:
+        return call_text(self, attributes(self, "layers", "input_dim", "hidden_dim"))
 
     def whoami(self) -> str:
         """The name of the class."""

@@ -7,6 +7,7 @@ from dynetjax.builders.nested import post_order
 from dynetjax.builders.rnn_state import Vectors
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression
+from dynetjax.core.reprs import counted
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.unique import Unique
 
@@ -38,6 +39,11 @@ class TreeState(Unique):
         self._builder, self.rows, self._children = builder, rows, children
         self._vectors: Vectors = ()
         self.node: Any = None
+
+    def __repr__(self) -> str:
+        if not self.rows[-1].is_live:
+            return "TreeState (stale)"
+        return f"TreeState of {counted(len(self.nodes()), 'node')} by {self._builder!r}"
 
     def output(self) -> Expression:
         """The output of the top layer."""

@@ -24,6 +24,7 @@ from dynetjax.core.expression import use_engine
 from dynetjax.core.group import PROCESS
 from dynetjax.core.lazy import RUNS, jax
 from dynetjax.core.precision import EXACT
+from dynetjax.core.reprs import attributes, call_text
 from dynetjax.engine import policy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.io.pair import trust_by_default
@@ -179,6 +180,9 @@ class DynetParams:
 
     def __init__(self) -> None:
         self.options: Options = Options()
+
+    def __repr__(self) -> str:
+        return call_text(self, attributes(self.options))
 
     def from_args(
         self,

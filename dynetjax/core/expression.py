@@ -154,12 +154,19 @@ class _Methods:
             raise RuntimeError(stale("read"))
         return self.graph, self
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
+        """``expression 3/1``: its number, and the version of its graph."""
         if not self.is_live:
             return "expression (stale)"
         if self.graph is None:
             return "expression (of no graph)"
         return f"expression {self.graph.user_number(self)}/{self.graph.version}"
+
+    def __repr__(self) -> str:
+        """``expression 3/1: tanh {5}``, where the node is there still."""
+        if not self.is_live or self.graph is None:
+            return str(self)
+        return f"{self}: {self.signature.op.name} {self.full_dim}"
 
     @property
     def shape(self) -> Any:

@@ -12,6 +12,7 @@ from dynetjax.core.expression import Expression
 from dynetjax.core.lazy import jax, jnp, lax
 from dynetjax.core.nodes import ZEROS, given_data
 from dynetjax.core.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER, Op
+from dynetjax.core.reprs import counted
 
 Array = Any
 _DTYPES = {"i": np.int32, "f": np.float32}  # of columns of runtime data
@@ -123,6 +124,7 @@ class JaxFunction:
         places = {node: k for k, node in enumerate(nodes)}
         self._nodes = [description(node) for node in nodes]
         self._operands = [[places[x] for x in node.operands] for node in nodes]
+        self._dim = root.full_dim
         self._scalar = root.full_dim.shape == (1,) and root.lanes <= 1
         self.parameters: dict[str, Array] = {}
         for node in nodes:
@@ -134,6 +136,11 @@ class JaxFunction:
             for node in self._nodes
             if node.is_input
         ]
+
+    def __repr__(self) -> str:
+        parameters = counted(len(self.parameters), "parameter")
+        of = f"{parameters} and {counted(len(self.inputs), 'input')}"
+        return f"JaxFunction: {self._nodes[-1].op.name} {self._dim} of {of}"
 
     def __call__(
         self, parameters: dict[str, Array], inputs: list[Array], key: Array = None

@@ -164,5 +164,5 @@ def _report(
         f"{listed[a].dim} from {np.min(arrays[a]):g} to {np.max(arrays[a]):g}"
         for a in entry.args
     ]
-    name = repr(entry.expression) if entry.is_parameter else entry.name
+    name = str(entry.expression) if entry.is_parameter else entry.name
     return NonFinite(entry.expression, name, where, tuple(ranges), entry.line)

@@ -19,6 +19,7 @@ from dynetjax.model.lookup import LookupParameters
 from dynetjax.model.parameters import Parameters
 from dynetjax.model.room import Room
 from dynetjax.model.storage import DenseStorage, TableStorage
+from dynetjax.model.summary import Member, Summary
 from dynetjax.model.unique import Whole
 from dynetjax.ops.arrays import is_dimensional, to_array
 
@@ -180,6 +181,17 @@ class ParameterCollection(Whole):
     def lookup_parameters_list(self) -> list[LookupParameters]:
         """Every table, sub-collections included, in order of creation."""
         return list(self._tables)
+
+    def _summary(self) -> Summary:
+        members = [Member(s.name, s.shape, s.is_table) for s in storages(self)]
+        return Summary(self._name, members)
+
+    def __repr__(self) -> str:
+        return str(self._summary())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a table."""
+        return self._summary().html()
 
     def __len__(self) -> int:
         """How many parameters and tables there are, sub-collections included."""

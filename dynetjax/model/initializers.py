@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
+from dynetjax.core.reprs import attributes, call_text, constructor_of
 from dynetjax.model import random
 from dynetjax.ops.arrays import number_in, to_array
 
@@ -54,6 +55,14 @@ class PyInitializer:
             )
         )
 
+    def __repr__(self) -> str:
+        return call_text(self, self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """What it was made with, by name."""
+        names = constructor_of(type(self))
+        return attributes(self, *[name for name in names if name in vars(self)])
+
     def fill(self, shape: Shape) -> np.ndarray:
         """A float32 tensor of `shape`."""
         return self._numbers(shape).reshape(shape, order="F")
@@ -89,6 +98,9 @@ class NormalInitializer(PyInitializer):
                 )
             )
         self.mean, self.std = float(mean), math.sqrt(var)
+
+    def _arguments(self):
+        return {"mean": self.mean, "var": self.std**2}
 
     def _numbers(self, shape):
         return random.normal(math.prod(shape), self.mean, self.std)
@@ -251,6 +263,9 @@ class FromFileInitializer(PyInitializer):
                 )
             )
         self.path: Path = Path(fname.decode())
+
+    def _arguments(self):
+        return {"fname": str(self.path).encode()}
 
     def _numbers(self, shape):
         numbers = np.array(self.path.read_text().split(), dtype=np.float32)

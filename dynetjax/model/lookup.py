@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynetjax.core.dims import Shape
+from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, Table
 from dynetjax.core.lazy import jnp
 from dynetjax.core.registry import Op, Signature, intern
+from dynetjax.core.reprs import counted
 from dynetjax.graph import ComputationGraph, current_graph
 from dynetjax.io.text import FilePath
 from dynetjax.model import loading, saving
@@ -71,8 +72,13 @@ class LookupParameters(Whole, Table):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"LookupParameter {self.storage.name}"
+
+    def __repr__(self) -> str:
+        count, *row = self.storage.shape
+        frozen = "" if self.storage.updated else ", not updated"
+        return f"{self} {counted(count, 'row')} of {Dim(tuple(row))}{frozen}"
 
     def __len__(self) -> int:
         return self.storage.shape[0]

@@ -5,7 +5,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynetjax.core.dims import Shape
+from dynetjax.core.dims import Dim, Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.expression import Expression, Leaf
 from dynetjax.graph import ComputationGraph, current_graph
@@ -37,6 +37,10 @@ class _Leaf(Leaf):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.storage,)
 
+    def __repr__(self) -> str:
+        frozen = "" if self.storage.updated else ", not updated"
+        return f"{self} {Dim(self.storage.shape)}{frozen}"
+
     def locate(self) -> tuple[ComputationGraph, Expression]:
         return current_graph(), self
 
@@ -50,7 +54,7 @@ class ConstantParameters(_Leaf):
     __slots__ = ()
     constant: bool = True
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"Constant {self.storage.name}"
 
 
@@ -76,7 +80,7 @@ class Parameters(Whole, _Leaf):
     __slots__ = ()
     still: ConstantParameters | None
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"Parameter {self.storage.name}"
 
     def name(self) -> str:

@@ -29,6 +29,9 @@ class Shard(Generic[T]):
         self._keys = None if key is None else [key(datum) for datum in data]
         self.epoch: int = 0
 
+    def __repr__(self) -> str:
+        return f"Shard: {len(self)} of {len(self._data)} data, epoch {self.epoch}"
+
     def __len__(self) -> int:
         return -(-len(self._data) // PROCESS.size)
 

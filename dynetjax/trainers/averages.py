@@ -93,6 +93,13 @@ class Averaging(Settings):
         super().__init__(learning_rate)
         self._averages: Averages | None = None
 
+    def _differing(self) -> dict[str, Any]:
+        found = super()._differing()
+        if self._averages is not None:
+            beta = self._averages.beta
+            found["moving_average"] = "cumulative" if beta is None else beta
+        return found
+
     def exponential_moving_average(self, beta: float, update_freq: int = 1) -> None:
         """Keep averages that forget: ``A <- beta A + (1 - beta) p``, from 0 on.
 

@@ -1,5 +1,7 @@
 """Any optax transformation as a trainer."""
 
+from typing import Any
+
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
@@ -62,3 +64,7 @@ class OptaxTrainer(Trainer):
                 )
             )
         super().__init__(m, learning_rate, rule=tx)
+        self._tx = tx
+
+    def _differing(self) -> dict[str, Any]:
+        return {"tx": self._tx.init} | super()._differing()

@@ -1,5 +1,6 @@
 """All that a trainer knows as a dict, so that training can go on in another process."""
 
+import inspect
 import json
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from dynetjax.trainers.averages import Averages, Averaging
 from dynetjax.trainers.deferred import DeferredRows
 from dynetjax.trainers.members import Census
 from dynetjax.trainers.strategy import Take, require_shape
+
+RATES = "learning_rate", "alpha"  # what constructors call it
 
 
 class Resumable(Averaging):
@@ -32,6 +35,23 @@ class Resumable(Averaging):
         made = super().__new__(cls)
         made._made_with = args, options
         return made
+
+    def _arguments(self) -> dict[str, Any]:
+        """What the constructor was given, by name."""
+        args, options = self._made_with
+        parameters = inspect.signature(type(self).__init__)
+        return dict(parameters.bind(self, *args, **options).arguments)
+
+    def _differing(self) -> dict[str, Any]:
+        defaults = inspect.signature(type(self).__init__).parameters
+        given = {
+            name: value
+            for name, value in self._arguments().items()
+            if isinstance(value, (int, float)) and value != defaults[name].default
+        }
+        for name in RATES:  # it is told as it is now
+            given.pop(name, None)
+        return given | super()._differing()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (type(self), *self._made_with, self.state_dict())

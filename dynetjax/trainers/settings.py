@@ -1,10 +1,14 @@
 """What a user sets on a trainer, and what it counts."""
 
 import sys
+from typing import Any
 
 import numpy as np
 
+from dynetjax.core.reprs import call_text, counted
 from dynetjax.model.unique import Whole
+
+CLIP = 5.0  # the first threshold
 
 
 class Settings(Whole):
@@ -21,9 +25,22 @@ class Settings(Whole):
 
     def __init__(self, learning_rate: float):
         self._updates = self._clips = self._updates_seen = self._clips_seen = 0
-        self._threshold = 5.0
+        self._threshold = CLIP
         self.sparse_updates_enabled: bool = True
         self.learning_rate = learning_rate
+
+    def __repr__(self) -> str:
+        settings = {"learning_rate": self._learning_rate} | self._differing()
+        return f"{call_text(self, settings)}, {counted(self._updates, 'update')}"
+
+    def _differing(self) -> dict[str, Any]:
+        """What else it was made with, and what is set, if it is not the default."""
+        found: dict[str, Any] = {}
+        if self._threshold != CLIP:
+            found["clip_threshold"] = self._threshold
+        if not self.sparse_updates_enabled:
+            found["sparse_updates"] = False
+        return found
 
     def whoami(self) -> str:
         """The name of the class."""

@@ -62,7 +62,7 @@ class TestExpression:
         assert p.shape() == (3,)
         assert p.dim() == ((3,), 1)
         assert p.vec_value() == [1, -2, 3]
-        assert str(p) == repr(p) == "Parameter /_0"
+        assert (str(p), repr(p)) == ("Parameter /_0", "Parameter /_0 {3}")
         assert bool(p)
         with pytest.raises(TypeError):
             len(p)
@@ -82,7 +82,7 @@ class TestExpression:
     def test_constant(self, p):
         e = p.expr()
         assert e.npvalue().tolist() == [1, -2, 3]
-        assert repr(e) == "Constant /_0"
+        assert str(e) == "Constant /_0"
         product(e).backward()
         assert not p.grad_as_array().any()
 
