@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynetjax as dy
+from dynetjax.compat.hints import FOR_THE_ENGINE
 from dynetjax.core import other_names
 from dynetjax.core.other_names import COLLECTION, EXPRESSION, KEYWORD, MODULE, TRAINER
 
@@ -40,6 +41,78 @@ def test_each_name_raises_and_is_not_here(of):
         assert caught.value.obj is None  # so Python looks for no name that is near
         assert row.name not in dir(owner)
         assert not hasattr(owner, row.name)
+
+
+LISTED = {  # what DyNet lists, and what it does not
+    "expression": "backward dim forward gradient npvalue scalar_value set tensor_value "
+    "value vec_value, T set_index shape",
+    "parameter": "as_array backward clip_inplace dim expr forward grad_as_array "
+    "gradient is_updated name npvalue populate populate_from_textfile save "
+    "scalar_value scale scale_gradient set_updated set_value shape tensor_value value "
+    "vec_value write_to_textfile zero, T set set_index",
+    "trainer": "learning_rate restart set_clip_threshold set_learning_rate "
+    "set_sparse_updates status update update_epoch update_subset, check "
+    "cumulative_moving_average exponential_moving_average get_clip_threshold "
+    "load_state_dict populate save sparse_updates_enabled state_dict "
+    "swap_params_to_moving_average swap_params_to_weights whoami",
+    "state": "add_input add_inputs b h output prev s set_h set_s transduce, "
+    "add_auxiliary_input",
+}
+
+
+@pytest.mark.parametrize("what", LISTED)
+def test_dir_lists_what_users_call(what):
+    here = made()
+    m = here[COLLECTION]
+    things = {
+        "expression": here[EXPRESSION],
+        "parameter": m.add_parameters(3),
+        "trainer": here[TRAINER],
+        "state": dy.GRUBuilder(1, 2, 3, m).initial_state(),
+    }
+    listed = {name for name in dir(things[what]) if name[0] != "_"}
+    assert listed == {*LISTED[what].replace(",", "").split()}
+
+
+def test_what_is_for_the_engine_is_there_and_not_listed():
+    here = made()
+    x, m = here[EXPRESSION], here[COLLECTION]
+    trees = dy.NaryTreeLSTMBuilder(2, 1, 3, 3, m)
+    rnn = dy.VanillaLSTMBuilder(1, 3, 3, m)
+    p = m.add_parameters(3)
+    things = [
+        *[x, p, p.expr(False), m.add_lookup_parameters((3, 3)), m, here[TRAINER]],
+        *[trees, trees.add_input(x), rnn, rnn.initial_state(), dy.GlorotInitializer()],
+        dy.StandardSoftmaxBuilder(3, 3, m),
+    ]
+    for kind, names in FOR_THE_ENGINE.items():
+        thing = next(thing for thing in things if isinstance(thing, kind))
+        for name in names.split():
+            assert name in object.__dir__(thing), (kind, name)
+            assert name not in dir(thing)
+    for thing in things:
+        assert len(dir(thing)) == len({*dir(thing)})
+
+
+def test_tab_in_ipython():
+    """With Jedi and without, which lists the class, too."""
+    pytest.importorskip("IPython")
+    program = """
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.completer import provisionalcompleter
+import dynetjax as dy
+shell = InteractiveShell.instance()
+shell.user_ns["x"] = dy.inputVector([1])
+for shell.Completer.use_jedi in (True, False):
+    with provisionalcompleter():
+        found = {c.text.strip(".") for c in shell.Completer.completions("x.", 2)}
+        print(*sorted(found))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    expected = sorted(LISTED["expression"].replace(",", "").split())
+    assert [line.split() for line in done.stdout.splitlines()] == [expected] * 2
 
 
 def test_other_names_are_guessed_by_python():
