@@ -70,7 +70,7 @@ compiles, once.
 
 ![The graph by components](pictures/components.svg)
 
-`dy.explain()` prints them. What was fused into what can be seen: `tanh(...)` has rows,
+`dy.explain()` tells them. What was fused into what can be seen: `tanh(...)` has rows,
 and the product and the sum inside have none.
 
 ```text

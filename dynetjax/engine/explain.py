@@ -9,29 +9,42 @@ from dynetjax.engine.parts import planned
 from dynetjax.graph import ComputationGraph, current_graph
 
 
-def explain() -> None:
-    """Print the program of the current graph; see `describe`.
+class Explanation:
+    """What `explain` returns; it shows as text.
+
+    Attributes:
+        text: the components in the order in which they run, with their fused ops.
+    """
+
+    def __init__(self, text: str):
+        self.text: str = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def explain() -> Explanation:
+    """The program of the current graph: components, loops and fused ops.
+
+    Printed, or as what a cell or a line of the REPL comes to, it is text. Where the
+    graph was built under ``init(debug=True)``, the user's line that made the first node
+    of each fused op is named.
 
     Examples:
-        >>> import contextlib, io
         >>> W = dy.ParameterCollection().add_parameters((2, 2))
         >>> h = dy.inputVector([1, 2])
         >>> for _ in range(5):
         ...     h = dy.tanh(W * h)
-        >>> with contextlib.redirect_stdout(io.StringIO()) as told:
-        ...     dy.explain()
-        >>> print("loop, 5 trips" in told.getvalue())
+        >>> print("loop, 5 trips" in dy.explain().text)
         True
     """
-    print(describe(current_graph()))
+    return Explanation(describe(current_graph()))
 
 
 def describe(graph: ComputationGraph) -> str:
-    """The components in the order in which they run, with their fused ops.
-
-    Where the graph was built under ``init(debug=True)``, the user's line that made the
-    first node of each is named.
-    """
+    """The text of `explain`, of any graph."""
     if not len(graph):
         return "an empty graph"
     if is_divided(graph):

@@ -37,8 +37,9 @@ def chain(length, size=7, lanes=1):
 class TestExplain:
     def test_components(self, capsys):
         chain(5)
-        dy.explain()
-        told = capsys.readouterr().out
+        told = dy.explain().text
+        assert told == str(dy.explain()) == repr(dy.explain())
+        assert not capsys.readouterr().out
         assert re.search(r"loop, 5 trips of \d+ lanes?", told)
         assert "5 x tanh(matmul(W{7,7}, {7}))" in told
         assert "1 x input {7}" in told
