@@ -48,7 +48,10 @@ class ComputationGraph(Nodes):
         lines: where the user made each node, by number; None if that is not noted.
         devices: names of those on which certain nodes are to lie, by number.
         is_known_large: that it has become very large was said.
+        counted_by: the counters that have it among the graphs computed.
     """
+
+    counted_by: Any = None
 
     def __init__(
         self,

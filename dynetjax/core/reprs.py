@@ -1,4 +1,4 @@
-"""What the REPL shows of an object: its class, and what it was made with."""
+"""How objects, counts, times and sizes are shown."""
 
 import inspect
 import reprlib
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Dim
+
+UNITS = "KB", "MB", "GB"
 
 
 def call_text(thing: object, arguments: Mapping[str, Any]) -> str:
@@ -45,6 +47,24 @@ def _makes(kind: type) -> bool:
 def counted(count: int, what: str) -> str:
     """``1 node``, ``2 nodes``."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def time_text(seconds: float) -> str:
+    """``12 us``, ``3.40 ms`` or ``5.60 s``."""
+    if seconds >= 999.5e-6:  # or 1000 us would be shown
+        return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
+    return f"{1e6 * seconds:.0f} us"
+
+
+def bytes_text(size: float) -> str:
+    """``12 B``, ``3.4 KB``, ``56 MB`` or ``7.8 GB``, of 1,024 each."""
+    if size < 999.5:
+        return f"{size:.0f} B"
+    for unit in UNITS:
+        size /= 1024
+        if size < 999.5 or unit == UNITS[-1]:
+            break
+    return f"{size:.1f} {unit}" if size < 9.95 else f"{size:,.0f} {unit}"
 
 
 def _short(value: Any) -> str:

@@ -35,7 +35,7 @@ from dynetjax.core.registry import (
 from dynetjax.core.tables import forgets
 from dynetjax.engine import policy
 from dynetjax.engine.ir.draws import Draws, keys_of
-from dynetjax.engine.stats import count, phase
+from dynetjax.engine.stats import note_run, phase
 from dynetjax.graph import ComputationGraph
 
 Array = Any
@@ -83,8 +83,9 @@ class Divided:
     def rows(self, nodes: list[Expression]) -> list[np.ndarray]:
         """Values ``[batch, *shape]``; what is new of these nodes is computed."""
         new = needed(nodes, self.made)
-        if new:
-            count(graphs=1)
+        graphs = [node.graph for node in new if node.graph is not None]
+        if graphs:
+            note_run(graphs[0])
         with phase("run", 1, " forward"):
             for node in new:
                 self.made[node] = self._make(node)

@@ -26,9 +26,9 @@ from dynetjax.engine.parts import (
 )
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import (
-    count,
     note_build,
     note_interpreted,
+    note_run,
     phase,
     timing,
 )
@@ -132,7 +132,7 @@ class Engine:
         if run is None:
             run = new_run(graph, state, state.done, asked)
         live.look()
-        count(graphs=1)
+        note_run(graph)
         loss = None if state.parts else loss_among(run, asked)
         root = None if loss is None else state.number(loss)
         if root is not None and self._is_training():

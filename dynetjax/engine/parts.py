@@ -10,7 +10,13 @@ from dynetjax.engine.out_of_memory import let_compute
 from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
-from dynetjax.engine.stats import count, note_no_byte_code, phase, timing
+from dynetjax.engine.stats import (
+    note_interpreted,
+    note_no_byte_code,
+    note_run,
+    phase,
+    timing,
+)
 from dynetjax.engine.xla.differentiate import Backward
 from dynetjax.engine.xla.run import Run
 from dynetjax.graph import ComputationGraph
@@ -37,6 +43,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
+    note_interpreted(graph)
     state.native = native
     if parts and not isinstance(part, NativePart):
         parts.append(NativePart(start, stored, native.graph))
@@ -87,7 +94,9 @@ def backward_natively(
     if state.number(node) >= state.done and not compute_natively(graph, state):
         return None
     assert state.native is not None
-    return NativeBackward(state.native, state.nodes, node, full)
+    last = NativeBackward(state.native, state.nodes, node, full)
+    note_interpreted(graph)
+    return last
 
 
 def go_back(
@@ -106,7 +115,7 @@ def go_back(
             return here
     run = _run_from_the_first(graph, state, node, full)
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
-    count(graphs=1)
+    note_run(graph)
     with phase("run", 1, " back"):
         return Backward(run, state.nodes, node, full)
 

@@ -8,7 +8,9 @@ from html import escape
 from typing import Any, NamedTuple
 
 from dynetjax.core.errors import error_text
-from dynetjax.engine.stats import Event, stats
+from dynetjax.core.reprs import time_text
+from dynetjax.engine.counters import Event
+from dynetjax.engine.stats import stats
 from dynetjax.io.atomic import explained, replacing
 
 NOTHING = "nothing was recorded: dy.init(profiling=2) has graphs made after it recorded"
@@ -150,16 +152,16 @@ class Timeline:
         first, last = min(known), max(known)
         graphs = f"graph {last}" if first == last else f"graphs {first} to {last}"
         nodes = sum(e.nodes for e in self.events)
-        return f"{graphs}: {_time(self.seconds)}, {nodes} nodes"
+        return f"{graphs}: {time_text(self.seconds)}, {nodes} nodes"
 
     def __str__(self) -> str:
         if not self.events:
             return NOTHING
         lines = [self.title()]
         for row in self.rows():
-            text = f"{row.title:19} {_time(row.seconds):>9}  {_bar(row.spans)}  "
+            text = f"{row.title:19} {time_text(row.seconds):>9}  {_bar(row.spans)}  "
             lines.append((text + _cut(row.line)).rstrip())
-        return "\n".join([*lines, f"{'elsewhere':19} {_time(self.elsewhere()):>9}"])
+        return "\n".join([*lines, f"{'elsewhere':19} {time_text(self.elsewhere()):>9}"])
 
     __repr__ = __str__
 
@@ -172,10 +174,10 @@ class Timeline:
         parts = [_text(0, 0, self.title(), bold=True)]
         for k, row in enumerate(rows, 1):
             parts.append(_text(0, k, row.title))
-            parts.append(_text(LEFT - 12, k, _time(row.seconds), right=True))
+            parts.append(_text(LEFT - 12, k, time_text(row.seconds), right=True))
             parts += [_rectangle(k, row, span) for span in row.spans]
             parts.append(_text(LEFT + MIDDLE + 10, k, row.line))
-        rest = _time(self.elsewhere())
+        rest = time_text(self.elsewhere())
         parts.append(_text(0, len(rows) + 1, "elsewhere"))
         parts.append(_text(LEFT - 12, len(rows) + 1, rest, right=True))
         inside = "\n".join(parts)
@@ -241,12 +243,6 @@ def _bar(spans: Iterable[tuple[float, float]]) -> str:
         end = max(at + 1, min(BAR, round(last * BAR)))
         bar[at:end] = "#" * (end - at)
     return "".join(bar)
-
-
-def _time(seconds: float) -> str:
-    if seconds >= 999.5e-6:  # or 1000 us would be shown
-        return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.2f} ms"
-    return f"{1e6 * seconds:.0f} us"
 
 
 def _cut(text: str) -> str:

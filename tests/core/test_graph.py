@@ -154,9 +154,9 @@ def test_a_sum_over_the_batch_is_one_node(batch):
 class TestImmediate:
     def test_computes_every_node(self):
         dy.renew_cg(immediate_compute=True)
-        before = dy.stats().graphs
+        before = dy.stats().runs
         dy.square(dy.inputVector([2.0]))
-        assert dy.stats().graphs == before + 2
+        assert dy.stats().runs == before + 2
 
     def test_validity(self):
         dy.renew_cg(immediate_compute=True, check_validity=True)

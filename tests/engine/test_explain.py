@@ -10,6 +10,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.core.tables import forget_all
+from dynetjax.engine.counters import Stats
 from dynetjax.engine.explain import describe
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.graph import current_graph
@@ -102,11 +103,61 @@ class TestStats:
         assert "new operations" not in causes[-1]
         assert len(causes) == dy.stats().programs
 
-    def test_readable(self):
-        chain(3).value()
+    def test_counts_graphs(self):
+        """And runs: a value and a backward are one each."""
+        m = dy.ParameterCollection()
+        p, trainer = m.add_parameters(3), dy.SimpleSGDTrainer(m)
+        dy.reset_stats()
+        for _ in range(7):
+            dy.renew_cg()
+            loss = dy.squared_norm(p)
+            loss.value()
+            loss.backward()
+            trainer.update()
+        assert (dy.stats().graphs, dy.stats().runs) == (7, 14)
+        dy.exp(loss).value()
+        assert (dy.stats().graphs, dy.stats().runs) == (7, 15)
+        dy.reset_stats()
+        dy.log(loss).value()  # a graph that goes on counts anew
+        assert (dy.stats().graphs, dy.stats().runs) == (1, 1)
+
+    def test_of_what_was_interpreted(self, monkeypatch, settings):
+        """Nothing is said of XLA, and time is where it was measured."""
+        monkeypatch.setattr(RUNTIME, "tier", "native")
+        dy.reset_stats()
+        assert str(dy.stats()).startswith("no graphs\ntime: measured after dy.init(")
+        loss = chain(3)
+        loss.value()
+        loss.backward()
         told = str(dy.stats())
-        assert "XLA compilations" in told
+        assert repr(dy.stats()) == told
+        assert told.startswith("1 graph in 2 runs, all interpreted\n")
+        assert re.search(r"\nmemory: [\d.]+ [KM]?B held for the current graph$", told)
+        assert "XLA" not in told
+        assert "lanes" not in told
+        dy.init(profiling=2)
+        dy.reset_stats()
+        chain(3).value()
+        assert re.search(r"\ntime: run [\d.]+ [um]?s\n", str(dy.stats()))
+
+    def test_of_what_was_compiled(self, monkeypatch):
+        monkeypatch.setattr(RUNTIME, "tier", "xla")
+        dy.reset_stats()
+        chain(3, size=11).value()
+        told = str(dy.stats())
+        assert told.startswith("1 graph in 1 run, none interpreted\ntime: plan ")
+        assert re.search(
+            r"\nXLA: \d+ programs?, \d+ compilations? and \d+ loads? in", told
+        )
+        assert "of rows for XLA in one graph, at most\n" in told
         assert "empty lanes" in told
+        assert "programs were made for:\n" in told
+
+    def test_what_to_do(self):
+        told = str(Stats(no_byte_code={"a b": 2}, exact={"c": 3}, fallbacks={"d": 1}))
+        assert "byte code: a b (2) (graphs without these are interpreted)" in told
+        assert "exact dims: c (3) (every length is compiled: pad" in told
+        assert "another way: d (1) (slower; please report it)" in told
 
 
 def test_a_program_that_keeps_compiling():
@@ -173,7 +224,7 @@ sys.stdout.write(w.as_array().tobytes().hex() + table.as_array().tobytes().hex()
         done = subprocess.run(
             [sys.executable, "-c", program, flag], capture_output=True, text=True
         )
-        assert "1 graphs" in done.stderr
+        assert "1 graph in 1 run" in done.stderr
 
     def test_command_line_without_a_number(self):
         done = subprocess.run(

@@ -149,8 +149,8 @@ def test_gradients_at_nodes_are_asked_for_again_and_again():
     """A loss and its backward take a run each, and later graphs need no other."""
     m = Model()
 
-    def graphs():
-        before = dy.stats().graphs
+    def runs():
+        before = dy.stats().runs
         dy.renew_cg()
         x = m.E[1]
         inner = dy.tanh(m.W * x)
@@ -159,9 +159,9 @@ def test_gradients_at_nodes_are_asked_for_again_and_again():
         loss.backward()
         np.testing.assert_allclose(inner.gradient(), 2 * inner.npvalue(), rtol=1e-5)
         assert np.abs(x.gradient()).max() > 0
-        return dy.stats().graphs - before
+        return dy.stats().runs - before
 
-    assert [graphs() for _ in range(3)][1:] == [2, 2]
+    assert [runs() for _ in range(3)][1:] == [2, 2]
 
 
 def test_a_full_backward_has_gradients_at_nodes():
@@ -171,9 +171,9 @@ def test_a_full_backward_has_gradients_at_nodes():
     x = m.E[1]
     loss = dy.squared_norm(dy.tanh(m.W * x))
     loss.backward(full=True)
-    before = dy.stats().graphs
+    before = dy.stats().runs
     assert np.abs(x.gradient()).max() > 0
-    assert dy.stats().graphs == before
+    assert dy.stats().runs == before
 
 
 def test_gradients_at_what_is_read_in_the_same_trip():

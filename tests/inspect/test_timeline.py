@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import dynetjax as dy
-from dynetjax.engine.stats import Event
+from dynetjax.engine.counters import Event
 from dynetjax.inspect.timeline import BAR, Timeline, latest
 
 STEP = [  # of a graph that is read twice
@@ -217,4 +217,6 @@ dy.tanh(dy.inputVector([1, 2])).value()
 def test_at_exit():
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert re.search(r"1 graphs, .*\n(.*\n)*graph 1: .*s, 2 nodes\nbuild ", done.stderr)
+    assert re.search(
+        r"1 graph in 1 run, .*\n(.*\n)*graph 1: .*s, 2 nodes\nbuild ", done.stderr
+    )

@@ -19,7 +19,7 @@ from dynetjax.engine.ir.part import (
 )
 from dynetjax.engine.native.program import program_of
 from dynetjax.engine.runtime import RUNTIME
-from dynetjax.engine.stats import note_interpreted, note_work, phase, timing
+from dynetjax.engine.stats import note_work, phase, timing
 from dynetjax.native import core
 
 DONE = -1  # what `extend` returns
@@ -110,7 +110,6 @@ class Native:
             self.tables.older = None
         if self.lacks != DONE:
             return False
-        note_interpreted()
         _note_times(self.graph)
         return True
 
@@ -188,7 +187,6 @@ class NativeBackward:
             fused_ops, self._tables = self._graph.backward(
                 _root(node, nodes.at(node.index)), node.index, full, zeros
             )
-        note_interpreted()
         _note_times(self._graph)
         self.weight_gradients: dict[int, list[Any]] = {
             k: [a] for k, a in gradients.items()

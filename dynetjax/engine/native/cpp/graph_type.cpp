@@ -287,7 +287,7 @@ PyObject* use_executor(PyObject* self, PyObject* args) {
         Py_RETURN_NONE;
     });
 }
-// (note, before, make): what is called after something was computed, before a number is handed out,
+// (note, before, make): what is called with a graph after a run of it, before a number is handed out,
 // and to give a graph of which nothing was computed an executor, if it is for that.
 PyObject* use_reader(PyObject*, PyObject* args) {
     PyObject *note, *before, *make;
@@ -535,7 +535,7 @@ int32_t computed(NodesObject* graph, int32_t node) {
         PyErr_Clear();
         return -1;
     }
-    if (note_computed) owned(PyObject_CallNoArgs(note_computed));
+    if (note_computed) owned(PyObject_CallOneArg(note_computed, (PyObject*)graph));
     return at;
 }
 bool went_back(NodesObject* graph, int32_t node) {
@@ -555,7 +555,7 @@ bool went_back(NodesObject* graph, int32_t node) {
     }
     held.check();
     g.root = node;
-    if (note_computed) owned(PyObject_CallNoArgs(note_computed));
+    if (note_computed) owned(PyObject_CallOneArg(note_computed, (PyObject*)graph));
     return true;
 }
 void before_reading() {
