@@ -1,5 +1,8 @@
 """What the REPL shows: of each public class something of the object."""
 
+import subprocess
+import sys
+
 import numpy as np
 import optax
 import pytest
@@ -181,6 +184,10 @@ class TestOfAModel:
         made = Encoder(dy.ParameterCollection(), 2)
         assert repr(made) == "Encoder(layers=2, input_dim=4, hidden_dim=5)"
 
+    def test_builders_that_are_not_made_yet(self):
+        """As a debugger shows them."""
+        assert repr(object.__new__(dy.GRUBuilder)) == "GRUBuilder()"
+
     def test_birnn_of_given_builders(self):
         m = dy.ParameterCollection()
         pairs = [(dy.GRUBuilder(1, 4, 3, m), dy.GRUBuilder(1, 4, 3, m))]
@@ -213,6 +220,18 @@ class TestOfATrainer:
             "AdamTrainer(learning_rate=0.002, eps=1e-06, clip_threshold=0, "
             "sparse_updates=False, moving_average=0.9), 1 update"
         )
+
+    def test_by_place_and_as_the_first_release_has_it(self):
+        m = dy.ParameterCollection()
+        trainer = dy.MomentumSGDTrainer(m, 0.5, 0.8, lazy_correct=True)
+        told = "learning_rate=0.5, mom=0.8, lazy_correct=True"
+        assert repr(trainer) == f"MomentumSGDTrainer({told}), 0 updates"
+        program = "import dynetjax.dropin, dynet as dy; m = dy.Model(); "
+        program += "print([dy.SimpleSGDTrainer(m, e0=0.5, edecay=0.25)])"
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True)
+        told = "learning_rate=0.5, edecay=0.25"
+        assert done.stdout == f"[SimpleSGDTrainer({told}), 0 updates]\n"
 
     def test_the_rate_is_that_of_now(self):
         trainer = dy.SimpleSGDTrainer(dy.ParameterCollection(), learning_rate=0.5)

@@ -19,12 +19,12 @@ def call_text(thing: object, arguments: Mapping[str, Any]) -> str:
 
 
 def attributes(thing: object, *always: str) -> dict[str, Any]:
-    """Arguments of the constructor that an object has as attributes.
+    """Arguments of the constructor that an object has as attributes, so far.
 
     Those that are what they are by default are left out, but for `always`.
     """
     parameters = constructor_of(type(thing))
-    found = {name: getattr(thing, name) for name in always}
+    found = {name: getattr(thing, name) for name in always if hasattr(thing, name)}
     for name, parameter in parameters.items():
         if name not in found and hasattr(thing, name):
             value = getattr(thing, name)

@@ -14,7 +14,7 @@ from dynetjax.trainers.deferred import DeferredRows
 from dynetjax.trainers.members import Census
 from dynetjax.trainers.strategy import Take, require_shape
 
-RATES = "learning_rate", "alpha"  # what constructors call it
+RATES = "learning_rate", "alpha", "e0"  # what constructors call it; told as it is now
 
 
 class Resumable(Averaging):
@@ -36,22 +36,19 @@ class Resumable(Averaging):
         made._made_with = args, options
         return made
 
-    def _arguments(self) -> dict[str, Any]:
-        """What the constructor was given, by name."""
-        args, options = self._made_with
-        parameters = inspect.signature(type(self).__init__)
-        return dict(parameters.bind(self, *args, **options).arguments)
-
     def _differing(self) -> dict[str, Any]:
-        defaults = inspect.signature(type(self).__init__).parameters
-        given = {
-            name: value
-            for name, value in self._arguments().items()
-            if isinstance(value, (int, float)) and value != defaults[name].default
+        parameters = inspect.signature(type(self).__init__).parameters
+        places = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        args, options = self._made_with
+        given = dict(zip(places, (self, *args), strict=False)) | options
+        defaults = {name: p.default for name, p in parameters.items()}
+        numbers = {n: x for n, x in given.items() if isinstance(x, (int, float))}
+        differing = {
+            name: number
+            for name, number in numbers.items()
+            if name not in RATES and number != defaults.get(name)
         }
-        for name in RATES:  # it is told as it is now
-            given.pop(name, None)
-        return given | super()._differing()
+        return differing | super()._differing()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (type(self), *self._made_with, self.state_dict())
