@@ -11,14 +11,9 @@ from typing import Any
 
 from make_reference import API, DOCS, NAMED, laid_out, signature, slug
 
-# What has no underscore, and is not for users.
-OF_THE_ENGINE = {
-    *("advance", "advance_all", "advance_with", "shown", "outputs", "with_outputs"),
-    *("with_state", "vectors", "locate", "without_padding", "kind", "full_dim"),
-    *("true_shape", "taking", "updated_storages", "move_state", "why_not_shared"),
-    *("defer_no_rows", "check", "fill", "bound", "for_tables", "brief"),
-}
-FOR_THE_ENGINE = re.compile(
+from dynetjax.compat.hints import FOR_THE_ENGINE
+
+PART_FOR_THE_ENGINE = re.compile(
     r"^What follows is for the engine.*?(?=^Examples:)", re.DOTALL | re.MULTILINE
 )
 Told = dict[tuple[str, str], str]  # a method and its docstring: a link to its class
@@ -27,11 +22,12 @@ Told = dict[tuple[str, str], str]  # a method and its docstring: a link to its c
 def members(cls: type) -> list[tuple[str, Any]]:
     """Methods and properties of a class that a user calls, those of bases first."""
     found: dict[str, Any] = {}
+    hidden = {n for base in cls.__mro__ for n in FOR_THE_ENGINE.get(base, "").split()}
     for base in reversed(cls.__mro__):
         if not base.__module__.startswith("dynetjax"):
             continue
         for name, value in vars(base).items():
-            of_users = name[0] != "_" and name not in OF_THE_ENGINE
+            of_users = name[0] != "_" and name not in hidden
             called = inspect.isroutine(value) or isinstance(value, property)
             told = of_users and called and hasattr(cls, name)  # not only advice
             if told and inspect.getdoc(getattr(cls, name)):
@@ -57,7 +53,7 @@ def described(name: str, file: str, told: Told) -> str:
     value: Any = pydoc.locate(f"dynetjax.{name}")
     of = "dynetjax" if name.startswith("testing.") else "dy"
     here = f"[`{name}`]({file}#{slug(name)})"
-    doc = laid_out(FOR_THE_ENGINE.sub("", inspect.getdoc(value) or ""), {})
+    doc = laid_out(PART_FOR_THE_ENGINE.sub("", inspect.getdoc(value) or ""), {})
     blocks = [titled("##", name, typed(value, f"{of}.{name}"), doc)]
     elsewhere: dict[str, list[str]] = {}
     for member, method in members(value) if inspect.isclass(value) else ():

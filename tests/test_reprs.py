@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import optax
 import pytest
+from IPython.lib.pretty import pretty
 
 import dynetjax as dy
 from dynetjax import parallel
@@ -154,11 +155,14 @@ class TestOfAModel:
     def test_parameters(self):
         m = dy.ParameterCollection()
         W, E = m.add_parameters((3, 4), name="W"), m.add_lookup_parameters((9, 2, 3))
-        assert repr(W) == "Parameter /W {3,4}"
-        assert repr(W.expr(False)) == "Constant /W {3,4}"
-        assert repr(E) == "LookupParameter /_0 9 rows of {2,3}"
+        assert repr(W) == str(W) == "Parameter /W"  # DyNet's
+        assert repr(E) == str(E) == "LookupParameter /_0"
+        assert repr(W.expr(False)) == "Constant /W"
+        assert pretty(W) == "Parameter /W {3,4}"
+        assert pretty(W.expr(False)) == "Constant /W {3,4}"
+        assert pretty(E) == "LookupParameter /_0 9 rows of {2,3}"
         W.set_updated(False)
-        assert repr(W) == "Parameter /W {3,4}, not updated"
+        assert pretty(W) == "Parameter /W {3,4}, not updated"
 
     def test_builders(self):
         m = dy.ParameterCollection()

@@ -1,6 +1,7 @@
 """The engine: computes what is asked of a graph, and no more than is new."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ class Engine:
         if any(not 0 <= state.number(node) < done for node in lanes):
             with memory_of(graph):
                 self._compute(graph, state, lanes)
-        with phase("wait"):  # and not before: the device works on the last update still
+        # not before: the device works on the last update still
+        with phase("wait") if state.may_wait else nullcontext():
             self._before_read()
             with memory_of(graph):
                 return [self._rows(state, node) for node in nodes]

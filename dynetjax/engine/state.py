@@ -57,6 +57,11 @@ class State:
         parts = self.parts
         return parts[-1].stop if parts else 0
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a device computes some of it, and may not be done."""
+        return any(part.executor() is None for part in self.parts)
+
     def memory(self) -> int:
         """Bytes that tier 0 has taken for it."""
         return self.native.graph.memory() if self.native is not None else 0

@@ -76,9 +76,15 @@ class LookupParameters(Whole, Table):
         return f"LookupParameter {self.storage.name}"
 
     def __repr__(self) -> str:
+        """DyNet's."""
+        return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython shows dims, too."""
+        del cycle
         count, *row = self.storage.shape
         frozen = "" if self.storage.updated else ", not updated"
-        return f"{self} {counted(count, 'row')} of {Dim(tuple(row))}{frozen}"
+        printer.text(f"{self} {counted(count, 'row')} of {Dim(tuple(row))}{frozen}")
 
     def __len__(self) -> int:
         return self.storage.shape[0]

@@ -38,8 +38,14 @@ class _Leaf(Leaf):
         return type(self), (self.storage,)
 
     def __repr__(self) -> str:
+        """DyNet's."""
+        return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """IPython shows dims, too."""
+        del cycle
         frozen = "" if self.storage.updated else ", not updated"
-        return f"{self} {Dim(self.storage.shape)}{frozen}"
+        printer.text(f"{self} {Dim(self.storage.shape)}{frozen}")
 
     def locate(self) -> tuple[ComputationGraph, Expression]:
         return current_graph(), self

@@ -174,7 +174,7 @@ class TestArrays:
 
     def test_names(self, E):
         assert E.name() == "/E"
-        assert str(E) == "LookupParameter /E"
+        assert str(E) == repr(E) == "LookupParameter /E"
 
     def test_set_updated(self, E):
         E.set_updated(False)
