@@ -88,6 +88,8 @@ from dynetjax.ops.shaping import *
 from dynetjax.ops.softmaxes import *
 from dynetjax.ops.sparse_softmaxes import *
 from dynetjax.ops.tensors import *
+from dynetjax.serving.arguments import Id, Ids, Numbers
+from dynetjax.serving.export import Exported, export, load_export
 from dynetjax.trainers.adadelta import AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer
 from dynetjax.trainers.adam import AdamTrainer

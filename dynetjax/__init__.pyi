@@ -158,6 +158,12 @@ from dynetjax.ops.shaping import pickrange as pickrange
 from dynetjax.ops.shaping import reshape as reshape
 from dynetjax.ops.softmaxes import log_softmax as log_softmax
 from dynetjax.ops.sparse_softmaxes import sparsemax_loss as sparsemax_loss
+from dynetjax.serving.arguments import Id as Id
+from dynetjax.serving.arguments import Ids as Ids
+from dynetjax.serving.arguments import Numbers as Numbers
+from dynetjax.serving.export import Exported as Exported
+from dynetjax.serving.export import export as export
+from dynetjax.serving.export import load_export as load_export
 from dynetjax.trainers.adadelta import AdadeltaTrainer as AdadeltaTrainer
 from dynetjax.trainers.adagrad import AdagradTrainer as AdagradTrainer
 from dynetjax.trainers.adam import AdamTrainer as AdamTrainer

@@ -287,6 +287,11 @@ def note_lines(on: object) -> None:
     _noting_lines = bool(on)
 
 
+def are_lines_noted() -> bool:
+    """Whether `note_lines` has them noted."""
+    return _noting_lines
+
+
 def use_lengths(
     on_ragged: Callable[..., Any],
     side_by_side: Callable[..., Any],

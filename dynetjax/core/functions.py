@@ -15,7 +15,7 @@ from dynetjax.core.registry import GATHER, INPUT, LOOKUP, MAP, OWNERS, PARAMETER
 from dynetjax.core.reprs import counted
 
 Array = Any
-_DTYPES = {"i": np.int32, "f": np.float32}  # of columns of runtime data
+COLUMN_TYPES = {"i": np.int32, "f": np.float32}  # of columns of runtime data
 
 
 def to_jax(expr: Expression) -> "JaxFunction":
@@ -92,7 +92,7 @@ class Description(NamedTuple):
             return [] if data is None else [jnp.asarray(data)]
         own = data if isinstance(data, tuple) else () if data is None else (data,)
         typed = zip(own, self.op.given, strict=True)
-        columns = [jnp.asarray(x, _DTYPES[letter]) for x, letter in typed]
+        columns = [jnp.asarray(x, COLUMN_TYPES[letter]) for x, letter in typed]
         return [*columns, keys()] if "k" in self.op.runtime else columns
 
 
@@ -132,7 +132,7 @@ class JaxFunction:
             if storage is not None:
                 self.parameters[storage.name] = storage.values
         self.inputs: list[Array] = [
-            _batch_last(Value(jnp.asarray(node.data), node.lanes))
+            batch_last(Value(jnp.asarray(node.data), node.lanes))
             for node in self._nodes
             if node.is_input
         ]
@@ -146,23 +146,43 @@ class JaxFunction:
         self, parameters: dict[str, Array], inputs: list[Array], key: Array = None
     ) -> Array:
         given = iter(inputs)
-        values: list[Value] = []
-        for node, operands in zip(self._nodes, self._operands, strict=True):
-            if node.is_input:
-                array = _batch_first(next(given), node.lanes)
-            elif node.source is not None:
-                array = _read(node, parameters[node.source])
-            else:
-                array = computed(
-                    node.op,
-                    node.static,
-                    [values[k] for k in operands],
-                    node.columns(partial(_keys, key, node)),
-                    node.lanes,
-                )
-            values.append(Value(array, node.lanes))
-        result = _batch_last(values[-1])
+        nodes = [
+            node._replace(data=_batch_first(next(given), node.lanes))
+            if node.is_input
+            else node
+            for node in self._nodes
+        ]
+        result = batch_last(evaluated(nodes, self._operands, parameters, key)[-1])
         return result.reshape(()) if self._scalar else result
+
+
+def evaluated(
+    nodes: list[Description],
+    operands: list[list[int]],
+    parameters: dict[str, Array],
+    key: Array = None,
+) -> list[Value]:
+    """The values of all nodes, of which operands come first.
+
+    Args:
+        operands: of each node, by their places in `nodes`.
+        parameters: values of the parameters and tables, by the names in `nodes`.
+        key: of `jax.random`, for nodes that draw random numbers.
+    """
+    values: list[Value] = []
+    for node, places in zip(nodes, operands, strict=True):
+        if node.source is not None:
+            array = _read(node, parameters[node.source])
+        else:
+            array = computed(
+                node.op,
+                node.static,
+                [values[k] for k in places],
+                node.columns(partial(_keys, key, node)),
+                node.lanes,
+            )
+        values.append(Value(array, node.lanes))
+    return values
 
 
 def needed(
@@ -217,7 +237,7 @@ def _read(node: Description, values: Array) -> Array:
     if node.op.form == PARAMETER:
         return values
     if node.op.form == LOOKUP:
-        return values[row_ids(node.data)]
+        return values[node.data if hasattr(node.data, "ndim") else row_ids(node.data)]
     return node.op.bind(node.static)(values)
 
 
@@ -308,7 +328,8 @@ def _batch_first(array: Array, lanes: int) -> Array:
     return jnp.asarray(array)[None] if lanes == 1 else jnp.moveaxis(array, -1, 0)
 
 
-def _batch_last(value: Value) -> Array:
+def batch_last(value: Value) -> Array:
+    """A value as `npvalue` lays it out: a batch is the last axis."""
     if not value.lanes:
         return value.array
     return value.array[0] if value.lanes == 1 else jnp.moveaxis(value.array, 0, -1)
