@@ -188,14 +188,19 @@ def evaluated(
 def needed(
     roots: Iterable[Expression], known: Container[Expression] = ()
 ) -> list[Expression]:
-    """What these are made of but for what is known, operands first."""
+    """What these are made of but for what is known, operands first.
+
+    In order of creation; what is no node, as zeros are, has the index of the next.
+    """
     nodes: dict[Expression, None] = {}
-    left = [*roots]
+    left = [(root, False) for root in roots]
     while left:
-        node = left.pop()
-        if node not in nodes and node not in known:
+        node, are_operands_there = left.pop()
+        if are_operands_there:
             nodes[node] = None
-            left += node.operands
+        elif node not in nodes and node not in known:
+            left.append((node, True))
+            left += [(x, False) for x in node.operands]
     return sorted(nodes, key=lambda x: x.index)
 
 

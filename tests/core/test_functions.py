@@ -83,6 +83,13 @@ def builder(m):
     return dy.sum_elems(state.output())
 
 
+def layers(m):
+    """Of one node, the first of several operands is zeros that are no node."""
+    cells = dy.SimpleRNNBuilder(2, 4, 3, m.collection)
+    state = cells.initial_state().add_inputs([m.E[1], m.E[0]])[-1]
+    return dy.sum_elems(state.output())
+
+
 def turns(m):
     """A parameter among rows in lists, and lists that are made of pairs."""
     rows = [m.E[k % 5] for k in range(11)]
@@ -93,7 +100,7 @@ def turns(m):
 
 PROGRAMS = [
     *(perceptron, batches, sums, lengths, constants),
-    *(weights, lstm, builder, turns),
+    *(weights, lstm, builder, layers, turns),
 ]
 
 
