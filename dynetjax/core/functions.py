@@ -152,37 +152,31 @@ class JaxFunction:
             else node
             for node in self._nodes
         ]
-        result = batch_last(evaluated(nodes, self._operands, parameters, key)[-1])
+        values: list[Value] = []
+        for node, places in zip(nodes, self._operands, strict=True):
+            operands = [values[k] for k in places]
+            values.append(value_of(node, operands, parameters, key))
+        result = batch_last(values[-1])
         return result.reshape(()) if self._scalar else result
 
 
-def evaluated(
-    nodes: list[Description],
-    operands: list[list[int]],
+def value_of(
+    node: Description,
+    operands: list[Value],
     parameters: dict[str, Array],
     key: Array = None,
-) -> list[Value]:
-    """The values of all nodes, of which operands come first.
+) -> Value:
+    """What a node is worth.
 
     Args:
-        operands: of each node, by their places in `nodes`.
-        parameters: values of the parameters and tables, by the names in `nodes`.
+        parameters: values of the parameters and tables, by the nodes' sources.
         key: of `jax.random`, for nodes that draw random numbers.
     """
-    values: list[Value] = []
-    for node, places in zip(nodes, operands, strict=True):
-        if node.source is not None:
-            array = _read(node, parameters[node.source])
-        else:
-            array = computed(
-                node.op,
-                node.static,
-                [values[k] for k in places],
-                node.columns(partial(_keys, key, node)),
-                node.lanes,
-            )
-        values.append(Value(array, node.lanes))
-    return values
+    if node.source is not None:
+        return Value(_read(node, parameters[node.source]), node.lanes)
+    columns = node.columns(partial(_keys, key, node))
+    array = computed(node.op, node.static, operands, columns, node.lanes)
+    return Value(array, node.lanes)
 
 
 def needed(

@@ -26,38 +26,9 @@ from dynetjax.core.functions import (
 from dynetjax.core.registry import INPUT, LOOKUP, MAP
 from dynetjax.graph import are_lines_noted, current_graph, note_lines, renew_cg
 from dynetjax.serving.arguments import Argument, count_examples, example, given
+from dynetjax.serving.built import Built, Column
 
 SEED = 2026
-
-
-class Column(NamedTuple):
-    """Runtime data of a node.
-
-    Attributes:
-        numbers: those of an example.
-        places: where each stands in the arguments, one after the other and flat; -1
-            for what is part of the program. None where all are.
-    """
-
-    numbers: np.ndarray
-    places: np.ndarray | None
-
-
-class Built(NamedTuple):
-    """A function as it was built for certain lengths.
-
-    Attributes:
-        nodes: operands first; their `source` is a key of the parameters.
-        operands: of each node, by their places in `nodes`.
-        columns: of each node, its runtime data.
-        result: the node that is the result, by its place; in lists, tuples and dicts as
-            the function returned them.
-    """
-
-    nodes: list[Description]
-    operands: list[list[int]]
-    columns: list[list[Column]]
-    result: Any
 
 
 class Probe(NamedTuple):
@@ -126,7 +97,7 @@ class Prober:
             columns.append([x for x in found if x is not None])
             if None in found:
                 raise _unexplained(node.op.name, self._line(examples[0], first, k))
-        return Built(first.nodes, first.operands, columns, first.result)
+        return Built(first.nodes, first.operands, columns, first.shapes, first.result)
 
     def _probe(self, arrays: dict[str, np.ndarray]) -> Probe:
         """Build the function for an example."""

@@ -15,6 +15,7 @@ import itertools
 import json
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from jax import export
 
 FORMAT = 1
+_DAMAGED = zipfile.BadZipFile, zlib.error, EOFError, KeyError
 Lengths = tuple[int, ...]
 
 
@@ -42,7 +44,7 @@ def load(path: Any) -> "Served":
                 for name, entry in about["parameters"].items()
                 if not later
             }
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+    except (*_DAMAGED, ValueError, TypeError) as error:
         raise ValueError(f"{path} is no model that dynetjax exported") from error
     if later:
         raise ValueError(f"{path} is of a later version of dynetjax")
@@ -51,7 +53,7 @@ def load(path: Any) -> "Served":
         try:
             with zipfile.ZipFile(path) as archive:
                 data = archive.read(entry_of(lengths))
-        except (zipfile.BadZipFile, KeyError) as error:
+        except _DAMAGED as error:
             raise ValueError(f"{path} is damaged") from error
         return export.deserialize(bytearray(data)).call
 
