@@ -48,8 +48,8 @@ def export(function: Callable[..., Any], **arguments: Argument) -> "Exported":
     Returns:
         See `Exported`.
     Raises:
-        TypeError: the function decides something by the value of an id, or returns
-            something else than expressions.
+        TypeError: the function decides something by the value of an id, returns
+            something else than expressions, or takes other arguments.
         ValueError: examples of the same lengths make different graphs, random numbers
             are drawn, a value is read, or there are too many lengths.
     Examples:
@@ -132,7 +132,8 @@ class Exported:
 
     def stablehlo(self, *lengths: int) -> str:
         """The text of the program for arguments of these lengths."""
-        return self._program(self._known(lengths), PLATFORMS).mlir_module()
+        text: str = self._program(self._known(lengths)).mlir_module()
+        return text
 
     def save(self, path: FilePath, platforms: Sequence[str] = PLATFORMS) -> None:
         """Write a file that `load_export` reads, or JAX alone: see `Serving a model`.
@@ -185,15 +186,14 @@ class Exported:
     @cached_property
     def _here(self) -> "_served.Served":
         """What serves it in this process."""
-        platforms = [jax.default_backend().replace("gpu", "cuda")]
         return _served.Served(
             self._about,
             self.parameters,
-            lambda lengths: self._program(lengths, platforms).call,
+            lambda lengths: self._program(lengths).call,
         )
 
-    def _program(self, lengths: Lengths, platforms: Sequence[str]) -> Any:
-        """What `jax.export` makes for these lengths."""
+    def _program(self, lengths: Lengths, platforms: Sequence[str] | None = None) -> Any:
+        """What `jax.export` makes for these lengths; here, for the default device."""
         sizes = dict(zip(self._about["lengths"], lengths, strict=True))
         shapes = [
             jax.ShapeDtypeStruct(
@@ -297,3 +297,12 @@ def _require_arguments(
                 )
             )
     inspect.signature(function).bind(**arguments)
+    if not arguments:
+        raise TypeError(
+            error_text(
+                "export: there are no arguments",
+                got="a function that builds the same graph each time",
+                expected="arguments by which its values differ",
+                fix="dy.to_jax(expression)",
+            )
+        )
