@@ -32,8 +32,10 @@ PUBLIC = {
 @pytest.fixture
 def things(tmp_path):
     """One or more objects of each public class."""
-    dy.renew_cg()
+    dy.reset_stats()
     m = dy.ParameterCollection()
+    exported = dy.export(lambda x: 2 * dy.scalarInput(x), x=dy.Numbers())
+    dy.renew_cg()
     W, E = m.add_parameters((3, 4), name="W"), m.add_lookup_parameters((9, 4), name="E")
     words = {"cat": 0, "dog": 1, "runs": 2}
     (tmp_path / "classes").write_text("0 cat\n0 dog\n1 runs\n")
@@ -74,6 +76,7 @@ def things(tmp_path):
         *[dy.stats(), dy.timeline(), dy.get_device_info("CPU"), dy.DynetParams()],
         *[parallel.shard([1, 2, 3]), parallel.Report(0, 1, 2.0, None, True, 3.0)],
         *[dy.tanh, dy.jax_op(np.tanh)],
+        *[dy.Id(9), dy.Ids(9, max_len=2), dy.Numbers((2,)), exported, exported._here],
     ]
 
 
@@ -207,6 +210,14 @@ class TestOfAModel:
         numbers = dy.NumpyInitializer(np.ones((2, 3)))
         assert repr(numbers) == "NumpyInitializer(array={2,3})"
         assert repr(dy.FromFileInitializer(b"a")) == "FromFileInitializer(fname=b'a')"
+
+
+class TestOfAProgram:
+    def test_exported(self):
+        made = dy.export(lambda words: dy.ones(len(words)), words=dy.Ids(9, max_len=4))
+        told = "Exported(words=Ids(9, max_len=4, min_len=1)): 4 programs"
+        assert repr(made) == told
+        assert repr(made._here) == "Served(words): 4 programs"
 
 
 class TestOfATrainer:

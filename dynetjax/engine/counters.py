@@ -117,8 +117,7 @@ class Stats:
 
     def __str__(self) -> str:
         lines = [self._graphs(), self._time(), self._memory()]
-        if self.programs or self.compilations or self.loads:
-            lines += self._of_xla()
+        lines += self._of_xla()
         lines += [text for counts, text in self._to_look_at() if counts]
         lines += ["beside the host:"] if self.placed else []
         lines += [f"  {what}" for what in self.placed]
@@ -147,11 +146,14 @@ class Stats:
         return now + most if self.pool_bytes else now
 
     def _of_xla(self) -> list[str]:
-        made = counted(self.programs, "program")
-        compiled = counted(self.compilations, "compilation")
-        work = f"{compiled} and {counted(self.loads, 'load')}"
-        spent, empty = time_text(self.compile_seconds), f"{100 * self.waste:.0f} %"
-        lines = [f"XLA: {made}, {work} in {spent}; empty lanes: {empty}"]
+        lines = []
+        if self.programs or self.compilations or self.loads:
+            compiled = counted(self.compilations, "compilation")
+            made = f"{compiled} and {counted(self.loads, 'load')}"
+            spent = time_text(self.compile_seconds)
+            lines.append(f"XLA: {counted(self.programs, 'program')}, {made} in {spent}")
+        if self.waste:
+            lines.append(f"empty lanes: {100 * self.waste:.0f} %")
         if self.sent:
             launches = f"{self.launches} launches of programs"
             lines.append(f"{launches}, {self.sent} arrays sent to the device")

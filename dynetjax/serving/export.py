@@ -14,6 +14,7 @@ import numpy as np
 
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import RUNS, Module, jax
+from dynetjax.core.reprs import counted
 from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.text import FilePath, as_path
 from dynetjax.serving.arguments import Argument, Id, Ids, Numbers
@@ -117,6 +118,10 @@ class Exported:
     ):
         self._arguments, self._built = arguments, built
         self.parameters: dict[str, np.ndarray] = parameters
+
+    def __repr__(self) -> str:
+        arguments = ", ".join([f"{n}={x!r}" for n, x in self._arguments.items()])
+        return f"Exported({arguments}): {counted(len(self._built), 'program')}"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         RUNS.require()

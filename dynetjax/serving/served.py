@@ -87,6 +87,10 @@ class Served:
         self._compiled: dict[Lengths, Callable[..., Any]] = {}
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        names = ", ".join([x["name"] for x in self.about["arguments"]])
+        return f"Served({names}): {len(self.all_lengths())} programs"
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         lengths, arrays = self._checked(args, named)
         return self._of(lengths)(self.parameters, *arrays)
