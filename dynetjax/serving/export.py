@@ -18,12 +18,15 @@ from dynetjax.core.reprs import counted
 from dynetjax.io.atomic import explained, replacing
 from dynetjax.io.text import FilePath, as_path
 from dynetjax.serving.arguments import Argument, Id, Ids, Numbers
-from dynetjax.serving.probes import Built, Prober
-from dynetjax.serving.programs import jax_function
 
 if TYPE_CHECKING:
+    from dynetjax.serving import probes as _probes
+    from dynetjax.serving import programs as _programs
     from dynetjax.serving import served as _served
-else:
+    from dynetjax.serving.built import Built
+else:  # imported by the first export
+    _probes = Module("dynetjax.serving.probes")
+    _programs = Module("dynetjax.serving.programs")
     _served = Module("dynetjax.serving.served")
 
 MOST_PROGRAMS = 2000
@@ -63,7 +66,7 @@ def export(function: Callable[..., Any], **arguments: Argument) -> "Exported":
         [6. 8.] [3. 4.]
     """
     _require_arguments(function, arguments)
-    prober, built = Prober(function, arguments), {}
+    prober, built = _probes.Prober(function, arguments), {}
     bounds = {n: x.length for n, x in arguments.items() if isinstance(x.length, tuple)}
     ranges = [range(least, most + 1) for least, most in bounds.values()]
     if math.prod(map(len, ranges)) > MOST_PROGRAMS:
@@ -113,7 +116,7 @@ class Exported:
     def __init__(
         self,
         arguments: dict[str, Argument],
-        built: dict[Lengths, Built],
+        built: "dict[Lengths, Built]",
         parameters: dict[str, np.ndarray],
     ):
         self._arguments, self._built = arguments, built
@@ -133,7 +136,7 @@ class Exported:
         It can be used with `jax.jit`, `jax.vmap`, `jax.grad` and all else. Nothing of
         the arguments is checked.
         """
-        return jax_function(self._built[self._known(lengths)])
+        return _programs.jax_function(self._built[self._known(lengths)])
 
     def stablehlo(self, *lengths: int) -> str:
         """The text of the program for arguments of these lengths."""
@@ -175,7 +178,7 @@ class Exported:
                 program = self._program(lengths, platforms)
                 _write(archive, _served.entry_of(lengths), _serialized(program))
 
-    @property
+    @cached_property
     def _about(self) -> dict[str, Any]:
         """What `served.json` says of arguments and lengths."""
         arguments, lengths = [], {}
@@ -199,19 +202,13 @@ class Exported:
 
     def _program(self, lengths: Lengths, platforms: Sequence[str] | None = None) -> Any:
         """What `jax.export` makes for these lengths; here, for the default device."""
-        sizes = dict(zip(self._about["lengths"], lengths, strict=True))
-        shapes = [
-            jax.ShapeDtypeStruct(
-                [sizes.get(n, n) for n in x["shape"]],
-                np.float32 if x["below"] is None else np.int32,
-            )
-            for x in self._about["arguments"]
-        ]
+        every = _served.shapes_of(self._about, lengths)
+        shapes = [jax.ShapeDtypeStruct(*x) for x in every]
         given = {
             name: jax.ShapeDtypeStruct(x.shape, x.dtype)
             for name, x in self.parameters.items()
         }
-        function = jax.jit(jax_function(self._built[lengths]))
+        function = jax.jit(_programs.jax_function(self._built[lengths]))
         return _served.export.export(function, platforms=platforms)(given, *shapes)
 
     def _known(self, lengths: Lengths) -> Lengths:

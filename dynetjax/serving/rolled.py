@@ -9,9 +9,10 @@ step.
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import NamedTuple
 
+from dynetjax.engine.plan.components import strongly_connected
 from dynetjax.serving.built import Built
 
 LEAST_STEPS = 4  # of a loop
@@ -55,11 +56,11 @@ def order(built: Built) -> Order:
     classes: list[list[int]] = [[] for _ in range(max(of_node) + 1)]
     for node, number in enumerate(of_node):
         classes[number].append(node)
-    edges: list[set[int]] = [set() for _ in classes]  # to the classes of operands
+    edges: dict[int, set[int]] = {k: set() for k in range(len(classes))}  # to operands
     for node, operands in enumerate(built.operands):
         edges[of_node[node]].update(of_node[x] for x in operands)
     parts: list[int | Loop] = []
-    for together in components(edges):
+    for together in strongly_connected([*edges], edges)[::-1]:
         (first, *others) = together
         if others or first in edges[first]:
             parts.append(_loop(sorted(together), of_node, classes, built.operands))
@@ -96,43 +97,6 @@ def _classes(built: Built) -> list[int]:
             tuple([x.numbers.shape for x in built.columns[k]]),
         )
         found.append(numbers.setdefault(key, len(numbers)))
-    return found
-
-
-def components(edges: list[set[int]]) -> list[list[int]]:
-    """The strongly connected components of a graph, those that edges lead to first."""
-    index: dict[int, int] = {}
-    lowest: dict[int, int] = {}
-    open_ones: list[int] = []
-    is_open: set[int] = set()
-    found: list[list[int]] = []
-    for root in range(len(edges)):
-        if root in index:
-            continue
-        path: list[tuple[int, Iterable[int]]] = [(root, iter(sorted(edges[root])))]
-        index[root] = lowest[root] = len(index)
-        open_ones.append(root)
-        is_open.add(root)
-        while path:
-            here, left = path[-1]
-            for there in left:
-                if there not in index:
-                    index[there] = lowest[there] = len(index)
-                    open_ones.append(there)
-                    is_open.add(there)
-                    path.append((there, iter(sorted(edges[there]))))
-                    break
-                if there in is_open:
-                    lowest[here] = min(lowest[here], index[there])
-            else:
-                path.pop()
-                if path:
-                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[here])
-                if lowest[here] == index[here]:
-                    at = open_ones.index(here)
-                    found.append(open_ones[at:])
-                    is_open.difference_update(open_ones[at:])
-                    del open_ones[at:]
     return found
 
 

@@ -65,6 +65,18 @@ def entry_of(lengths: Lengths) -> str:
     return "/".join(["programs", *map(str, lengths), "program"])
 
 
+def shapes_of(about: dict[str, Any], lengths: Lengths) -> list[tuple[Any, Any]]:
+    """The shape and the type of each argument, for these lengths."""
+    sizes = dict(zip(about["lengths"], lengths, strict=True))
+    return [
+        (
+            [sizes.get(n, n) for n in x["shape"]],
+            np.float32 if x["below"] is None else np.int32,
+        )
+        for x in about["arguments"]
+    ]
+
+
 class Served:
     """``served(*arguments)``: the values of the expressions that were exported.
 
@@ -104,12 +116,7 @@ class Served:
     def warm_up(self) -> None:
         """Have all programs compiled now, so that no answer waits for that."""
         for lengths in self.all_lengths():
-            sizes = dict(zip(self.about["lengths"], lengths, strict=True))
-            shapes = [
-                ([sizes.get(n, n) for n in x["shape"]], _dtype(x))
-                for x in self.about["arguments"]
-            ]
-            arrays = [np.zeros(shape, dtype) for shape, dtype in shapes]
+            arrays = [np.zeros(*x) for x in shapes_of(self.about, lengths)]
             jax.block_until_ready(self._of(lengths)(self.parameters, *arrays))
 
     def _of(self, lengths: Lengths) -> Callable[..., Any]:
@@ -154,10 +161,6 @@ class Served:
         if not fits:
             got = list(array.shape)
             raise ValueError(f"served: {x['name']} has shape {got}, not {expected}")
-
-
-def _dtype(x: dict[str, Any]) -> type[Any]:
-    return np.float32 if x["below"] is None else np.int32
 
 
 def _array(x: dict[str, Any], value: Any) -> np.ndarray:

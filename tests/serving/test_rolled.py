@@ -1,6 +1,5 @@
 """What is computed together, and in loops."""
 
-import itertools
 import random
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.serving.probes import Prober
-from dynetjax.serving.rolled import Loop, components, order
+from dynetjax.serving.rolled import Loop, order
 
 VOCABULARY = 30
 WORDS = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -237,20 +236,3 @@ class TestOrder:
         short, long = [exported.stablehlo(n).count("\n") for n in (10, 20)]
         assert long - short < 20
         assert "stablehlo.while" in exported.stablehlo(10)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_components(seed):
-    """Each reaches all of itself, and what it leads to came before."""
-    draw = random.Random(seed)
-    size = draw.randint(1, 12)
-    edges = [set(draw.choices(range(size), k=draw.randint(0, 2))) for _ in range(size)]
-    reached = [[j in edges[i] or i == j for j in range(size)] for i in range(size)]
-    for k, i, j in itertools.product(range(size), repeat=3):
-        reached[i][j] = reached[i][j] or (reached[i][k] and reached[k][j])
-    found = components(edges)
-    assert sorted(itertools.chain(*found)) == list(range(size))
-    for at, part in enumerate(found):
-        there, back = reached[part[0]], [row[part[0]] for row in reached]
-        assert set(part) == {j for j in range(size) if there[j] and back[j]}
-        assert not any(there[j] for later in found[at + 1 :] for j in later)
