@@ -85,7 +85,7 @@ class Divided:
         new = needed(nodes, self.made)
         graphs = [node.graph for node in new if node.graph is not None]
         if graphs:
-            note_run(graphs[0])
+            note_run(graphs[0], interpreted=False)
         with phase("run", 1, " forward"):
             for node in new:
                 self.made[node] = self._make(node)

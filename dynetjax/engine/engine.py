@@ -28,7 +28,6 @@ from dynetjax.engine.parts import (
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import (
     note_build,
-    note_interpreted,
     note_run,
     phase,
     timing,
@@ -56,7 +55,7 @@ class Engine:
         self._draw_seed = draw_seed
         self._before_read = before_read
         self._is_training = is_training
-        core.use_reader(note_interpreted, before_read, self._begin)
+        core.use_reader(note_run, before_read, self._begin)
 
     def values(
         self, graph: ComputationGraph, nodes: list[Expression]
@@ -134,7 +133,7 @@ class Engine:
         if run is None:
             run = new_run(graph, state, state.done, asked)
         live.look()
-        note_run(graph)
+        note_run(graph, interpreted=False)
         loss = None if state.parts else loss_among(run, asked)
         root = None if loss is None else state.number(loss)
         if root is not None and self._is_training():

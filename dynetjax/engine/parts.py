@@ -11,7 +11,6 @@ from dynetjax.engine.placement import is_for_device, stay_on_host, work_of
 from dynetjax.engine.plan.layout import make_layout
 from dynetjax.engine.state import State
 from dynetjax.engine.stats import (
-    note_interpreted,
     note_no_byte_code,
     note_run,
     phase,
@@ -43,7 +42,7 @@ def compute_natively(graph: ComputationGraph, state: State) -> bool:
         steps = FUSED_OPS[native.lacks].steps
         note_no_byte_code(" ".join(step.signature.op.name for step in steps))
         return False
-    note_interpreted(graph)
+    note_run(graph)
     state.native = native
     if parts and not isinstance(part, NativePart):
         parts.append(NativePart(start, stored, native.graph))
@@ -95,7 +94,7 @@ def backward_natively(
         return None
     assert state.native is not None
     last = NativeBackward(state.native, state.nodes, node, full)
-    note_interpreted(graph)
+    note_run(graph)
     return last
 
 
@@ -115,7 +114,7 @@ def go_back(
             return here
     run = _run_from_the_first(graph, state, node, full)
     state.parts = [run, *[part for part in state.parts if part.stop > run.stop]]
-    note_run(graph)
+    note_run(graph, interpreted=False)
     with phase("run", 1, " back"):
         return Backward(run, state.nodes, node, full)
 

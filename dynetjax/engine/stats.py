@@ -77,23 +77,14 @@ def count(**changes: float) -> None:
             setattr(_stats, name, getattr(_stats, name) + change)
 
 
-def note_run(graph: ComputationGraph) -> None:
-    """Tier 1 computes a graph, forward or backward."""
+def note_run(graph: ComputationGraph, interpreted: bool = True) -> None:
+    """A graph is computed, forward or backward, by tier 0 or else by tier 1."""
     with _lock:
         _stats.runs += 1
         if graph.counted_by is not _stats:
             graph.counted_by = _stats
             _stats.graphs += 1
-
-
-def note_interpreted(graph: ComputationGraph) -> None:
-    """Tier 0 has computed a graph, forward or backward."""
-    with _lock:
-        _stats.runs += 1
-        if graph.counted_by is not _stats:
-            graph.counted_by = _stats
-            _stats.graphs += 1
-            _stats.interpreted += 1
+            _stats.interpreted += interpreted
 
 
 def note_no_byte_code(name: str) -> None:
