@@ -81,26 +81,24 @@ def _exchange(
         learned: whether any process has a gradient of a parameter.
         words: of each process, how many rows of each table it has, and which.
     """
-    counts = np.array([of_one[: len(tables)] for of_one in words])
-    rooms = [capacity_for(n) for n in counts.max(0)] if len(tables) else []
+    ids = [_ids_of(of_one, len(tables)) for of_one in words]
+    rows_of = [[of_one[k] for of_one in ids] for k in range(len(tables))]
+    rooms = [capacity_for(max(map(len, each))) for each in rows_of]
     chosen = [s for s, is_one in zip(parameters, learned, strict=True) if is_one]
     touched = [(t, room) for t, room in zip(tables, rooms, strict=True) if room]
     sums, rows = collectives.meet(
         [_dense(s) for s in chosen], [_rows(t, room) for t, room in touched], scale
     )
+    found = dict(zip(chosen, sums, strict=True))
     for storage in parameters:
-        storage.put_gradient(None)
-    for storage, gradient in zip(chosen, sums, strict=True):
-        storage.put_gradient(gradient)
-    ids = [_ids_of(of_one, len(tables)) for of_one in words]
-    for table in tables:
-        table.put_gradient(TableGradient(None, ()))
-    for (table, room), values in zip(touched, rows, strict=True):
-        number = tables.index(table)
-        padded = np.full((len(words), room), table.shape[0], np.int32)
-        for row, of_one in zip(padded, ids, strict=True):
-            row[: len(of_one[number])] = of_one[number]
-        table.put_gradient(TableGradient(None, (RowGradient(padded.ravel(), values),)))
+        storage.put_gradient(found.get(storage))
+    values = iter(rows)
+    for table, each, room in zip(tables, rows_of, rooms, strict=True):
+        padded = np.full((len(each), room), table.shape[0], np.int32)
+        for row, some in zip(padded, each, strict=True):
+            row[: len(some)] = some
+        parts = (RowGradient(padded.ravel(), next(values)),) if room else ()
+        table.put_gradient(TableGradient(None, parts))
 
 
 def _dense(storage: DenseStorage) -> Any:
