@@ -62,11 +62,6 @@ def be_objects_in_arrays(on: bool = True) -> None:
     _are_objects_in_arrays = on
 
 
-def are_objects_in_arrays() -> bool:
-    """Whether arrays have expressions in them, and not their values."""
-    return _are_objects_in_arrays
-
-
 def to_numpy(rows: np.ndarray) -> np.ndarray:
     """``[batch, *shape]`` in float32 as DyNet shows it: float64, the batch last."""
     array = rows[0] if len(rows) == 1 else np.moveaxis(rows, 0, -1)

@@ -78,14 +78,6 @@ PyObject* rows(PyObject* self, PyObject* which) {
                                          4L * c.lanes * s.executor.uses[c.use].program->size);
     });
 }
-PyObject* number_of(PyObject* self, PyObject* which) {
-    return guarded([&]() -> PyObject* {
-        Encoder& s = state_of(self);
-        const Computing busy(s);
-        const Node& c = node_of(s, which);
-        return PyFloat_FromDouble(*c.value);  // of any node: there are no rows without numbers
-    });
-}
 // Write the rows of a node as doubles, the first index fastest and the batch last.
 PyObject* array(PyObject* self, PyObject* args) {
     return guarded([&]() -> PyObject* {
@@ -277,7 +269,6 @@ PyGetSetDef executor_attributes[] = {{"count", count, nullptr, "How many stored 
 PyMethodDef executor_methods[] = {
     {"extend", extend, METH_VARARGS, "(stored nodes, start): compute the nodes from `start` on."},
     {"rows", rows, METH_O, "The rows of a node, as bytes of float32."},
-    {"number", number_of, METH_O, "The first number of a node."},
     {"array", array, METH_VARARGS,
      "(number, to): write the rows of a node to an array of float64 in Fortran order, the batch last."},
     {"gradient", gradient, METH_O,
