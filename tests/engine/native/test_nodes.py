@@ -264,7 +264,8 @@ class TestBackward:
     def test_no_such_node(self, graph, root):
         with pytest.raises(IndexError, match="no such node"):
             graph.backward(root, 0, False, None)
-        for read in graph.rows, graph.number, graph.gradient:
+        to = np.zeros(3, order="F")
+        for read in graph.rows, lambda n: graph.array(n, to), graph.gradient:
             with pytest.raises(IndexError, match="no such node"):
                 read(root)
 
