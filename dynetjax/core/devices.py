@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import is_jax_imported, jax
 
@@ -91,6 +93,16 @@ def device_named(name: str) -> "jax.Device":
     if platform == HOST:
         return jax.devices("cpu")[int(number or 0)]
     return devices_beside()[name]
+
+
+def over_all_devices() -> "jax.sharding.NamedSharding | None":
+    """Rows of an array on all devices of the default kind; None if that is one."""
+    platform = device_named("").platform
+    devices = jax.local_devices(backend=platform)
+    if len(devices) == 1:
+        return None
+    mesh = jax.sharding.Mesh(np.array(devices), ("rows",))
+    return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
 
 
 def default_device() -> str:

@@ -53,6 +53,7 @@ class Storage(Protocol):
         is_table: rows of it are looked up, and updated in place.
         values: the JAX array; a table has its rows first.
         stored: what rows of a table are read from: the array, or `Scaled`.
+        place: the devices that its rows are spread over; None if it is on one.
         gradient: JAX array of the accumulated dense gradient, or None.
         has_gradient: a backward reached it since the gradient was last cleared.
     """
@@ -60,6 +61,7 @@ class Storage(Protocol):
     ident: int
     is_table: bool
     values: Any
+    place: Any
     gradient: Any
     has_gradient: bool
 

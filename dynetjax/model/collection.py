@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynetjax.core.devices import are_several, check_device
+from dynetjax.core.devices import are_several, check_device, over_all_devices
 from dynetjax.core.dims import Shape, is_index, to_shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.registry import DEVICES
@@ -130,24 +130,39 @@ class ParameterCollection(Whole):
         scale: float = 1.0,
         mean: float = 0.0,
         std: float = 1.0,
+        sharded: bool = False,
     ) -> LookupParameters:
         """A new table of trainable rows.
 
         Args:
             dim: ``(N, row dims...)``; an int n stands for ``(n, 1)``. An array as
                 `init` has the rows first, too.
+            sharded: where there are several GPUs or TPUs, each has as many of the rows,
+                for a table that is too large for one. N is a multiple of their number.
             others: as for `add_parameters`. The default initialiser counts the rows
                 as a dim, so the numbers in a long table are small, as in DyNet.
+        Raises:
+            ValueError: the rows of a sharded table do not come out even, or it is to
+                lie on one `device`.
         """
         _require_dim("add_lookup_parameters", dim)
         if device:
             check_device("add_lookup_parameters", device)
+        if sharded and device:
+            raise ValueError(
+                error_text(
+                    "add_lookup_parameters: a sharded table lies on all devices",
+                    got=f"device={device!r}",
+                    expected="one of the two",
+                    fix="leave out device=, or sharded=",
+                )
+            )
         own = _unique(name, self._taken)
         if isinstance(init, np.ndarray) or is_dimensional(init):
             given = to_array(init)
             self._take_room(own, given.shape, 0)
             values = np.array(given, np.float32)
-            return self._add_table(self._name + own, values, device)
+            return self._add_table(self._name + own, values, device, sharded)
         shape = to_shape("add_lookup_parameters", dim)
         if not isinstance(dim, (tuple, list)):
             shape = (*shape, 1)
@@ -158,7 +173,7 @@ class ParameterCollection(Whole):
         chosen = initializer(init, tuple(row), scale=scale, mean=mean, std=std)
         _require_for_tables(chosen)
         values = np.moveaxis(chosen.fill((*row, rows)), -1, 0)
-        return self._add_table(self._name + own, values, device)
+        return self._add_table(self._name + own, values, device, sharded)
 
     def parameters_from_numpy(
         self, array: ArrayLike, name: str = "", device: str = ""
@@ -334,12 +349,18 @@ class ParameterCollection(Whole):
         return made
 
     def _add_table(
-        self, name: str, values: np.ndarray, device: str = ""
+        self,
+        name: str,
+        values: np.ndarray,
+        device: str = "",
+        sharded: bool = False,
     ) -> LookupParameters:
         shape = to_shape("add_lookup_parameters", values.shape)
         if not shape:
             raise _no_rows(shape)
+        place = _place_of_rows(shape) if sharded and are_several() else None
         made = LookupParameters(_on_device(TableStorage(name, values), device))
+        made.storage.place = place
         for collection in (*self._ancestors, self):
             collection._tables.append(made)
         return made
@@ -350,6 +371,27 @@ def _on_device(storage: S, device: str) -> S:
     if device and are_several():
         DEVICES[storage.ident] = device
     return storage
+
+
+def _place_of_rows(shape: Shape) -> Any:
+    """Where the rows of a sharded table lie.
+
+    Raises:
+        ValueError: they do not come out even.
+    """
+    place = over_all_devices()
+    count = place.num_devices if place is not None else 1
+    if shape[0] % count:
+        more = -shape[0] % count
+        raise ValueError(
+            error_text(
+                "add_lookup_parameters: each device has a part of a sharded table",
+                got=f"{shape[0]} rows for {count} devices",
+                expected=f"a multiple of {count}",
+                fix=f"add {more} more, which nothing looks up",
+            )
+        )
+    return place
 
 
 Model = ParameterCollection

@@ -102,13 +102,16 @@ def to_device(array: Any) -> "jax.Array":
     return give_to_device(np.array(array, dtype=np.float32))
 
 
-def give_to_device(array: np.ndarray) -> "jax.Array":
+def give_to_device(array: np.ndarray, place: Any = None) -> "jax.Array":
     """`array` as float32 on the default device, without a copy on the host.
 
     Nobody may write to `array` any more.
+
+    Args:
+        place: where else its rows lie.
     """
     RUNS.require()
-    return jax.device_put(np.asarray(array, dtype=np.float32))
+    return jax.device_put(np.asarray(array, dtype=np.float32), place)
 
 
 def on_host(array: Any) -> bool:
@@ -158,6 +161,7 @@ class DenseStorage(Base):
         "updated",
     )
     is_table = in_table = decays = False
+    place = None
 
     def __init__(self, name: str, values: np.ndarray):
         self.shape: Shape = values.shape
@@ -292,6 +296,8 @@ class TableStorage(Base):
             they missed; None if they missed none.
         shown: it stands in files under its own name. Otherwise parameters of its
             collection show its numbers.
+        place: the devices that the rows are spread over, as a sharding of JAX; None if
+            all are on one.
 
     Under weight decay it is stored with a factor, so that an update that changes all
     rows a little need write those only that were touched; see `Scaled`.
@@ -307,6 +313,7 @@ class TableStorage(Base):
         "_touched",
         "ident",
         "name",
+        "place",
         "shape",
         "shown",
         "updated",
@@ -320,6 +327,7 @@ class TableStorage(Base):
         self._array = np.require(values, np.float32, ["C", "W", "O"])
         self._left = 1.0  # about what the factor is
         self.shown: bool = True
+        self.place: Any = None
         self._parts: list[RowGradient] = []
         self._touched: np.ndarray | None = None
         self.updated: bool = True
@@ -359,7 +367,7 @@ class TableStorage(Base):
     def stored(self) -> Any:
         """`values`, or `Scaled` if the table decays."""
         if on_host(self._array):
-            self._array = give_to_device(self._array)
+            self._array = give_to_device(self._array, self.place)
         if self._factor is None:
             return self._array
         if isinstance(self._factor, float):

@@ -120,15 +120,17 @@ class BlockStates:
 
     def of_table(self, table: TableStorage) -> Any:
         """State of a table, arrays of its shape."""
-        leaves = self._moved(self._tables.get(table), table.shape)
+        leaves = self._moved(self._tables.get(table), table.shape, table.place)
         self._tables[table] = leaves
         return jax.tree.unflatten(self._tree, leaves)
 
-    def _moved(self, leaves: Leaves | None, shape: Shape) -> Leaves:
-        """A state on the device."""
+    def _moved(self, leaves: Leaves | None, shape: Shape, place: Any = None) -> Leaves:
+        """A state on the device, or with its rows at a place of several."""
         if leaves is None:
-            return self._on_device(shape)
-        return tuple(map(give_to_device, leaves)) if _is_on_host(leaves) else leaves
+            leaves = self._on_host(shape) if place else self._on_device(shape)
+        if not _is_on_host(leaves):
+            return leaves
+        return tuple([give_to_device(leaf, place) for leaf in leaves])
 
     def is_on_host(self, table: TableStorage) -> bool:
         """Whether the state of a table can be written to where it is."""

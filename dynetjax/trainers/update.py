@@ -119,7 +119,10 @@ class Update:
             gradients = _with_rows(gradients, iter(rows))
             return self._run(numbers, values, targets, gradients, dense, frozen_sizes)
 
-        return Compiled(run, "targets")
+        def like(packed, values, targets, gradients):
+            return targets, None, None
+
+        return Compiled(run, "targets", like)
 
 
 def pack(

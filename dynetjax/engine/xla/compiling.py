@@ -19,6 +19,7 @@ from dynetjax.engine.stats import falling_back, note_launch, note_sent, uncounte
 from dynetjax.engine.xla import internals
 from dynetjax.engine.xla.heap import give_back
 from dynetjax.engine.xla.live import live
+from dynetjax.engine.xla.sharding import everywhere, place_of, placed, places
 
 PATIENCE = 2.0  # seconds until somebody who watches is told
 WORKERS = 2  # threads that compile beside other work
@@ -68,6 +69,8 @@ class Compiled:
     Args:
         run: pure.
         donated: the name of its argument that is donated, if one is.
+        like: of arguments on several devices gives those that lie where the results
+            are to lie, or None for what is to be on all devices.
 
     Attributes:
         used: when it was last, for `LivePrograms`.
@@ -76,6 +79,7 @@ class Compiled:
     __slots__ = (
         "__weakref__",
         "_donated",
+        "_like",
         "_lock",
         "_lowered",
         "_options",
@@ -86,8 +90,13 @@ class Compiled:
         "used",
     )
 
-    def __init__(self, run: Callable, donated: str | None = None):
-        self._run, self._donated = run, donated
+    def __init__(
+        self,
+        run: Callable,
+        donated: str | None = None,
+        like: Callable[..., Any] = lambda *args: None,
+    ):
+        self._run, self._donated, self._like = run, donated, like
         self._options = options_for(platform())
         self._programs: dict[Key, Any] = {}
         self._program: Any = None  # the one that ran last
@@ -108,7 +117,7 @@ class Compiled:
                 program = self._program_for(args)
         try:
             return program(*args)
-        except TypeError:  # perhaps it is for other shapes
+        except (TypeError, ValueError):  # perhaps it is for other shapes, or devices
             known, program = program, self._program_for(args)
             if program is known:
                 raise
@@ -142,9 +151,14 @@ class Compiled:
             self._make(shapes)
 
     def _program_for(self, args: tuple[Any, ...]) -> Any:
-        """What runs such arguments, from now on."""
+        """What runs such arguments, from now on if on one device.
+
+        What is for several would run arguments on one, too, and there would be several.
+        """
         self.wait()
-        program = self._program = self._make(jax.tree.map(shape_of, args))
+        shapes = jax.tree.map(shape_of, args)
+        program = self._make(shapes)
+        self._program = program if everywhere(shapes) is None else None
         live.look()
         return program
 
@@ -182,8 +196,15 @@ class Compiled:
         return lowered
 
     def _lower_with(self, options: dict[str, Any], shapes: Any) -> "jax.stages.Lowered":
+        results, place = None, everywhere(shapes)
+        if place is not None:
+            results = places(self._like(*shapes), place)
+            shapes = placed(shapes, place)
         made = jax.jit(
-            self._run, donate_argnames=self._donated, compiler_options=options
+            self._run,
+            donate_argnames=self._donated,
+            compiler_options=options,
+            out_shardings=results,
         )
         return made.lower(*shapes)
 
@@ -260,11 +281,14 @@ def _is_on_host(x: Any) -> bool:
 
 def key_of(shapes: Any) -> Key:
     """What tells arguments of some shapes from others."""
-    leaves, tree = jax.tree.flatten(shapes)
-    return tree, *[(x.shape, x.dtype, x.weak_type) for x in leaves]
+    place = everywhere(shapes)
+    leaves, tree = jax.tree.flatten(shapes if place is None else placed(shapes, place))
+    return tree, *[(x.shape, x.dtype, x.weak_type, place_of(x)) for x in leaves]
 
 
 def shape_of(x: Any) -> "jax.ShapeDtypeStruct":
     """What a function is compiled for of an argument."""
     aval = jax.typeof(x)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return jax.ShapeDtypeStruct(
+        aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=place_of(x)
+    )

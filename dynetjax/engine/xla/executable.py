@@ -20,6 +20,7 @@ from dynetjax.engine.xla.buffers import BufferPool, buffer_pool_for
 from dynetjax.engine.xla.compiling import Compiled, shape_of
 from dynetjax.engine.xla.component_loop import Loop, is_source, residual_shapes_of
 from dynetjax.engine.xla.loop_back import LoopBack, add_to
+from dynetjax.engine.xla.sharding import everywhere
 
 Array = Any
 
@@ -85,7 +86,8 @@ def run_forward(
         given: the rows of components that get them from outside, in order.
     """
     use = program, keeping and keeps(program)
-    source = buffer_pool_for(use, lambda: _buffers(*use))
+    of_place = *use, everywhere(weights)  # arrays stay on the devices where they are
+    source = buffer_pool_for(of_place, lambda: _buffers(*use))
     run = forward(*use)
     args = weights, given, indices
     if run.is_new:  # what compiling takes is free again before arrays are made

@@ -177,8 +177,9 @@ class Weights:
 
 
 def _shape_of(kind: Kind) -> Any:
-    array = jax.ShapeDtypeStruct(kind.shape, np.float32)
     storage = OWNERS.get(kind.source) if kind.is_parameter else None
+    place = storage.place if storage is not None else None
+    array = jax.ShapeDtypeStruct(kind.shape, np.float32, sharding=place)
     if storage is None or not storage.decays:
         return array
     return Scaled(array, jax.ShapeDtypeStruct((), np.float32))

@@ -1,0 +1,43 @@
+"""Programs of several devices: those that are given an array whose rows lie on several.
+
+XLA divides what reads such an array, and has the devices tell each other what they
+found. All else is on every device, and each of them computes the same.
+"""
+
+from typing import Any, TypeAlias
+
+from dynetjax.core.lazy import jax
+
+Shape: TypeAlias = "jax.ShapeDtypeStruct"
+Place: TypeAlias = "jax.sharding.NamedSharding | None"
+
+
+def place_of(x: Any) -> Place:
+    """Where an argument lies, if on several devices."""
+    place = getattr(x, "sharding", None)
+    return place if isinstance(place, jax.sharding.NamedSharding) else None
+
+
+def everywhere(shapes: Any) -> Place:
+    """A copy on each of the devices of some arguments; None if there is only one."""
+    places = [*filter(None, map(place_of, jax.tree.leaves(shapes)))]
+    if not places:
+        return None
+    return jax.sharding.NamedSharding(places[0].mesh, jax.sharding.PartitionSpec())
+
+
+def placed(shapes: Any, place: Place) -> Any:
+    """Arguments where they lie, and those that lie nowhere yet, at `place`."""
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(
+            x.shape, x.dtype, weak_type=x.weak_type, sharding=place_of(x) or place
+        ),
+        shapes,
+    )
+
+
+def places(like: Any, place: Place) -> Any:
+    """Where arguments lie; at `place` those that lie nowhere yet, or are None."""
+    return jax.tree.map(
+        lambda x: place_of(x) or place, like, is_leaf=lambda x: x is None
+    )
