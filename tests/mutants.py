@@ -32,9 +32,10 @@ from bench import words as as_words  # noqa: E402
 import dynetjax as dy  # noqa: E402
 from dynetjax.core.registry import INPUT  # noqa: E402
 from dynetjax.engine.native import core, kept  # noqa: E402
+from dynetjax.engine.native.lowering.bytecode import OP  # noqa: E402
 from dynetjax.engine.runtime import RUNTIME  # noqa: E402
 
-ENDLESS = [core.OPCODES[name] for name in ("LOOP", "WHILE")]
+ENDLESS = [OP[name] for name in ("LOOP", "WHILE")]
 WORDS = 26  # of an instruction
 MOST_WORDS = 1 << 20  # of temporaries, that a mutant may ask for
 
@@ -84,7 +85,7 @@ def mutant(content, rng):
         elif what == 4:  # another instruction
             code = words[: lengths["forward"] + lengths["backward"]]
             first = WORDS * rng.integers(max(1, len(code) // WORDS))
-            words[first] = rng.integers(len(core.OPCODES))
+            words[first] = rng.integers(len(core.RULES))
         elif what == 5 and lengths["forward"] >= 2 * WORDS:  # the same one again
             code = words[: lengths["forward"]].reshape(-1, WORDS)
             code[rng.integers(len(code))] = code[rng.integers(len(code))]

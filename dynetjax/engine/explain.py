@@ -1,10 +1,12 @@
 """A graph's program in words: its components, loops and fused ops."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dynetjax.core.dims import Dim
 from dynetjax.engine.divided import is_divided
 from dynetjax.engine.ir.fused import FUSED_OPS, FusedOp
+from dynetjax.engine.native.disassembly import listing
 from dynetjax.engine.parts import planned
 from dynetjax.graph import ComputationGraph, current_graph
 
@@ -25,12 +27,18 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain() -> Explanation:
+def explain(bytecode: bool = False) -> Explanation:
     """The program of the current graph: components, loops and fused ops.
 
     Printed, or as what a cell or a line of the REPL comes to, it is text. Where the
     graph was built under ``init(debug=True)``, the user's line that made the first node
     of each fused op is named.
+
+    Args:
+        bytecode: show the instructions of each fused op, too: see docs/bytecode.md.
+            ``x0`` is the first of the rows that a lane reads, ``W0`` a weight, ``i0``
+            runtime data, ``y`` the row that it makes, ``dy`` and ``dW0`` gradients;
+            ``t`` is temporary, ``s`` saved for backward, ``h`` hoisted.
 
     Examples:
         >>> W = dy.ParameterCollection().add_parameters((2, 2))
@@ -39,11 +47,13 @@ def explain() -> Explanation:
         ...     h = dy.tanh(W * h)
         >>> print("loop, 5 trips" in dy.explain().text)
         True
+        >>> print("TANH" in dy.explain(bytecode=True).text)
+        True
     """
-    return Explanation(describe(current_graph()))
+    return Explanation(describe(current_graph(), bytecode))
 
 
-def describe(graph: ComputationGraph) -> str:
+def describe(graph: ComputationGraph, bytecode: bool = False) -> str:
     """The text of `explain`, of any graph."""
     if not len(graph):
         return "an empty graph"
@@ -55,7 +65,7 @@ def describe(graph: ComputationGraph) -> str:
         lines.append(head)
         for number, component in enumerate(listed, 1):
             lines.append(f"{number:3}. {component.text}")
-            lines += _fused_ops(graph, component.nodes)
+            lines += _fused_ops(graph, component.nodes, bytecode)
     return "\n".join(lines)
 
 
@@ -85,16 +95,19 @@ def _parts(graph: ComputationGraph) -> list[tuple[str, list[ComponentSummary]]]:
     return parts
 
 
-def _fused_ops(graph: ComputationGraph, nodes: list[int]) -> list[str]:
-    """The fused ops of some nodes, in a line each."""
+def _fused_ops(
+    graph: ComputationGraph, nodes: list[int], bytecode: bool
+) -> Iterator[str]:
+    """The fused ops of some nodes, in a line each, and their instructions if wanted."""
     stored = graph.stored
     by_fused: dict[int, list[int]] = {}
     for node in nodes:
         by_fused.setdefault(stored.fused(node), []).append(node)
-    return [
-        _line(graph, fused, sum(map(stored.lanes, alike)), stored.index(alike[0]))
-        for fused, alike in by_fused.items()
-    ]
+    for fused, alike in by_fused.items():
+        count = sum(map(stored.lanes, alike))
+        yield _line(graph, fused, count, stored.index(alike[0]))
+        if bytecode:
+            yield from [f"{'':15}{line}" for line in listing(FUSED_OPS[fused])]
 
 
 def _line(graph: ComputationGraph, fused: int, count: int, first: int) -> str:

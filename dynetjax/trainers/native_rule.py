@@ -7,20 +7,13 @@ import numpy as np
 
 from dynetjax.core.lazy import jax, jnp
 from dynetjax.engine.native.lowering.arrays import (
-    DYNAMIC,
-    FIRST,
-    SAVED,
-    VALUE,
     Array,
     Buffer,
     NotCoveredError,
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import (
-    Code,
-    Pool,
-)
+from dynetjax.engine.native.lowering.bytecode import Code, Pool
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.native import core
 from dynetjax.trainers.native_loops import LoopedRule, Rule
@@ -65,12 +58,14 @@ def program_of(rule: Rule) -> Any:
     closed = jax.make_jaxpr(run)(*[one] * 3, *[vector] * (2 + count))
     code = Code(Pool())
     shapes = [()] * 3 + [(SIZE,)] * (2 + count)
-    given: list[Value] = [_operand(FIRST + k, shape) for k, shape in enumerate(shapes)]
+    given: list[Value] = [
+        _operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)
+    ]
     change, *leaves = inline(code, closed.jaxpr, closed.consts, given)
     saved = SIZE * count
-    code.put(change, Buffer(VALUE, SIZE, SIZE))
+    code.put(change, Buffer(core.VALUE, SIZE, SIZE))
     for k, leaf in enumerate(leaves):
-        code.put(leaf, Buffer(SAVED, SIZE, SIZE, k * SIZE))
+        code.put(leaf, Buffer(core.SAVED, SIZE, SIZE, k * SIZE))
     code.prune()
     words, room = code.encode()
     return core.Program(
@@ -88,7 +83,7 @@ def program_of(rule: Rule) -> Any:
 
 
 def _operand(slot: int, shape: tuple[int, ...]) -> Array:
-    stride = DYNAMIC if shape else 0
+    stride = core.DYNAMIC if shape else 0
     buffer = Buffer(slot, SIZE if shape else 1, stride)
     return Array(buffer, 0, shape, side_by_side(shape), "f")
 

@@ -3,13 +3,9 @@
 from typing import Any, Final
 
 from dynetjax.core.registry import (
-    GATHER,
     INPUT,
-    JOIN,
-    LOOKUP,
     MAP,
     OPS,
-    REDUCE,
     Signature,
 )
 from dynetjax.core.tables import forgets
@@ -17,7 +13,7 @@ from dynetjax.engine.ir.fused import fused_op
 from dynetjax.graph import use_structures
 from dynetjax.native import core
 
-FORMS = {MAP: 0, INPUT: 1, LOOKUP: 2, REDUCE: 3, GATHER: 4, JOIN: 5}
+FORMS: dict[str, int] = {name.lower(): n for name, n in core.FORMS.items()}
 CONTRACTION, TELLS, ADDS, SUMS, LISTED, WEIGHT, ZEROS = (1 << k for k in range(7))
 
 
@@ -30,7 +26,8 @@ def told(signature: Signature) -> tuple[Any, ...]:
     flags |= ADDS * _adds(signature) | SUMS * (op is OPS["sum"])
     weights = tuple([k.id if k.is_weight else -1 for k in operands])
     flags |= ZEROS * (op is OPS["zeros"])
-    form = FORMS.get(op.form, 1)  # a parameter is none, and is told as its kind is
+    # A parameter is no form, and is told as its kind is.
+    form = FORMS.get(op.form, FORMS[INPUT])
     about = form, flags, kind.id, signature.broadcast, weights, op.runtime
     return (*about, kind.shape, len(kind.ragged))
 

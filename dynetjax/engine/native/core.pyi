@@ -3,15 +3,42 @@
 from collections.abc import Callable
 from typing import Any
 
-OPCODES: dict[str, int]  # by name
-OPERANDS: dict[str, int]  # how many each has besides its result, by name
-MEANINGS: dict[str, str]  # what each computes, by name
+# Of each opcode its name, family, flags, the words of d, a, b and c, and what it does.
+RULES: list[tuple[str, str, int, tuple[str, str, str, str], str]]
+FLAGS: dict[str, str]  # what each says, by name; the bits:
+ACCUMULATE: int
+REVERSED: int
+INTS: int
+LARGEST_FIRST: int
+CLIPPED: int
+LOWER: int
+UNIT: int
+HOIST: int
+SLOTS: dict[str, str]  # what each holds, by name; the numbers:
+CONSTANT: int
+TEMPORARY: int
+SAVED: int
+VALUE: int
+COTANGENT: int
+HOISTED: int
+FIRST: int
+DYNAMIC: int  # stride of an operand's rows
+HOISTABLE: int  # operands
+WORDS: int  # of an instruction
+FORMS: dict[str, int]  # how nodes of a fused op get their rows
+SCATTERS: dict[str, int]  # what SCATTER does
+POOLS: dict[str, int]  # what POOL finds
 LEVEL: str  # of the processor's instructions
 
 class Program:
     """A fused operation as byte code; see `program.h`."""
 
+    extra: list[int]
+    constants: bytes
+
     def __init__(self, *about: Any) -> None: ...
+    def bound(self, weights: Any) -> Program: ...
+    def instructions(self, back: bool) -> list[tuple[Any, ...]]: ...
 
 class Structures:
     """What nodes of the process have in common; see `structures.h`."""

@@ -20,10 +20,6 @@ from dynetjax.engine.ir.fused import FusedOp, Operation, operations_of
 from dynetjax.engine.ir.structures import FORMS
 from dynetjax.engine.native import kept
 from dynetjax.engine.native.lowering.arrays import (
-    COTANGENT,
-    DYNAMIC,
-    FIRST,
-    VALUE,
     Array,
     Buffer,
     NotCoveredError,
@@ -212,7 +208,7 @@ def _forward(
     inputs = _inputs(structure.shapes, kinds, [*structure.data])
     value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
     saved = [code.array(x) for x in residuals]
-    code.put(value, Buffer(VALUE, size, size))
+    code.put(value, Buffer(core.VALUE, size, size))
     room = code.save(saved, 0)
     code.prune()
     hoisted = code.hoist_forward(kinds)
@@ -225,10 +221,11 @@ def _backward(
     """Its byte code, and how many words a lane are temporary, and hoisted."""
     code, shape, size = Code(pool), structure.shape, prod(structure.shape)
     shapes, weights = structure.shapes, structure.weights
-    cotangent = Array(Buffer(COTANGENT, size, size), 0, shape, side_by_side(shape), "f")
+    buffer = Buffer(core.COTANGENT, size, size)
+    cotangent = Array(buffer, 0, shape, side_by_side(shape), "f")
     gradients = inline(code, back.jaxpr, back.consts, [*saved, cotangent])
     code.results = Counter(_buffers(gradients))
-    first = FIRST + len(shapes) + len(structure.data)
+    first = core.FIRST + len(shapes) + len(structure.data)
     for number, (x, shape) in enumerate(zip(gradients, shapes, strict=True)):
         if number >= len(weights):
             code.add_to_operand(x, number - len(weights), shape)
@@ -250,14 +247,14 @@ def _buffers(values: list[Value]) -> list[Buffer]:
 def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
     inputs: list[Value] = []
     for number, shape in enumerate(shapes):
-        stride = 0 if number < kinds else DYNAMIC
-        buffer = Buffer(FIRST + number, prod(shape), stride)
+        stride = 0 if number < kinds else core.DYNAMIC
+        buffer = Buffer(core.FIRST + number, prod(shape), stride)
         inputs.append(Array(buffer, 0, shape, side_by_side(shape), "f"))
     for number, x in enumerate(data, len(shapes)):
         dtype, shape = DATA[x]
         kind = kind_of(jax.ShapeDtypeStruct((), dtype))
         words = prod(shape)
-        buffer = Buffer(FIRST + number, words, words)
+        buffer = Buffer(core.FIRST + number, words, words)
         inputs.append(Array(buffer, 0, shape, side_by_side(shape), kind))
     return inputs
 

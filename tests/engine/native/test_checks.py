@@ -6,29 +6,19 @@ from bench import Tables, node, plain, stored
 
 from dynetjax.core.registry import INPUT
 from dynetjax.engine.native import core
-from dynetjax.engine.native.lowering.arrays import (
-    CONSTANT,
-    COTANGENT,
-    DYNAMIC,
-    FIRST,
-    HOISTED,
-    SAVED,
-    TEMPORARY,
-    VALUE,
-)
-from dynetjax.engine.native.lowering.bytecode import ACCUMULATE, HOIST, OP
+from dynetjax.engine.native.lowering.bytecode import OP
 
 SIZE = 4
-WEIGHT, OPERAND, DATUM, GRADIENT = FIRST, FIRST + 1, FIRST + 2, FIRST + 3
+WEIGHT, OPERAND, DATUM, GRADIENT = range(core.FIRST, core.FIRST + 4)
 PLACES = {
-    "constant": (CONSTANT, 0, 0, 0, 0),
-    "temporary": (TEMPORARY, 0, 0, SIZE, 0),
-    "saved": (SAVED, 0, 0, SIZE, 0),
-    "value": (VALUE, 0, 0, SIZE, 0),
-    "cotangent": (COTANGENT, 0, 0, SIZE, 0),
-    "hoisted": (HOISTED, 0, 0, SIZE, 0),
+    "constant": (core.CONSTANT, 0, 0, 0, 0),
+    "temporary": (core.TEMPORARY, 0, 0, SIZE, 0),
+    "saved": (core.SAVED, 0, 0, SIZE, 0),
+    "value": (core.VALUE, 0, 0, SIZE, 0),
+    "cotangent": (core.COTANGENT, 0, 0, SIZE, 0),
+    "hoisted": (core.HOISTED, 0, 0, SIZE, 0),
     "weight": (WEIGHT, 0, 0, 0, 0),
-    "operand": (OPERAND, 0, 0, DYNAMIC, 0),
+    "operand": (OPERAND, 0, 0, core.DYNAMIC, 0),
     "datum": (DATUM, 0, 0, 1, 1),
     "gradient": (GRADIENT, 0, 0, 0, 0),
 }
@@ -45,7 +35,8 @@ def place(name, **other):
     return list({**given, **other}.values())
 
 
-COUNTS = {OP[name]: count for name, count in core.OPERANDS.items()}
+EACH = "unary", "binary", "ternary"
+COUNTS = {OP[name]: sum(map(bool, words[1:])) for name, *_, words, _ in core.RULES}
 
 
 def instruction(op, d="value", a="operand", b="operand", c="operand", n=SIZE, **more):
@@ -238,8 +229,8 @@ ONE_BY_ONE = {"m": 1, "k": 1, "extras": [1] + [0] * 6}
         ("a size is too large", "SUM", {"n": 1 << 16, "m": 1 << 16, "k": 1}),
         ("a size is too large", "SUM", {"n": 1 << 12, "m": 1 << 12, "k": 1 << 12}),
         ("nothing to compute", "COPY", {"n": 0}),
-        ("nothing to reduce", "SUM", {"m": 0, "k": 1}),
-        ("nothing to reduce", "CUMSUM", {"m": 1, "k": 0}),
+        ("nothing to compute", "SUM", {"m": 0, "k": 1}),
+        ("nothing to compute", "CUMSUM", {"m": 1, "k": 0}),
         (NOWHERE, "SUM", {"n": 1, "m": 5, "k": 1}),
         (NOWHERE, "CUMSUM", {"n": 1, "m": 5, "k": 1}),
         ("extra is too short", "MOVE", {}),
@@ -275,15 +266,15 @@ ONE_BY_ONE = {"m": 1, "k": 1, "extras": [1] + [0] * 6}
         ("a block is larger", "PUT_AT", {"extras": [1, 1, 2, -1]}),
         (NOWHERE, "SLICE_AT", {"extras": [1, 1, 5, 1]}),
         (NOWHERE, "PUT_AT", {"extras": [1, 1, 5, 1]}),
-        ("nothing to sort", "SORT_ORDER", {"m": 0}),
+        ("nothing to compute", "SORT_ORDER", {"m": 0}),
         (NOWHERE, "SORT_ORDER", {"n": 1, "m": 5}),
-        ("nothing to take", "TAKE", {"m": 1, "k": 0}),
+        ("nothing to compute", "TAKE", {"m": 1, "k": 0}),
         (NOWHERE, "TAKE", {"n": 1, "m": 4, "k": 5}),
         (NOWHERE, "TAKE", {"n": 1, "m": 5, "k": 4}),
-        ("nothing to add", "ADD_AT", {"m": 0, "k": 1}),
+        ("nothing to compute", "ADD_AT", {"m": 0, "k": 1}),
         (NOWHERE, "ADD_AT", {"n": 1, "m": 5, "k": 4}),
         (NOWHERE, "ADD_AT", {"n": 1, "m": 4, "k": 5}),
-        ("no bits", "RANDOM_BITS", {"n": 0}),
+        ("nothing to compute", "RANDOM_BITS", {"n": 0}),
         (NOWHERE, "RANDOM_BITS", {"a": "datum"}),
     ],
 )
@@ -300,7 +291,7 @@ def test_instructions(message, op, about):
     ("message", "op", "about"),
     [
         ("a gradient is set", "MATMUL", {"d": "gradient", "m": 1, "k": 1}),
-        ("no gradient of an operand", "ADD_TO_OPERAND", {"n": 0}),
+        ("nothing to compute", "ADD_TO_OPERAND", {"n": 0}),
         ("no gradient of an operand", "ADD_TO_OPERAND", {"m": 1}),
         ("no gradient of an operand", "ADD_TO_OPERAND", {"k": 1}),
         (NOWHERE, "ADD_TO_OPERAND", {"a": place("cotangent", inner=1)}),
@@ -317,7 +308,7 @@ def test_instructions_of_backward(message, op, about):
 
 
 def test_products_may_be_added_to_a_gradient():
-    about = {"m": 1, "k": 1, "flags": ACCUMULATE}
+    about = {"m": 1, "k": 1, "flags": core.ACCUMULATE}
     assert made(
         back=[instruction("MATMUL", "gradient", **about)],
         extra=ints(1, 0, 0, 0, 0, 0, 0),
@@ -339,12 +330,12 @@ def test_no_derivative():
 
 def product(d, a, b, number=0):
     """A matrix of 2 x 2 times a vector, as what may be hoisted."""
-    about = {"n": 2, "m": 2, "k": 1, "extra": 0, "flags": HOIST | number << 8}
+    about = {"n": 2, "m": 2, "k": 1, "extra": 0, "flags": core.HOIST | number << 8}
     return instruction("MATMUL", d, a, b, **about)
 
 
 MATRIX = ints(1, 0, 2, 1, 0, 1, 1)
-TO_OPERAND = {"n": 2, "flags": HOIST}
+TO_OPERAND = {"n": 2, "flags": core.HOIST}
 LOOP = instruction("LOOP", n=1, m=1)
 
 
@@ -356,7 +347,7 @@ LOOP = instruction("LOOP", n=1, m=1)
         ([product("hoisted", "constant", "operand")], []),
         ([product("hoisted", "weight", "operand", number=1)], []),
         ([product("hoisted", "weight", "operand", number=-1)], []),
-        ([instruction("COPY", "hoisted", flags=HOIST)], []),
+        ([instruction("COPY", "hoisted", flags=core.HOIST)], []),
         ([], [product("hoisted", "weight", "hoisted")]),
         ([], [product("temporary", "weight", "temporary")]),
         ([], [product("temporary", "weight", "hoisted", number=1)]),
@@ -376,5 +367,50 @@ def test_what_is_hoisted_needs_nothing_else(forward, back):
         ],
     }
     assert made(*right["forward"], back=right["back"], extra=MATRIX)
-    with pytest.raises(ValueError, match="what is hoisted needs more than its operand"):
+    error = r"hoisted needs more than its operand|a flag that it has not"
+    with pytest.raises(ValueError, match=error):
         made(*forward, back=back, extra=MATRIX)
+
+
+# What the kernels of each opcode touch, as numpy has it of arrays of these shapes.
+N, M, K = 2, 3, 4
+FAMILIES = {
+    **dict.fromkeys(EACH, [(N * M,)] * 4),
+    "reduction": [(N, K), (N, M, K)],
+    "scan": [(N, M, K), (N, M, K)],
+}
+TOUCHED = {
+    **{rule[0]: FAMILIES[rule[1]] for rule in core.RULES if rule[1] in FAMILIES},
+    "SORT_ORDER": [(N, M), (N, M)],
+    "TAKE": [(N, M), (N, K), (N, M)],
+    "ADD_AT": [(N, K), (N, M), (N, M)],
+    "FACTORISE": [(N, M * K + M + M), (N, M, K)],
+    "SOLVE_TRIANGLE": [(N, M, K), (N, M, M), (N, M, K)],
+    "CHOLESKY": [(N, M, M), (N, M, M)],
+}
+
+
+@pytest.mark.parametrize("name", TOUCHED)
+def test_what_an_opcode_touches(name):
+    """It has a program where its operands have room, and none with a word less."""
+    family = next(rule[1] for rule in core.RULES if rule[0] == name)
+    n = N * M if family in EACH else N
+    sizes = [int(np.prod(shape)) for shape in TOUCHED[name]]
+
+    def placed(rooms):
+        starts = np.cumsum([0, *rooms])
+        places = [
+            place("temporary", start=int(start), stride=room)
+            for start, room in zip(starts, rooms, strict=False)
+        ]
+        ins = instruction(name, *places, n=n, m=M, k=K)
+        return made(ins, temporary=int(starts[-1]))
+
+    count = 1 + COUNTS[OP[name]]
+    rooms = sizes[:count]
+    assert len(rooms) == count
+    assert placed(rooms)
+    for short in range(count):
+        less = [room - (k == short) for k, room in enumerate(rooms)]
+        with pytest.raises(ValueError, match="an operand is not where it may be"):
+            placed(less)

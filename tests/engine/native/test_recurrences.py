@@ -5,7 +5,7 @@ import pytest
 
 import dynetjax as dy
 from dynetjax.engine.ir.fused import FUSED_OPS
-from dynetjax.engine.native.lowering.bytecode import HOIST
+from dynetjax.engine.native import core
 from dynetjax.engine.native.program import _compiled, structure_of
 from dynetjax.graph import current_graph
 
@@ -82,7 +82,7 @@ def test_a_step_may_have_its_products_hoisted():
     assert [step.signature.op.name for step in fused.steps][-1] == "tanh"
     about = _compiled(structure_of(fused))
     for code, count in (about["forward"], 2), (about["backward"], 4):
-        assert np.count_nonzero(code[:, 1] & HOIST) == count
+        assert np.count_nonzero(code[:, 1] & core.HOIST) == count
 
 
 @pytest.mark.parametrize("batch", [1, 3, 40])

@@ -6,8 +6,12 @@
 
 // `extra` of GATHER and SCATTER: the axes along which blocks are placed, and of each the
 // last place of a block and how far apart numbers are; then the axes of a block, and of
-// each its size, and how far apart its numbers are side by side and in the whole.
-enum class How : int { SET, ADD, MUL, MIN, MAX };  // what SCATTER does; after all the others
+// each its size, and how far apart its numbers are side by side and in the whole; for SCATTER,
+// then what it does.
+#define DYNETJAX_SCATTERS(X) X(SET) X(ADD) X(MUL) X(MIN) X(MAX)
+#define X(name) name,
+enum class How : int { DYNETJAX_SCATTERS(X) };
+#undef X
 
 // count blocks of `a`, side by side; `fill` where a place is none, unless places are clipped.
 void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra,

@@ -52,15 +52,14 @@ bool is_flat(const Operand& x, const Words& w, long n, bool& scalar) {
 void elementwise(const Instruction& q, const Frame& f, const Program& p) {
     const auto kernel = kernels().elementwise[q.op];
     const Words d = find(q.d, f, p), a = find(q.a, f, p), b = find(q.b, f, p), c = find(q.c, f, p);
-    const int count = is_unary(q.op) ? 1 : is_binary(q.op) ? 2 : 3;
     bool one[3] = {};
     bool flat = f.lanes == 1 || d.stride == q.n;
     if (f.lanes == 1) {
         one[0] = q.a.one, one[1] = q.b.one, one[2] = q.c.one;
     } else {
         flat = flat && is_flat(q.a, a, q.n, one[0]);
-        if (count > 1) flat = flat && is_flat(q.b, b, q.n, one[1]);
-        if (count > 2) flat = flat && is_flat(q.c, c, q.n, one[2]);
+        if (has_operand(q.op, 2)) flat = flat && is_flat(q.b, b, q.n, one[1]);
+        if (has_operand(q.op, 3)) flat = flat && is_flat(q.c, c, q.n, one[2]);
     }
     if (flat) {
         const int ones = one[0] | one[1] << 1 | one[2] << 2;

@@ -3,9 +3,11 @@
 // An instruction runs on L lanes: nodes of one fused op, or elements of a batch, whose
 // rows lie side by side. What is said here is said of one lane. All numbers are words of
 // 32 bits: float, int, unsigned, or bool (0 or 1). `d` is the result, `a`, `b` and `c`
-// are operands. Python reads this table (`core.OPCODES`), and the page docs/bytecode.md
-// is made from it.
+// are operands. From this table come the checks of byte code (verifier.cpp), what Python
+// knows of it (`core.RULES`), what `explain` shows, and the page docs/bytecode.md.
 #pragma once
+
+#include <algorithm>
 
 // Of n numbers, one by one: d[i] = f(a[i]).
 #define DYNETJAX_UNARY(X)                                              \
@@ -127,7 +129,6 @@
     X(ARGMIN, "where the first of the least is; of the first NaN")
 
 // Of numbers a[outer, count, inner] along the middle, as many results: n, m, k as above.
-// Flag REVERSED: from the last one on.
 #define DYNETJAX_SCAN(X)                                               \
     X(CUMSUM, "the sum so far")                                        \
     X(CUMPROD, "the product so far")                                   \
@@ -136,89 +137,130 @@
     X(CUMLOGSUMEXP, "log of the sum of exp so far")                    \
     X(CUMSUM_I, "the sum so far, of ints")
 
-// All others. `extra` are integers that stand beside the byte code.
+// All others. `by extra`: what `extra` tells is how many words there are.
 #define DYNETJAX_OTHER(X)                                              \
-    X(MOVE, "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its numbers are in d and in a") \
-    X(MATMUL, "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each axis of a and b") \
-    X(PUT_ASIDE, "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; extra: which of such products of the fused op") \
-    X(ADD_TO_WEIGHT, "gradient d of a weight += the sum of a[n] over lanes") \
-    X(ADD_TO_OPERAND, "gradient of operand number m, from its number k on, += a[n]") \
-    X(SCATTER_TO_OPERAND, "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, axes]; flag CLIPPED; extra: see blocks.h") \
-    X(SLICE_AT, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
-    X(PUT_AT, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
-    X(SORT_ORDER, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count; flag INTS; flag LARGEST_FIRST: NaN comes first then") \
-    X(TAKE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
-    X(ADD_AT, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
-    X(RANDOM_BITS, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
-    X(GATHER, "d[n, m] = n blocks of a that begin at places b[n, axes], or c where a place is none; flag CLIPPED: the nearest place instead; extra: see blocks.h") \
-    X(SCATTER, "n blocks a[n, m] go to their places b[n, axes] of d, and change it; flags CLIPPED, INTS; extra: see blocks.h") \
-    X(FACTORISE, "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows that changed places, and where each was") \
-    X(SOLVE_TRIANGLE, "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]; flags LOWER, and UNIT if its diagonal counts as ones") \
-    X(CHOLESKY, "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
-    X(CONVOLVE, "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see windows.h") \
-    X(POOL, "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see windows.h") \
-    X(POOL_BACK, "where the first of the largest or of the least of each window of a is, d += b[n]; extra: see windows.h") \
-    X(LOOP, "n times, the next m instructions") \
-    X(WHILE, "the next m instructions, and while a is not 0, the k after these and the m again; lane by lane") \
-    X(BRANCH, "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; extra: how many each has")
+    X(MOVE, 0, TOLD(n), TOLD(n), NONE, NONE, "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its numbers are in d and in a") \
+    X(MATMUL, ACCUMULATE | HOIST, TOLD(n * k), TOLD(n * m), TOLD(m * k), NONE, "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each axis of a and b") \
+    X(PUT_ASIDE, 0, TOLD(n + m), IS(n), IS(m), NONE, "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; extra: which of such products of the fused op") \
+    X(ADD_TO_WEIGHT, 0, IS(n), EACH, NONE, NONE, "gradient d of a weight += the sum of a[n] over lanes") \
+    X(ADD_TO_OPERAND, HOIST, TOLD(n), EACH, NONE, NONE, "gradient of operand number m, from its number k on, += a[n]") \
+    X(SCATTER_TO_OPERAND, CLIPPED, TOLD(n * m), IS(n * m), TOLD(n), NONE, "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, axes]; extra: see blocks.h") \
+    X(SLICE_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
+    X(PUT_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
+    X(SORT_ORDER, INTS | LARGEST_FIRST, IS(n * m), IS(n * m), NONE, NONE, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count") \
+    X(TAKE, 0, IS(n * m), IS(n * k), IS(n * m), NONE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
+    X(ADD_AT, 0, IS(n * k), IS(n * m), IS(n * m), NONE, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
+    X(RANDOM_BITS, 0, IS(n), IS(2), NONE, NONE, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
+    X(GATHER, CLIPPED, IS(n * m), TOLD(n * m), TOLD(n), IS(1), "d[n, m] = n blocks of a that begin at places b[n, axes], or c where a place is none; extra: see blocks.h") \
+    X(SCATTER, CLIPPED | INTS, TOLD(n * m), IS(n * m), TOLD(n), NONE, "n blocks a[n, m] go to their places b[n, axes] of d, and change it; extra: see blocks.h") \
+    X(FACTORISE, 0, IS(n * (m * k + m + std::min(m, k))), IS(n * m * k), NONE, NONE, "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows that changed places, and where each was") \
+    X(SOLVE_TRIANGLE, LOWER | UNIT, IS(n * m * k), IS(n * m * m), IS(n * m * k), NONE, "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]") \
+    X(CHOLESKY, 0, IS(n * m * m), IS(n * m * m), NONE, NONE, "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
+    X(CONVOLVE, 0, TOLD(n), TOLD(n), TOLD(m), NONE, "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see windows.h") \
+    X(POOL, 0, TOLD(n), TOLD(n * m), NONE, NONE, "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see windows.h") \
+    X(POOL_BACK, 0, TOLD(n), TOLD(n * m), TOLD(n), NONE, "where the first of the largest or of the least of each window of a is, d += b[n]; extra: see windows.h")
+
+// What runs blocks of the instructions after it. `d` is no operand.
+#define DYNETJAX_CONTROL(X)                                            \
+    X(LOOP, 0, NONE, NONE, NONE, NONE, "n times, the next m instructions") \
+    X(WHILE, 0, NONE, IS(1), NONE, NONE, "the next m instructions, and while a is not 0, the k after these and the m again; lane by lane") \
+    X(BRANCH, 0, NONE, IS(1), NONE, NONE, "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; extra: how many each has")
 
 enum Opcode : int {
-#define X(name, meaning) name,
-    DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X)
+#define X(name, ...) name,
+    DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X) DYNETJAX_CONTROL(X)
 #undef X
     OPCODES
 };
 
-inline bool is_unary(int op) { return op >= COPY && op <= B_FROM_I; }
-inline bool is_binary(int op) { return op >= ADD && op <= SHR_I; }
-inline bool is_elementwise(int op) { return op >= COPY && op <= SELECT; }
-inline bool is_reduction(int op) { return op >= SUM && op <= ARGMIN; }
-inline bool is_scan(int op) { return op >= CUMSUM && op <= CUMSUM_I; }
-inline bool is_control(int op) { return op >= LOOP && op <= BRANCH; }
-
-// How many operands an instruction has besides `d`. The places of others hold copies of `d`.
-inline int operands(int op) {
-    if (is_elementwise(op)) return is_unary(op) ? 1 : is_binary(op) ? 2 : 3;
-    switch (op) {
-        case LOOP: return 0;
-        case GATHER: return 3;
-        case MATMUL: case PUT_ASIDE: case SCATTER_TO_OPERAND: case SLICE_AT: case PUT_AT: case TAKE: case ADD_AT: case SCATTER: case SOLVE_TRIANGLE:
-        case CONVOLVE: case POOL_BACK: return 2;
-        default: return 1;
-    }
-}
-
-// Words of a result that an instruction writes for each lane.
-inline double words_written(int op, double n, double m, double k) {
-    if (is_reduction(op)) return n * k;
-    if (is_scan(op)) return n * m * k;
-    switch (op) {
-        case MATMUL: return n * k;
-        case PUT_ASIDE: return n + m;
-        case SCATTER_TO_OPERAND: case SORT_ORDER: case TAKE: case ADD_AT: case GATHER: case SCATTER: return n * m;
-        case FACTORISE: case SOLVE_TRIANGLE: return n * m * k;
-        case CHOLESKY: return n * m * m;
-        case LOOP: case WHILE: case BRANCH: return 0;
-        default: return n;
-    }
-}
-
-// HOIST: a product with a weight, or what adds one to an operand's gradient, that may be
-// made for all nodes of a recurrence at once if that operand, of which the number stands
-// from bit 8 on, comes from outside.
-enum Flag : int { ACCUMULATE = 1, REVERSED = 2, INTS = 4, LARGEST_FIRST = 8, CLIPPED = 16, LOWER = 32, UNIT = 64, HOIST = 128 };
+// A bit each. HOIST: of a product with a weight, or of what adds one to an operand's gradient.
+#define DYNETJAX_FLAGS(X)                                              \
+    X(ACCUMULATE, 1, "adds to d instead of setting it")                \
+    X(REVERSED, 2, "from the last number to the first")                \
+    X(INTS, 4, "numbers are ints")                                     \
+    X(LARGEST_FIRST, 8, "the largest first, and NaN before that")      \
+    X(CLIPPED, 16, "the nearest place where a place is none")          \
+    X(LOWER, 32, "the triangle is the lower one")                      \
+    X(UNIT, 64, "the diagonal counts as ones")                         \
+    X(HOIST, 128, "may be run for all nodes of a recurrence at once, if the operand whose number stands from bit 8 on comes from outside")
+enum Flag : int {
+#define X(name, bit, meaning) name = bit,
+    DYNETJAX_FLAGS(X)
+#undef X
+};
 constexpr int HOISTABLE = 32;  // operands, the first of a fused op
 
 inline int hoisted_operand(int flags) { return flags >> 8; }
 
 // Where an operand's words are. The number of a weight, operand, datum or gradient is
 // added to the first of its kind.
+#define DYNETJAX_SLOTS(X)                                              \
+    X(CONSTANT, "the same for all lanes")                              \
+    X(TEMPORARY, "of one instruction, until it is last read")          \
+    X(SAVED, "of forward, for backward")                               \
+    X(VALUE, "of the node: what forward computes")                     \
+    X(COTANGENT, "of the node: its gradient")                          \
+    X(HOISTED, "what HOIST instructions make in forward, or read in backward") \
+    X(FIRST, "weights, then operands, then runtime data, then gradients of weights")
 enum Slot : int {
-    CONSTANT,   // the same for all lanes
-    TEMPORARY,  // of one instruction, until it is last read
-    SAVED,      // of forward, for backward
-    VALUE,      // of the node: what forward computes
-    COTANGENT,  // of the node: its gradient
-    HOISTED,    // what HOIST instructions make in forward, or read in backward
-    FIRST       // weights, then operands, then runtime data, then gradients of weights
+#define X(name, meaning) name,
+    DYNETJAX_SLOTS(X)
+#undef X
 };
+
+// The words of a lane that an operand has: all that is known, or one for all, or what `extra` tells.
+enum class Extent { NO, ALL, ANY_OR_ONE, BY_EXTRA };
+struct OperandRule {
+    Extent extent;
+    const char* text;
+    double (*words)(double n, double m, double k);  // BY_EXTRA: about
+};
+enum class Family { UNARY, BINARY, TERNARY, REDUCTION, SCAN, OTHER, CONTROL };
+struct OpcodeRule {
+    const char *name, *meaning;
+    Family family;
+    int flags;                // that it may have
+    OperandRule operands[4];  // d, a, b, c
+};
+
+#define OPERAND(extent, size) {Extent::extent, #size, [](double n, double m, double k) { return (void)n, (void)m, (void)k, double(size); }}
+#define IS(size) OPERAND(ALL, size)
+#define EACH OPERAND(ANY_OR_ONE, n)
+#define TOLD(size) OPERAND(BY_EXTRA, size)
+#define NONE OPERAND(NO, 0)
+inline constexpr OpcodeRule RULES[OPCODES] = {
+#define X(name, meaning) {#name, meaning, Family::UNARY, 0, {IS(n), EACH, NONE, NONE}},
+    DYNETJAX_UNARY(X)
+#undef X
+#define X(name, meaning) {#name, meaning, Family::BINARY, 0, {IS(n), EACH, EACH, NONE}},
+    DYNETJAX_BINARY(X)
+#undef X
+#define X(name, meaning) {#name, meaning, Family::TERNARY, 0, {IS(n), EACH, EACH, EACH}},
+    DYNETJAX_TERNARY(X)
+#undef X
+#define X(name, meaning) {#name, meaning, Family::REDUCTION, 0, {IS(n * k), IS(n * m * k), NONE, NONE}},
+    DYNETJAX_REDUCTION(X)
+#undef X
+#define X(name, meaning) {#name, meaning, Family::SCAN, REVERSED, {IS(n * m * k), IS(n * m * k), NONE, NONE}},
+    DYNETJAX_SCAN(X)
+#undef X
+#define X(name, flags, d, a, b, c, meaning) {#name, meaning, Family::OTHER, flags, {d, a, b, c}},
+    DYNETJAX_OTHER(X)
+#undef X
+#define X(name, flags, d, a, b, c, meaning) {#name, meaning, Family::CONTROL, flags, {d, a, b, c}},
+    DYNETJAX_CONTROL(X)
+#undef X
+};
+#undef OPERAND
+#undef IS
+#undef EACH
+#undef TOLD
+#undef NONE
+
+inline bool is_elementwise(int op) { return RULES[op].family <= Family::TERNARY; }
+inline bool is_reduction(int op) { return RULES[op].family == Family::REDUCTION; }
+inline bool is_scan(int op) { return RULES[op].family == Family::SCAN; }
+inline bool is_control(int op) { return RULES[op].family == Family::CONTROL; }
+inline bool has_operand(int op, int number) { return RULES[op].operands[number].extent != Extent::NO; }
+// Words of a result that an instruction writes for each lane.
+inline double words_written(int op, double n, double m, double k) { return RULES[op].operands[0].words(n, m, k); }

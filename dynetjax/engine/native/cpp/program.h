@@ -21,7 +21,10 @@ struct Instruction {
 constexpr int INSTRUCTION_WORDS = sizeof(Instruction) / 4;
 
 // How nodes of a fused op get their rows.
-enum class Form : int { MAP, INPUT, LOOKUP, REDUCE, GATHER, JOIN };
+#define DYNETJAX_FORMS(X) X(MAP) X(INPUT) X(LOOKUP) X(REDUCE) X(GATHER) X(JOIN)
+#define X(name) name,
+enum class Form : int { DYNETJAX_FORMS(X) };
+#undef X
 
 struct Program {
     Form form;

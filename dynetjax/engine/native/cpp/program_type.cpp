@@ -61,6 +61,38 @@ PyObject* bound(PyObject* self, PyObject* weights) {
         return programmed(Py_TYPE(self), std::move(p));
     });
 }
+// (back): of each instruction its opcode, flags, n, m, k, where its extra begins, and of each operand that
+// it has the slot, where it begins there, and how many words it has; -1: extra tells.
+PyObject* instructions(PyObject* self, PyObject* back) {
+    return guarded([&]() -> PyObject* {
+        const Program& p = **((ProgramObject*)self)->program;
+        Ref found = owned(PyList_New(0));
+        for (const Instruction& q : back == Py_True ? p.backward : p.forward) {
+            const Operand* all[] = {&q.d, &q.a, &q.b, &q.c};
+            Ref operands = owned(PyList_New(0));
+            for (int i = 0; i < 4; i++) {
+                if (!has_operand(q.op, i)) continue;
+                const OperandRule& of = RULES[q.op].operands[i];
+                const Operand& x = *all[i];
+                const bool one = of.extent == Extent::ANY_OR_ONE && x.one;
+                const long words = of.extent == Extent::BY_EXTRA ? -1
+                                   : one                         ? 1
+                                                                 : (long)of.words(q.n, q.m, q.k);
+                push(operands.get(), owned(Py_BuildValue("iil", x.slot, x.start + x.inner, words)).get());
+            }
+            push(found.get(),
+                 owned(Py_BuildValue("iiiiiiO", q.op, q.flags, q.n, q.m, q.k, q.extra, operands.get()))
+                     .get());
+        }
+        return found.release();
+    });
+}
+PyObject* get_extra(PyObject* self, void*) {
+    return guarded([&] { return list_of((**((ProgramObject*)self)->program).extra).release(); });
+}
+PyObject* get_constants(PyObject* self, void*) {
+    return guarded([&] { return bytes_of((**((ProgramObject*)self)->program).constants).release(); });
+}
 void free_program(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     delete ((ProgramObject*)self)->program;
@@ -68,11 +100,16 @@ void free_program(PyObject* self) {
     Py_DECREF(type);
 }
 
+PyGetSetDef program_attributes[] = {{"extra", get_extra, nullptr, nullptr, nullptr},
+                                    {"constants", get_constants, nullptr, nullptr, nullptr},
+                                    {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef program_methods[] = {{"bound", bound, METH_O, "(weights): the same for other weights."},
+                                 {"instructions", instructions, METH_O, "(back): what it runs."},
                                  {nullptr, nullptr, 0, nullptr}};
 PyType_Slot program_slots[] = {{Py_tp_new, (void*)new_program},
                                {Py_tp_dealloc, (void*)free_program},
                                {Py_tp_methods, program_methods},
+                               {Py_tp_getset, program_attributes},
                                {Py_tp_doc, (void*)"A fused op as byte code."},
                                {0, nullptr}};
 PyType_Spec program_spec = {"dynetjax.engine.native.core.Program", sizeof(ProgramObject), 0,

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "blocks.h"
-#include "matrices.h"
 #include "program.h"
 #include "windows.h"
 
@@ -56,9 +55,7 @@ struct Checker {
                  (!back && (x.slot == SAVED || x.slot == VALUE)),
              "a result is where none may be");
     }
-    bool has_extra(const Instruction& q, long count) {
-        return need(q.extra >= 0 && (long)q.extra + count <= (long)p.extra.size(), "extra is too short");
-    }
+    bool has_rule(const Instruction& q);
     void instruction(const Instruction& q);
     // Whether a HOIST instruction touches only what there is outside a recurrence.
     bool can_run_apart(const Instruction& q) {
@@ -72,6 +69,9 @@ struct Checker {
         return q.op == MATMUL && q.d.slot == (back ? TEMPORARY : HOISTED) && known(q.a) && known(q.b);
     }
 
+    static bool is_known(const OperandRule& x) {
+        return x.extent == Extent::ALL || x.extent == Extent::ANY_OR_ONE;
+    }
     static bool is_copy(const Operand& x, const Operand& d) { return !memcmp(&x, &d, sizeof(Operand)); }
 
     // Instructions of a block, and those of the blocks in it; `failed` is the first that is wrong.
@@ -103,42 +103,47 @@ struct Checker {
     }
 };
 
-void Checker::instruction(const Instruction& q) {
-    const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
-    if (!need(q.op >= 0 && q.op < OPCODES && n >= 0 && m >= 0 && k >= 0, "an opcode or a size is none"))
-        return;
-    for (const Operand* x : {&q.d, &q.a, &q.b, &q.c})
-        need(x->slot >= 0 && x->slot < p.slots() && (x->one == 0 || x->one == 1), "an operand has no slot");
-    const int count = operands(q.op);
-    need((count > 0 || is_copy(q.a, q.d)) && (count > 1 || is_copy(q.b, q.d)) &&
-             (count > 2 || is_copy(q.c, q.d)),
-         "an operand that it has not");
+// What holds of all instructions: opcode, sizes, flags, and the operands that the table tells.
+bool Checker::has_rule(const Instruction& q) {
+    if (!need(q.op >= 0 && q.op < OPCODES && q.n >= 0 && q.m >= 0 && q.k >= 0,
+              "an opcode or a size is none"))
+        return false;
+    const OpcodeRule& rule = RULES[q.op];
+    const bool hoists = q.flags & HOIST;
+    need(!(q.flags & 255 & ~rule.flags) && (hoists || !hoisted_operand(q.flags)), "a flag that it has not");
+    const Operand* operands[] = {&q.d, &q.a, &q.b, &q.c};
+    for (int i = 0; i < 4; i++) {
+        const Operand& x = *operands[i];
+        need(x.slot >= 0 && x.slot < p.slots() && (x.one == 0 || x.one == 1), "an operand has no slot");
+        need(!i || has_operand(q.op, i) || is_copy(x, q.d), "an operand that it has not");
+    }
     need(q.op == PUT_ASIDE || (q.extra >= 0 && q.extra <= (long)p.extra.size()), "extra is too short");
-    if (!wrong.empty()) return;
-    // of most the sizes multiplied are numbers in an array; of these they are only work
-    const bool work = q.op == MATMUL || q.op == SCATTER_TO_OPERAND || q.op == CONVOLVE || q.op == POOL ||
-                      q.op == POOL_BACK || is_control(q.op);
-    if (!need(work || ((!m || n <= most / m) && (!k || n * std::max(m, 1L) <= most / k)),
-              "a size is too large"))
-        return;
-    if (is_elementwise(q.op)) {
-        if (!need(n > 0, "nothing to compute")) return;
-        writes(q.d, n - 1);
-        reads(q.a, q.a.one ? 0 : n - 1);
-        if (!is_unary(q.op)) reads(q.b, q.b.one ? 0 : n - 1);
-        if (q.op == SELECT) reads(q.c, q.c.one ? 0 : n - 1);
-        return;
+    double words[4];
+    for (int i = 0; i < 4; i++) {
+        words[i] = rule.operands[i].words(q.n, q.m, q.k);
+        if (!is_known(rule.operands[i])) continue;
+        need(words[i] > 0, "nothing to compute"), need(words[i] <= INT32_MAX, "a size is too large");
     }
-    if (is_reduction(q.op) || is_scan(q.op)) {
-        if (!need(n > 0 && m > 0 && k > 0, "nothing to reduce")) return;
-        writes(q.d, (is_scan(q.op) ? n * m * k : n * k) - 1), reads(q.a, n * m * k - 1);
-        return;
+    for (int i = 0; i < 4 && wrong.empty(); i++) {
+        const OperandRule& of = rule.operands[i];
+        if (!is_known(of)) continue;
+        const Operand& x = *operands[i];
+        const long last = of.extent == Extent::ANY_OR_ONE && x.one ? 0 : (long)words[i] - 1;
+        i ? reads(x, last) : writes(x, last);
     }
+    return wrong.empty();
+}
+
+void Checker::instruction(const Instruction& q) {
+    if (!has_rule(q)) return;
+    const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
+    const int32_t* e = p.extra.data() + q.extra;
+    const long given = (long)p.extra.size() - q.extra;
     switch (q.op) {
         case MOVE: {
-            if (!has_extra(q, 1)) return;
-            const int32_t* e = p.extra.data() + q.extra;
-            if (!need(e[0] >= 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            if (!need(given > 0, "extra is too short") || !need(e[0] >= 0 && e[0] <= 8, "too many axes") ||
+                !need(given >= 1 + 3L * e[0], "extra is too short"))
+                return;
             long d = 0, a = 0, before = 0;
             for (int i = 0; i < e[0]; i++) {
                 const int32_t* x = e + 1 + 3 * i;
@@ -151,9 +156,10 @@ void Checker::instruction(const Instruction& q) {
             return;
         }
         case MATMUL: {
-            if (!has_extra(q, 7) || !need(n > 0 && m > 0 && k > 0, "an empty product")) return;
-            if (!need(n <= most / 2 && m <= most / 2 && k <= most / 2, "a size is too large")) return;
-            const int32_t* e = p.extra.data() + q.extra;
+            if (!need(given >= 7, "extra is too short") ||
+                !need(n > 0 && m > 0 && k > 0, "an empty product") ||
+                !need(n <= most / 2 && m <= most / 2 && k <= most / 2, "a size is too large"))
+                return;
             for (int i = 0; i < 7; i++)
                 if (!need(e[i] >= 0, "a distance is negative")) return;
             if (!need(e[0] > 0 && n * k <= most / e[0], "no batch")) return;
@@ -169,29 +175,22 @@ void Checker::instruction(const Instruction& q) {
                           p.asides[q.extra] == std::make_pair(q.n, q.m),
                       "no such product"))
                 return;
-            if (put_aside.size() < p.asides.size()) put_aside.resize(p.asides.size());
+            put_aside.resize(p.asides.size());
             if (!need(!put_aside[q.extra], "a product is put aside twice"))
                 return;  // there is room for one of a lane
             put_aside[q.extra] = true;
-            need(n > 0 && m > 0 && q.d.slot >= p.first_gradient() && q.d.inner == 0 && room(q.d) == n * m,
+            need(q.d.slot >= p.first_gradient() && q.d.inner == 0 && room(q.d) == n * m,
                  "a product for no gradient");
-            reads(q.a, n - 1), reads(q.b, m - 1);
             return;
-        case ADD_TO_WEIGHT:
-            if (!need(n > 0 && q.d.slot >= p.first_gradient(), "no gradient of a weight")) return;
-            writes(q.d, n - 1), reads(q.a, q.a.one ? 0 : n - 1);
-            return;
+        case ADD_TO_WEIGHT: need(q.d.slot >= p.first_gradient(), "no gradient of a weight"); return;
         case ADD_TO_OPERAND:
-            if (!need(back && n > 0 && m < (long)p.sizes.size() && k + n <= p.sizes[m],
-                      "no gradient of an operand"))
-                return;
-            reads(q.a, q.a.one ? 0 : n - 1);
+            need(back && m < (long)p.sizes.size() && k + n <= p.sizes[m], "no gradient of an operand");
             return;
         case SLICE_AT:
         case PUT_AT: {
-            if (!has_extra(q, 1)) return;
-            const int32_t* e = p.extra.data() + q.extra;
-            if (!need(e[0] > 0 && e[0] <= 8, "too many axes") || !has_extra(q, 1 + 3L * e[0])) return;
+            if (!need(given > 0, "extra is too short") || !need(e[0] > 0 && e[0] <= 8, "too many axes") ||
+                !need(given >= 1 + 3L * e[0], "extra is too short"))
+                return;
             long whole = 0, block = 1;
             for (int i = 0; i < e[0]; i++) {
                 const int32_t* x = e + 1 + 3 * i;
@@ -199,58 +198,32 @@ void Checker::instruction(const Instruction& q) {
                     return;
                 whole += (x[1] - 1L) * x[2], block *= x[0];
             }
-            reads(q.b, e[0] - 1);
-            if (q.op == SLICE_AT)
-                writes(q.d, block - 1), reads(q.a, whole);
-            else
-                writes(q.d, whole), reads(q.a, block - 1);
+            const bool puts = q.op == PUT_AT;
+            writes(q.d, puts ? whole : block - 1), reads(q.a, puts ? block - 1 : whole),
+                reads(q.b, e[0] - 1);
             return;
         }
-        case SORT_ORDER:
-            if (!need(n > 0 && m > 0, "nothing to sort")) return;
-            writes(q.d, n * m - 1), reads(q.a, n * m - 1);
-            return;
-        case TAKE:
-            if (!need(n > 0 && m > 0 && k > 0, "nothing to take")) return;
-            writes(q.d, n * m - 1), reads(q.a, n * k - 1), reads(q.b, n * m - 1);
-            return;
-        case ADD_AT:
-            if (!need(n > 0 && m > 0 && k > 0, "nothing to add")) return;
-            writes(q.d, n * k - 1), reads(q.a, n * m - 1), reads(q.b, n * m - 1);
-            return;
-        case RANDOM_BITS:
-            if (!need(n > 0, "no bits")) return;
-            writes(q.d, n - 1), reads(q.a, 1);
-            return;
         case GATHER:
         case SCATTER:
         case SCATTER_TO_OPERAND: {
-            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no blocks")) return;
-            const Blocks x =
-                blocks_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op != GATHER);
+            if (!need(n > 0 && m > 0 && given > 0, "no blocks")) return;
+            const Blocks x = blocks_of(e, given, q.op != GATHER);
             if (!need(x.wrong.empty(), x.wrong.c_str()) ||
                 !need(x.block == m && n <= most / std::max(x.placed, 1), "blocks of another size"))
                 return;
             if (x.placed) reads(q.b, n * x.placed - 1);
-            if (q.op == SCATTER_TO_OPERAND) {
+            if (q.op == GATHER) reads(q.a, x.whole - 1);
+            if (q.op == SCATTER) writes(q.d, x.whole - 1);
+            if (q.op == SCATTER_TO_OPERAND)
                 need(back && k < (long)p.sizes.size() && x.whole <= p.sizes[k] && x.adds,
                      "no gradient of an operand");
-                reads(q.a, n * m - 1);
-                return;
-            }
-            if (q.op == GATHER)
-                writes(q.d, n * m - 1), reads(q.a, x.whole - 1), reads(q.c, 0);
-            else
-                writes(q.d, x.whole - 1), reads(q.a, n * m - 1);
             return;
         }
         case CONVOLVE:
         case POOL:
         case POOL_BACK: {
-            if (!need(n > 0 && m > 0 && q.extra >= 0 && q.extra < (long)p.extra.size(), "no windows"))
-                return;
-            const Windows x =
-                windows_of(p.extra.data() + q.extra, (long)p.extra.size() - q.extra, q.op == CONVOLVE);
+            if (!need(n > 0 && m > 0 && given > 0, "no windows")) return;
+            const Windows x = windows_of(e, given, q.op == CONVOLVE);
             if (!need(x.wrong.empty(), x.wrong.c_str())) return;
             if (q.op == CONVOLVE)
                 writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
@@ -260,29 +233,9 @@ void Checker::instruction(const Instruction& q) {
                 writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
             return;
         }
-        case FACTORISE:
-            if (!need(n > 0 && m > 0 && k > 0, "no matrix")) return;
-            writes(q.d, n * factor_words(m, k) - 1), reads(q.a, n * m * k - 1);
-            return;
-        case SOLVE_TRIANGLE:
-            if (!need(n > 0 && m > 0 && k > 0 && m * m <= most / n, "no matrix")) return;
-            writes(q.d, n * m * k - 1), reads(q.a, n * m * m - 1), reads(q.b, n * m * k - 1);
-            return;
-        case CHOLESKY:
-            if (!need(n > 0 && m > 0 && m * m <= most / n, "no matrix")) return;
-            writes(q.d, n * m * m - 1), reads(q.a, n * m * m - 1);
-            return;
-        case WHILE: reads(q.a, 0); return;
-        case BRANCH:
-            if (!need(n > 0, "no block") || !has_extra(q, n)) return;
-            reads(q.a, 0);
-            return;
+        case BRANCH: need(n > 0, "no block") && need(given >= n, "extra is too short"); return;
     }
 }
-
-}  // namespace
-
-namespace {
 
 // Words that the instructions [at, end) write, of which each is run so often.
 double count_words(const Program& p, const Instruction* at, const Instruction* end, double times) {
@@ -322,8 +275,8 @@ std::string Program::check() const {
         checker->block(code.data(), code.data() + code.size(), 0);
         if (const Instruction* q = checker->failed)
             return checker->wrong + ": instruction " + std::to_string(q - code.data()) +
-                   (checker->back ? " of backward, opcode " : " of forward, opcode ") +
-                   std::to_string(q->op);
+                   (checker->back ? " of backward, " : " of forward, ") +
+                   (q->op >= 0 && q->op < OPCODES ? RULES[q->op].name : "opcode " + std::to_string(q->op));
     }
     return "";
 }

@@ -11,7 +11,10 @@
 void convolve(float* d, const float* a, const float* b, const int32_t* extra);
 
 // `extra` of POOL, POOL_BACK: what is found of a window, how many axes, and of each as above.
-enum class Pool : int { SUM, MAX, MIN };
+#define DYNETJAX_POOLS(X) X(SUM) X(MAX) X(MIN)
+#define X(name) name,
+enum class Pool : int { DYNETJAX_POOLS(X) };
+#undef X
 void pool(float* d, const float* a, const int32_t* extra);
 // d, which is zero, gets the numbers b of windows where these have the first of their largest (MAX)
 // or least number of a.

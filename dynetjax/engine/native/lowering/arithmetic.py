@@ -16,7 +16,8 @@ from dynetjax.engine.native.lowering.arrays import (
     Values,
     kind_of,
 )
-from dynetjax.engine.native.lowering.bytecode import REVERSED, Code
+from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.native import core
 
 # By primitive: opcodes for floats, ints, unsigned ints and bools; "" if there is none.
 _UNARY = {
@@ -183,7 +184,7 @@ def _scan(code: Code, op: str, equation: Any, x: Array) -> Array:
     axis = equation.params["axis"]
     x = code.contiguous(x)
     sizes = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
-    flags = REVERSED if equation.params.get("reverse") else 0
+    flags = core.REVERSED if equation.params.get("reverse") else 0
     n, m, k = sizes
     return code.emit(op, code.temporary(x.shape, x.kind), x, n=n, m=m, k=k, flags=flags)
 

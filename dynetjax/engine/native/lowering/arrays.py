@@ -16,9 +16,6 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.core.lazy import jax
 
-CONSTANT, TEMPORARY, SAVED, VALUE, COTANGENT, HOISTED, FIRST = range(7)  # slots
-DYNAMIC = -1  # the stride of an operand's rows, which the run knows
-
 
 class NotCoveredError(Exception):
     """There is no byte code for a primitive."""

@@ -11,12 +11,6 @@ import numpy as np
 
 from dynetjax.core.dims import Shape
 from dynetjax.engine.native.lowering.arrays import (
-    CONSTANT,
-    FIRST,
-    HOISTED,
-    SAVED,
-    TEMPORARY,
-    VALUE,
     Array,
     Buffer,
     NotCoveredError,
@@ -26,20 +20,15 @@ from dynetjax.engine.native.lowering.arrays import (
 )
 from dynetjax.native import core
 
-OP: dict[str, int] = core.OPCODES
-ACCUMULATE, REVERSED, INTS, LARGEST_FIRST = 1, 2, 4, 8  # flags
-CLIPPED, LOWER, UNIT, HOIST = 16, 32, 64, 128
-HOISTABLE = 32  # operands
-ADD = 1  # what a scatter does, as in blocks.h
-MOST_AXES = 8
-WORDS = 26  # of an instruction
-
+OP: dict[str, int] = {name: k for k, (name, *_) in enumerate(core.RULES)}
 ELEMENTWISE = range(OP["COPY"], OP["SELECT"] + 1)
+MOST_AXES = 8
+ADDS: int = core.SCATTERS["ADD"]
 
 
 @dataclass(eq=False, slots=True)
 class Instruction:
-    """See `core.MEANINGS`; operands that it has not are its result.
+    """See `core.RULES`; operands that it has not are its result.
 
     Attributes:
         blocks: instructions that it runs; they follow it.
@@ -98,7 +87,7 @@ class Pool:
         one = bool((words == words[0]).all())
         words = words[:1] if one else words
         key = words.tobytes()
-        buffer = Buffer(CONSTANT, len(words), 0)
+        buffer = Buffer(core.CONSTANT, len(words), 0)
         at = self._known.get(key)
         if at is None:
             at = self._known[key] = Array(buffer, self.count, (), (), kind)
@@ -109,7 +98,7 @@ class Pool:
 
     def number(self, array: Array) -> float | int | None:
         """What a constant of one number is; None if it is no such."""
-        if array.buffer.slot != CONSTANT or not array.is_one:
+        if array.buffer.slot != core.CONSTANT or not array.is_one:
             return None
         word = np.concatenate(self.constants)[array.offset : array.offset + 1]
         return word.view(np.float32 if array.kind == "f" else np.int32)[0]
@@ -146,7 +135,7 @@ class Code:
         size = prod(shape)
         if not size:
             raise NotCoveredError("an array without numbers")
-        buffer = Buffer(TEMPORARY, size, size)
+        buffer = Buffer(core.TEMPORARY, size, size)
         return Array(buffer, 0, tuple(shape), side_by_side(shape), kind)
 
     def emit(
@@ -239,7 +228,7 @@ class Code:
             self._fill(to, x)
             return
         made = self.made.get(x.buffer)
-        if made and x.buffer.slot == TEMPORARY and x.is_whole:
+        if made and x.buffer.slot == core.TEMPORARY and x.is_whole:
             temporary = x.buffer
             temporary.slot, temporary.stride = buffer.slot, buffer.stride
             temporary.start = buffer.start
@@ -256,7 +245,7 @@ class Code:
         for start, block in blocks:
             if self.pool.number(block) == 0:
                 continue
-            to = Array(Buffer(VALUE, 0, 0), 0, shape, strides, "f").part(
+            to = Array(Buffer(core.VALUE, 0, 0), 0, shape, strides, "f").part(
                 start, block.shape
             )
             if not to.is_contiguous:
@@ -273,11 +262,11 @@ class Code:
         place = self.pool.constant(np.array([to.offset], np.int32))
         axes = zip(block.shape, side_by_side(block.shape), to.strides, strict=True)
         about = [v for axis in axes for v in axis]
-        extra = self.pool.note(1, to.offset, 1, len(block.shape), *about, ADD)
+        extra = self.pool.note(1, to.offset, 1, len(block.shape), *about, ADDS)
         return Scattered(self.contiguous(block), place, 1, 0, extra)
 
     def _scatter_to_operand(self, x: "Scattered", number: int) -> None:
-        anywhere = Array(Buffer(VALUE, 0, 0), 0, (), (), "f")
+        anywhere = Array(Buffer(core.VALUE, 0, 0), 0, (), (), "f")
         n, m, operands = x.count, x.blocks.size // x.count, (x.blocks, x.places)
         fields = n, m, number, anywhere, operands, x.flags, x.extra
         self.code.append(Instruction(OP["SCATTER_TO_OPERAND"], *fields))
@@ -289,7 +278,7 @@ class Code:
             return
         made = self.made.get(array.buffer)
         to = Array(gradient, 0, shape, side_by_side(shape), "f")
-        if made and made.op == OP["MATMUL"] and array.buffer.slot == TEMPORARY:
+        if made and made.op == OP["MATMUL"] and array.buffer.slot == core.TEMPORARY:
             turned = len(shape) == 2 and array.strides == (1, shape[0])
             straight = array.is_contiguous
             alone = array.offset == 0 and array.size == array.buffer.size
@@ -307,7 +296,7 @@ class Code:
                     return
                 extra = self.pool.note(1, 0, ai, ak, 0, bk, bj)
                 sizes = {"n": rows, "m": count, "k": columns, "extra": extra}
-                self.emit("MATMUL", to, a, b, flags=ACCUMULATE, **sizes)
+                self.emit("MATMUL", to, a, b, flags=core.ACCUMULATE, **sizes)
                 return
         ready = array if array.is_one else self.contiguous(array)
         self.emit("ADD_TO_WEIGHT", to, ready, n=prod(shape))
@@ -335,11 +324,11 @@ class Code:
         """Mark products of a weight and an operand; words a lane of what they make."""
         products = []
         for i in self.code:
-            slots = sorted([x.buffer.slot - FIRST - kinds for x in i.operands])
+            slots = sorted([x.buffer.slot - core.FIRST - kinds for x in i.operands])
             if (
                 i.op == OP["MATMUL"]
-                and -kinds <= slots[0] < 0 <= slots[1] < HOISTABLE
-                and i.d.buffer.slot == TEMPORARY
+                and -kinds <= slots[0] < 0 <= slots[1] < core.HOISTABLE
+                and i.d.buffer.slot == core.TEMPORARY
                 and self.made.get(i.d.buffer) is i
             ):
                 products.append((slots[1], [i], i.d.buffer))
@@ -353,7 +342,7 @@ class Code:
         products = []
         reads = Counter([x.buffer for i in _with_blocks(self.code) for x in i.operands])
         for i in self.code:
-            if i.op != OP["ADD_TO_OPERAND"] or i.m >= HOISTABLE:
+            if i.op != OP["ADD_TO_OPERAND"] or i.m >= core.HOISTABLE:
                 continue
             product = self.made.get(i.operands[0].buffer)
             if not product or product.op != OP["MATMUL"] or reads[product.d.buffer] > 1:
@@ -361,8 +350,8 @@ class Code:
             matrix, other = sorted(
                 [x.buffer for x in product.operands], key=attrgetter("stride")
             )
-            has_matrix = FIRST <= matrix.slot < FIRST + kinds
-            if has_matrix and other.slot == TEMPORARY and product in self.code:
+            has_matrix = core.FIRST <= matrix.slot < core.FIRST + kinds
+            if has_matrix and other.slot == core.TEMPORARY and product in self.code:
                 products.append((i.m, [i, product], other))
         return _hoisted(products)
 
@@ -375,8 +364,8 @@ class Code:
     def save(self, residuals: Sequence[Array], room: int) -> int:
         """Have temporaries that backward reads where they stay; words of these."""
         for x in residuals:
-            if x.buffer.slot == TEMPORARY:
-                x.buffer.slot, x.buffer.start = SAVED, room
+            if x.buffer.slot == core.TEMPORARY:
+                x.buffer.slot, x.buffer.start = core.SAVED, room
                 room += x.buffer.size
         return room
 
@@ -415,7 +404,7 @@ class Code:
                 buffer = x.buffer
                 row += [buffer.slot, buffer.start, x.offset, buffer.stride, one]
             rows.append(row)
-        return np.array(rows, np.int32).reshape(-1, WORDS), top
+        return np.array(rows, np.int32).reshape(-1, core.WORDS), top
 
     def _in_a_row(self, code: list[Instruction]) -> list[Instruction]:
         """Blocks after what runs them, which is told how long they are."""
@@ -442,11 +431,11 @@ def _hoisted(products: list[tuple[int, list[Instruction], Buffer]]) -> int:
         return 0
     room = 0
     for number, steps, buffer in products:
-        if buffer.slot == TEMPORARY:
-            buffer.slot, buffer.start = HOISTED, room
+        if buffer.slot == core.TEMPORARY:
+            buffer.slot, buffer.start = core.HOISTED, room
             room += buffer.size
         for step in steps:
-            step.flags |= HOIST | number << 8
+            step.flags |= core.HOIST | number << 8
     return room
 
 
@@ -462,7 +451,7 @@ def _needed(code: list[Instruction], needed: set[Buffer]) -> list[Instruction]:
     makers = []
     for i in reversed(code):
         made = [j.d.buffer for j in _with_blocks([i]) if not j.blocks]
-        if not any(b.slot != TEMPORARY or b in needed for b in made):
+        if not any(b.slot != core.TEMPORARY or b in needed for b in made):
             continue
         needed.update(x.buffer for x in i.operands)
         blocks, count = i.blocks, -1
@@ -487,7 +476,7 @@ def _lives(
         if i.blocks:
             loops.append((number, number + sum(map(_length, i.blocks))))
         for x in (*i.operands, i.d):
-            if x.buffer.slot == TEMPORARY:
+            if x.buffer.slot == core.TEMPORARY:
                 touched.setdefault(x.buffer, []).append(number)
     first: dict[int, list[Buffer]] = {}
     last: dict[int, list[Buffer]] = {}

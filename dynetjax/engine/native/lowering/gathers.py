@@ -12,16 +12,10 @@ from dynetjax.engine.native.lowering.arrays import (
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import (
-    ADD,
-    CLIPPED,
-    INTS,
-    Code,
-    Scattered,
-)
+from dynetjax.engine.native.lowering.bytecode import Code, Scattered
+from dynetjax.native import core
 
 Values = list[Value]
-_COMBINATIONS = {"": 0, "add": ADD, "mul": 2, "min": 3, "max": 4}  # as in blocks.h
 
 
 def _gather(code: Code, equation: Any, operands: Values) -> Values:
@@ -117,7 +111,7 @@ def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
         code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block
     )
     d = code.temporary((*where.shape[:-1], *block), x.kind)
-    flags = 0 if "FILL" in str(params["mode"]) else CLIPPED
+    flags = 0 if "FILL" in str(params["mode"]) else core.CLIPPED
     fill = _fill(code, params["fill_value"], x.kind)
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("GATHER", d, x, where, fill, **size, flags=flags)
@@ -127,13 +121,15 @@ def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
 def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     """The first operand with blocks of the third, at places that the second names."""
     params, name = equation.params, equation.primitive.name
-    combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-")
+    combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-").upper()
+    combine = combine or "SET"
     numbers = params["dimension_numbers"]
     x, places, updates = [code.array(v) for v in operands]
-    if combine == "sub":
+    if combine == "SUB":
         op = "NEG" if x.kind == "f" else "NEG_I"
-        updates, combine = code.map(op, x.kind, updates.shape, updates), "add"
-    if combine not in _COMBINATIONS or (x.kind in "ub" and combine in ("min", "max")):
+        updates, combine = code.map(op, x.kind, updates.shape, updates), "ADD"
+    unsigned = x.kind in "ub" and combine in ("MIN", "MAX")
+    if combine not in core.SCATTERS or unsigned:
         raise NotCoveredError(f"{name} of type {x.kind}")
     lines = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     axes = [*numbers.scatter_dims_to_operand_dims, *lines[0]]
@@ -145,15 +141,15 @@ def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     d = code.copy(code.temporary(x.shape, x.kind), x)
     last = [x.shape[k] - sizes.get(k, 1) for k in axes]
     extra = note_blocks(code, d, axes, last, kept, block)
-    code.pool.note(_COMBINATIONS[combine])
+    code.pool.note(core.SCATTERS[combine])
     order = _order(len(updates.shape), numbers.update_window_dims, len(block))
     ready = code.contiguous(updates.transposed(np.argsort(order).tolist()))
-    flags = CLIPPED if "CLIP" in str(params["mode"]) else 0
-    flags |= 0 if x.kind == "f" else INTS
+    flags = core.CLIPPED if "CLIP" in str(params["mode"]) else 0
+    flags |= 0 if x.kind == "f" else core.INTS
     size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
     code.emit("SCATTER", d, ready, where, **size, flags=flags)
     code.made.pop(d.buffer, None)
-    if combine == "add" and x.kind == "f" and code.pool.number(x) == 0:
+    if combine == "ADD" and x.kind == "f" and code.pool.number(x) == 0:
         parts = Scattered(ready, where, size["n"], flags, extra)
         code.scattered[d.buffer] = parts
     return [d]

@@ -12,8 +12,9 @@ from dynetjax.engine.native.lowering.arrays import (
     NotCoveredError,
     Values,
 )
-from dynetjax.engine.native.lowering.bytecode import ADD, CLIPPED, Code, Scattered
+from dynetjax.engine.native.lowering.bytecode import ADDS, Code, Scattered
 from dynetjax.engine.native.lowering.gathers import note_blocks
+from dynetjax.native import core
 
 
 def _starts(code: Code, operands: Values) -> Array:
@@ -48,8 +49,8 @@ def _dynamic_update_slice(code: Code, equation: Any, operands: Values) -> Values
         every = range(len(d.shape))
         last = [n - size for n, size in zip(d.shape, block.shape, strict=True)]
         extra = note_blocks(code, d, every, last, every, block.shape)
-        code.pool.note(ADD)
-        code.scattered[d.buffer] = Scattered(block, at, 1, CLIPPED, extra)
+        code.pool.note(ADDS)
+        code.scattered[d.buffer] = Scattered(block, at, 1, core.CLIPPED, extra)
     return [d]
 
 

@@ -23,7 +23,6 @@ from dynetjax.engine.native.lowering import (
     windows,
 )
 from dynetjax.engine.native.lowering.arrays import (
-    CONSTANT,
     Array,
     Buffer,
     Lowering,
@@ -34,6 +33,7 @@ from dynetjax.engine.native.lowering.arrays import (
     kind_of,
 )
 from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.native import core
 
 _CALLS = {
     "jit",
@@ -125,8 +125,8 @@ def _equation(code: Code, equation: Any, operands: Values) -> Values:
 
 def _nothing(aval: Any) -> Array:
     """An array without numbers, which has no place."""
-    shape = tuple(aval.shape)
-    return Array(Buffer(CONSTANT, 0, 0), 0, shape, (0,) * len(shape), kind_of(aval))
+    shape, buffer = tuple(aval.shape), Buffer(core.CONSTANT, 0, 0)
+    return Array(buffer, 0, shape, (0,) * len(shape), kind_of(aval))
 
 
 def _at_once(code: Code, equation: Any, operands: Values) -> Value | None:

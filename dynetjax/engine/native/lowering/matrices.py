@@ -12,7 +12,8 @@ from dynetjax.engine.native.lowering.arrays import (
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import LOWER, UNIT, Code
+from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.native import core
 
 Values = list[Value]
 
@@ -75,7 +76,7 @@ def _triangular_solve(code: Code, equation: Any, operands: Values) -> Values:
     if turned:
         a, lower = a.transposed(_turned(a)), not lower
     a, b = code.contiguous(a), code.contiguous(b)
-    flags = (LOWER if lower else 0) | (UNIT if params["unit_diagonal"] else 0)
+    flags = (core.LOWER if lower else 0) | (core.UNIT if params["unit_diagonal"] else 0)
     d = code.temporary(b.shape, "f")
     n, m, k = prod(b.shape[:-2]), b.shape[-2], b.shape[-1]
     code.emit("SOLVE_TRIANGLE", d, a, b, n=n, m=m, k=k, flags=flags)

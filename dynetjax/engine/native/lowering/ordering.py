@@ -12,7 +12,8 @@ from dynetjax.engine.native.lowering.arrays import (
     NotCoveredError,
     Values,
 )
-from dynetjax.engine.native.lowering.bytecode import INTS, LARGEST_FIRST, Code
+from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.native import core
 
 
 def _sort(code: Code, equation: Any, operands: Values) -> Values:
@@ -42,7 +43,7 @@ def _order_by(code: Code, keys: Sequence[Array]) -> Array:
 def _order_of(code: Code, x: Array, flags: int = 0) -> Array:
     count = x.shape[-1]
     d = code.temporary(x.shape, "i")
-    flags |= INTS if x.kind == "i" else 0
+    flags |= core.INTS if x.kind == "i" else 0
     return code.emit("SORT_ORDER", d, x, n=x.size // count, m=count, flags=flags)
 
 
@@ -62,7 +63,7 @@ def _top_k(code: Code, equation: Any, operands: Values) -> Values:
     axis = equation.params.get("axis", -1) % len(x.shape)
     order = [*[k for k in range(len(x.shape)) if k != axis], axis]
     ready = code.contiguous(x.transposed(order))
-    places = _order_of(code, ready, LARGEST_FIRST)
+    places = _order_of(code, ready, core.LARGEST_FIRST)
     largest = places.part([0] * len(order), (*places.shape[:-1], count))
     largest = code.contiguous(largest)
     back = np.argsort(order).tolist()

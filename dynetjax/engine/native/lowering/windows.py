@@ -9,10 +9,10 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.engine.native.lowering.arrays import Array, NotCoveredError, Pieces, Value
 from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.native import core
 
 Values = list[Value]
 Lowering = Callable[[Code, Any, Values], Values]
-_POOLS = {"sum": 0, "max": 1, "min": 2}  # as in windows.h
 MOST_AXES = 6
 
 
@@ -90,7 +90,7 @@ def _pool(kind: str) -> Lowering:
             params["base_dilation"],
             params["window_dilation"],
         )
-        extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)
+        extra = code.pool.note(core.POOLS[kind], len(x.shape), *axes)
         return [code.emit("POOL", d, x, n=d.size, m=prod(window), extra=extra)]
 
     return lower
@@ -104,10 +104,10 @@ def back_to_the_chosen(code: Code, equation: Any, operands: Values) -> Values:
     window = params["window_dimensions"]
     steps, padding = params["window_strides"], params["padding"]
     axes = _axes(x.shape, window, source.shape, steps, padding, ones, ones)
-    kind = {"ge": "max", "le": "min"}.get(params["select_prim"].name)
+    kind = {"ge": "MAX", "le": "MIN"}.get(params["select_prim"].name)
     if kind is None:
         raise NotCoveredError("a choice in a window by something else")
-    extra = code.pool.note(_POOLS[kind], len(x.shape), *axes)
+    extra = code.pool.note(core.POOLS[kind], len(x.shape), *axes)
     d = code.array(Pieces(x.shape, "f", []))
     size = {"n": source.size, "m": prod(window), "extra": extra}
     code.emit("POOL_BACK", d, x, source, **size)
@@ -118,5 +118,5 @@ def back_to_the_chosen(code: Code, equation: Any, operands: Values) -> Values:
 LOWERINGS: dict[str, Lowering] = {
     "conv_general_dilated": convolve,
     "select_and_scatter_add": back_to_the_chosen,
-    **{f"reduce_window_{kind}": _pool(kind) for kind in _POOLS},
+    **{f"reduce_window_{kind.lower()}": _pool(kind) for kind in core.POOLS},
 }

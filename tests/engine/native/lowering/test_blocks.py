@@ -212,7 +212,7 @@ LARGE = 2**31 - 1
     ("op", "sizes", "extra", "wrong"),
     [
         ("GATHER", (1, 1, 0), (), "no blocks"),
-        ("GATHER", (0, 1, 0), (0, 0), "no blocks"),
+        ("GATHER", (0, 1, 0), (0, 0), "nothing to compute"),
         ("GATHER", (1, 1, 0), (1, 4, 1), "extra is too short"),
         ("GATHER", (1, 1, 0), (9, *[0] * 40), "too many axes"),
         ("GATHER", (1, 1, 0), (0, 9, *[1] * 40), "too many axes"),
