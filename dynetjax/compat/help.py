@@ -35,7 +35,7 @@ FLAGS: Final = {
 VARIABLES: Final = {
     "DYNETJAX_CACHE_DIR": "folder of byte code and compiled programs; off: keep none",
     "DYNETJAX_THREADS": "how many processors compute on the CPU",
-    "DYNETJAX_LEVEL": "v2, v3 or v4: the instructions of x86-64 to use at most",
+    "DYNETJAX_LEVEL": "plain or x86-64-v3: the instructions to use at most",
     "DYNETJAX_TRACEBACK": "full: errors show the frames of dynetjax, too",
     "DYNETJAX_PLAIN_IMPORT": "1: importing changes nothing in the process",
     "JAX_PLATFORMS": "cpu, cuda or tpu: JAX's own",

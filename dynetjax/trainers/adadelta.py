@@ -6,10 +6,10 @@ from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 
 
-@runs_as("adadelta", states=2)
+@rule_of_numbers
 def adadelta(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
 

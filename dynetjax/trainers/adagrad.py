@@ -3,11 +3,11 @@
 from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("adagrad", states=1)
+@rule_of_numbers
 def adagrad(eps: float) -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g / sqrt(G + eps), where G is the sum of all g^2; 0 where G is"""
     by_root = optax.scale_by_rss(initial_accumulator_value=0.0, eps=eps)

@@ -11,7 +11,7 @@ from dynetjax.core.lazy import jax, jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 
 MOST_TERMS = 8  # of a polynomial
 
@@ -23,7 +23,7 @@ class AdamState(NamedTuple):
     v: "optax.Params"
 
 
-@runs_as("adam", states=2)
+@rule_of_numbers
 def adam(
     beta_1: float, beta_2: float, eps: float
 ) -> "optax.GradientTransformationExtraArgs":
@@ -42,7 +42,7 @@ def adam(
         v = optax.tree.update_moment(updates, state.v, beta_2, 2)
         # eps joins the uncorrected root, as in DyNet; optax.adam corrects first.
         scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        change = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, v)
+        change = jax.tree.map(lambda m, v: scale * (m / (jnp.sqrt(v) + eps)), m, v)
         return change, AdamState(m, v)
 
     return optax.GradientTransformationExtraArgs(init, update)

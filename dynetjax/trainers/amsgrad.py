@@ -10,7 +10,7 @@ from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.adam import corrected, steps_until_rounding
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 
 
 class AmsgradState(NamedTuple):
@@ -21,7 +21,7 @@ class AmsgradState(NamedTuple):
     vhat: "optax.Params"
 
 
-@runs_as("amsgrad", states=3)
+@rule_of_numbers
 def amsgrad(
     beta_1: float, beta_2: float, eps: float
 ) -> "optax.GradientTransformationExtraArgs":
@@ -42,7 +42,7 @@ def amsgrad(
         # of the corrected ones, or corrects none. For eps see adam.py.
         vhat = jax.tree.map(jnp.maximum, state.vhat, v)
         scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        change = jax.tree.map(lambda m, v: scale * m / (jnp.sqrt(v) + eps), m, vhat)
+        change = jax.tree.map(lambda m, v: scale * (m / (jnp.sqrt(v) + eps)), m, vhat)
         return change, AmsgradState(m, v, vhat)
 
     return optax.GradientTransformationExtraArgs(init, update)

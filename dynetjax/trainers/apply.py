@@ -23,7 +23,7 @@ from dynetjax.core.registry import Scaled
 from dynetjax.engine.device import platform
 from dynetjax.engine.xla.slices import cut, take_if_there
 from dynetjax.trainers.flattening import join, split
-from dynetjax.trainers.native_loops import Rule
+from dynetjax.trainers.rules import Rule
 from dynetjax.trainers.sparse import Rows, densify
 
 Table: TypeAlias = Any  # an array, or one with a factor

@@ -31,7 +31,6 @@ from dynetjax.trainers.blocks import in_blocks
 from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.members import Census, Members
-from dynetjax.trainers.native_loops import Rule
 from dynetjax.trainers.native_update import (
     Numbers,
     gradients_are_on_host,
@@ -39,6 +38,7 @@ from dynetjax.trainers.native_update import (
 )
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.replicas import Replicas
+from dynetjax.trainers.rules import Rule
 from dynetjax.trainers.update import Targets, scalars
 
 LEAST = 2**18
@@ -118,7 +118,7 @@ class Trainer(OnFile):
         self._refusal: RuntimeError | None = None  # which was not raised yet
         self._deferred = missed and DeferredRows(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
-        self._still = still or self._states.is_empty
+        self._still = still
         self._on_host: bool | None = None  # where updates are made; None: not known
         self._elsewhere = 0  # gradients in a row that were on the other side
         _trainers.add(self)
@@ -266,7 +266,8 @@ class Trainer(OnFile):
 
     def _goes_to_all_rows(self, table: TableStorage, decay: float) -> bool:
         """Whether the rule does; where rows may wait, they do from now on."""
-        everywhere = not (self.sparse_updates_enabled or self._still)
+        still = self._still or self._states.is_empty
+        everywhere = not (self.sparse_updates_enabled or still)
         if self._deferred is not None:
             pays = everywhere and self._averages is None and self._may_wait(table)
             if not decay and (self._lazy_correct or pays):

@@ -23,8 +23,9 @@ from dynetjax.model.storage import (
 )
 from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_loops import LoopedRule, Rule
+from dynetjax.trainers.native_rule import native_rule
 from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.rules import Rule, RuleOfNumbers
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
 from dynetjax.trainers.update import Targets, compiled_update
 
@@ -49,11 +50,23 @@ class BlockStates:
     def __init__(self, rule: Rule, join: bool):
         self._rule = rule
         self._join = join
-        self._new = _beginning(rule)
-        self.is_empty: bool = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
+
+    @cached_property
+    def _new(self) -> list[np.ndarray]:
+        """The number that each leaf of a state begins with."""
+        native = native_rule(self._rule)
+        if isinstance(self._rule, RuleOfNumbers) and native is not None:
+            return [np.zeros(1, np.float32)] * native.states
+        leaves = jax.tree.leaves(self._rule.init(jnp.zeros(1)))
+        return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the rule has no state."""
+        return not self._new
 
     @cached_property
     def _tree(self) -> Any:
@@ -103,8 +116,8 @@ class BlockStates:
 
     def _begun(self, shape: Shape) -> Leaves:
         """The state that a parameter or table begins with, if possible without JAX."""
-        looped = isinstance(self._rule, LoopedRule)
-        return self._on_host(shape) if looped else self._on_device(shape)
+        ours = isinstance(self._rule, RuleOfNumbers)
+        return self._on_host(shape) if ours else self._on_device(shape)
 
     def targets(self, members: Members) -> Targets:
         """What an update of these members changes."""
@@ -224,14 +237,6 @@ class BlockStates:
         self._tables.clear()
         self._apart.clear()
         self._blocks = dict.fromkeys(self._blocks)
-
-
-def _beginning(rule: Rule) -> list[np.ndarray]:
-    """The number that each leaf of a state begins with."""
-    if isinstance(rule, LoopedRule):
-        return [np.zeros(1, np.float32)] * rule.states
-    leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
-    return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
 
 
 def _size_of(block: Block) -> Shape:

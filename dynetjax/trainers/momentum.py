@@ -6,11 +6,11 @@ from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("momentum", states=1)
+@rule_of_numbers
 def momentum(mom: float) -> "optax.GradientTransformationExtraArgs":
     """v_t = mom v_(t-1) - learning_rate g
 

@@ -1,4 +1,4 @@
-"""Rules as the executor in C++ runs them: as a loop, or as byte code."""
+"""Rules as the executor in C++ runs them: byte code over blocks of numbers."""
 
 import functools
 from typing import Any
@@ -6,80 +6,123 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.lazy import jax, jnp
+from dynetjax.engine.native import kept
 from dynetjax.engine.native.lowering.arrays import (
     Array,
     Buffer,
     NotCoveredError,
-    Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import Code, Pool
+from dynetjax.engine.native.lowering.bytecode import ELEMENTWISE, Code, Pool
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.native import core
-from dynetjax.trainers.native_loops import LoopedRule, Rule
+from dynetjax.trainers.rules import Rule, RuleOfNumbers
 
-SIZE = 1024
-"""Numbers that byte code changes at a time: they stay in the cache meanwhile."""
-MOST_STATES = 8
+SIZE = 256
+"""Numbers that byte code changes at a time: they stay in the first cache meanwhile."""
 
 
 @functools.lru_cache(maxsize=64)
 def native_rule(rule: Rule) -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
-    if isinstance(rule, LoopedRule):
-        return core.Rule(rule.loop, rule.numbers, rule.states)
-    leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
-    if len(leaves) > MOST_STATES or any(leaf.dtype != np.float32 for leaf in leaves):
-        return None
     try:
-        return core.Rule(program_of(rule), (), len(leaves))
+        plain, general = [_program_of(rule, terms) for terms in ("plain", "general")]
     except NotCoveredError:
         return None
+    return core.Rule(plain, general)
 
 
-def program_of(rule: Rule) -> Any:
-    """Byte code for `SIZE` numbers: gradients, values and state to change and state.
+def _program_of(rule: Rule, terms: str) -> Any:
+    """The program of a rule, from a file if there is one.
 
     Raises:
         NotCoveredError: there is none for some primitive.
     """
+    interface = {
+        "form": 0,
+        "size": SIZE,
+        "weights": _ints(range(core.TERMS)),
+        "weight_sizes": _ints([1] * core.TERMS),
+    }
+    file = None
+    if isinstance(rule, RuleOfNumbers):
+        file = kept.file_of((terms, rule))
+    known = None if file is None else kept.load(file, interface)
+    if known is not None:
+        return known
+    code = _compiled(rule, terms == "plain")
+    if file is not None:
+        kept.keep(file, code)
+    return core.Program(**interface, **code)
+
+
+def _compiled(rule: Rule, plain: bool) -> dict[str, Any]:
+    """The arguments of its program that tell what it computes.
+
+    Args:
+        plain: nothing is scaled; see `Terms` in rule.h.
+    Raises:
+        NotCoveredError: as `_program_of`.
+    """
     leaves, tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
     count = len(leaves)
+    if count > core.MOST_STATES or any(leaf.dtype != np.float32 for leaf in leaves):
+        raise NotCoveredError("state of another kind")
 
-    def run(factor, step, rate, gradient, values, *leaves):
-        state = jax.tree.unflatten(tree, leaves)
+    def run(step, rate, factor, seen, shown, by, kept, gradient, values, *leaves):
+        def times(x, scale):
+            return x if plain else x * scale
+
         change, state = rule.update(
-            gradient * factor, state, values, step=step, learning_rate=rate
+            times(gradient, factor),
+            jax.tree.unflatten(tree, leaves),
+            times(values, seen),
+            step=step,
+            learning_rate=rate,
         )
-        return change, *jax.tree.leaves(state)
+        new = times(times(values, shown) + times(change, by), kept)
+        return new, *jax.tree.leaves(state)
 
     one = jax.ShapeDtypeStruct((), np.float32)
     vector = jax.ShapeDtypeStruct((SIZE,), np.float32)
-    closed = jax.make_jaxpr(run)(*[one] * 3, *[vector] * (2 + count))
+    closed = jax.make_jaxpr(run)(*[one] * core.TERMS, *[vector] * (2 + count))
+    shapes: list[tuple[int, ...]] = [()] * core.TERMS + [(SIZE,)] * (2 + count)
+    given = [_operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)]
     code = Code(Pool())
-    shapes = [()] * 3 + [(SIZE,)] * (2 + count)
-    given: list[Value] = [
-        _operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)
-    ]
-    change, *leaves = inline(code, closed.jaxpr, closed.consts, given)
-    saved = SIZE * count
-    code.put(change, Buffer(core.VALUE, SIZE, SIZE))
-    for k, leaf in enumerate(leaves):
-        code.put(leaf, Buffer(core.SAVED, SIZE, SIZE, k * SIZE))
-    code.prune()
+    traced = inline(code, closed.jaxpr, closed.consts, [*given])
+    results = [code.array(x) for x in traced]
+    held = {x.buffer for x in results}
+    code.prune(held)
+    code.fuse(held)
+    _put(code, results, given[core.TERMS + 1 :])
+    if any(i.op not in ELEMENTWISE or i.n not in (1, SIZE) for i in code.code):
+        raise NotCoveredError("a rule that does not go number by number")
+    code.code.sort(key=lambda i: i.n != 1)  # what follows from the terms comes first
     words, room = code.encode()
-    return core.Program(
-        0,
-        SIZE,
-        sizes=_ints([SIZE] * (2 + count)),
-        weights=_ints([0, 1, 2]),
-        weight_sizes=_ints([1, 1, 1]),
-        forward=words,
-        extra=_ints(code.pool.extra),
-        constants=np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]),
-        temporary=room,
-        saved=saved,
-    )
+    return {
+        "forward": words,
+        "sizes": _ints([SIZE] * (2 + count)),
+        "extra": _ints(code.pool.extra),
+        "constants": np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]),
+        "temporary": room,
+        "saved": SIZE * count,
+    }
+
+
+def _put(code: Code, results: list[Array], old: list[Array]) -> None:
+    """Have values and state where the old ones are, which nothing may read any more."""
+    read: dict[Buffer, int] = {}
+    for number, i in enumerate(code.code):
+        read.update((x.buffer, number) for x in i.operands)
+    for k, (x, before) in enumerate(zip(results, old, strict=True)):
+        if any(x.buffer is y.buffer for y in old if y is not before):
+            raise NotCoveredError("state that becomes another one's")
+        slot, start = (core.SAVED, SIZE * (k - 1)) if k else (core.VALUE, 0)
+        made = code.made.get(x.buffer)
+        first = code.code.index(made) if made in code.code else -1
+        if first < read.get(before.buffer, -1):
+            code.made.pop(x.buffer, None)  # it is copied, in the end
+        code.put(x, Buffer(slot, SIZE, SIZE, start))
 
 
 def _operand(slot: int, shape: tuple[int, ...]) -> Array:

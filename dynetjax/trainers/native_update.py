@@ -10,8 +10,8 @@ import numpy as np
 from dynetjax.model.storage import TableStorage, aligned, on_host
 from dynetjax.native import core
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_loops import Rule
 from dynetjax.trainers.native_rule import native_rule
+from dynetjax.trainers.rules import Rule
 
 
 class Numbers(NamedTuple):

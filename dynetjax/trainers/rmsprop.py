@@ -6,11 +6,11 @@ from dynetjax.core.lazy import jnp, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 from dynetjax.trainers.sgd import sgd
 
 
-@runs_as("rmsprop", states=1)
+@rule_of_numbers
 def rmsprop(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
     return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd().made)

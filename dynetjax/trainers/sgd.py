@@ -3,10 +3,10 @@
 from dynetjax.core.lazy import jax, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.native_loops import runs_as
+from dynetjax.trainers.rules import rule_of_numbers
 
 
-@runs_as("sgd", states=0)
+@rule_of_numbers
 def sgd() -> "optax.GradientTransformationExtraArgs":
     """-learning_rate g"""
 

@@ -23,7 +23,7 @@ from dynetjax.trainers.apply import (
     by_row,
     split_table,
 )
-from dynetjax.trainers.native_loops import Rule
+from dynetjax.trainers.rules import Rule
 from dynetjax.trainers.sparse import Gradient, add_up, squared_norm
 
 NUMBERS = 4  # of `scalars`

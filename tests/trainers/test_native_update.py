@@ -13,9 +13,12 @@ import dynetjax as dy
 from dynetjax.engine.runtime import RUNTIME
 from dynetjax.model import storage
 from dynetjax.native import core
-from dynetjax.trainers import averages, base, deferred, native_rule
+from dynetjax.trainers import averages, base, deferred
 from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.momentum import momentum
+from dynetjax.trainers.native_rule import native_rule
 from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.sgd import sgd
 
 from . import rules
 from .rules import clip_factor
@@ -46,13 +49,6 @@ ROWS, WIDTH = 40, 33
 SIZES = [1, 3, 1023, 1024, 1025, 2047, *np.random.RandomState(1).randint(1, 5000, 6)]
 
 pytestmark = pytest.mark.usefixtures("natively")
-
-
-def by_byte_code(trainer):
-    """Have the rule run as byte code, as those do that have no loop."""
-    native = trainer._native
-    states = len(trainer._states._new)
-    native.rule = core.Rule(native_rule.program_of(native._of), (), states)
 
 
 class World:
@@ -136,16 +132,6 @@ class TestFormula:
         """0.2 of weights go: after seven updates a table's factor is taken in."""
         world = World(make, rule, decay, whole, sparse)
         for _ in range(8):
-            world.step(np.asarray)
-        world.check()
-
-    @pytest.mark.parametrize("decay", [0.0, 0.2])
-    @pytest.mark.parametrize("whole", [False, True])
-    @pytest.mark.parametrize(("make", "rule"), TRAINERS.values(), ids=TRAINERS)
-    def test_byte_code(self, make, rule, whole, decay):
-        world = World(make, rule, decay, whole)
-        by_byte_code(world.trainer)
-        for _ in range(3):
             world.step(np.asarray)
         world.check()
 
@@ -527,18 +513,17 @@ def test_threads():
 class TestCore:
     """What C++ is given is checked before anything is changed."""
 
-    def update(self, rule=("sgd", (), 0), **about):
+    def update(self, **about):
+        rule = about.get("rule", sgd())
         parameter = about.get("storage", storage.DenseStorage("x", np.ones(3)))
         parameter.gradient = about.get("gradient", np.ones(3, np.float32))
         block = about.get("states", ()), (parameter,), [np.empty(3, np.float32)]
-        core.update(core.Rule(*rule), (0.1, 5.0, 1.0, 1.0), [block], [], [], [])
+        core.update(native_rule(rule), (0.1, 5.0, 1.0, 1.0), [block], [], [], [])
 
     @pytest.mark.parametrize(
         ("about", "match"),
         [
-            ({"rule": ("none", (), 0)}, "there is no such rule"),
-            ({"rule": ("adam", (0.9,), 2)}, "the rule has other numbers or states"),
-            ({"rule": ("sgd", (), -1)}, "too many arrays of state"),
+            ({"rule": momentum(0.9)}, "the rule has other states"),
             ({"states": (np.ones(3, np.float32),)}, "the rule has other states"),
             ({"gradient": np.ones(2, np.float32)}, "an array of another size or type"),
             ({"gradient": np.ones(3)}, "an array of another size or type"),

@@ -25,6 +25,8 @@ FIRST: int
 DYNAMIC: int  # stride of an operand's rows
 HOISTABLE: int  # operands
 WORDS: int  # of an instruction
+TERMS: int  # that an update tells a rule
+MOST_STATES: int  # of a rule
 FORMS: dict[str, int]  # how nodes of a fused op get their rows
 SCATTERS: dict[str, int]  # what SCATTER does
 POOLS: dict[str, int]  # what POOL finds
@@ -183,9 +185,11 @@ class FlatGraph:
     def clear(self, nodes: list[int], addresses: Any, buffer: Any) -> None: ...
 
 class Rule:
-    """A trainer's rule; see `update.cpp`."""
+    """A trainer's rule; see `rule.h`."""
 
-    def __init__(self, *about: Any) -> None: ...
+    states: int
+
+    def __init__(self, plain: Program, general: Program) -> None: ...
 
 def update(*about: Any) -> float:
     """Change parameters, tables and the state of a rule; the norm of the gradients."""

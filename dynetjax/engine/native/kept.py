@@ -40,8 +40,8 @@ SETTINGS: dict[str, bool | str] = {  # of JAX, by which other byte code would co
 }
 
 
-def file_of(structure: Any) -> pathlib.Path | None:
-    """Where the byte code of a structure is kept; None if it is not to be."""
+def file_of(about: Any) -> pathlib.Path | None:
+    """Where the byte code of a structure or a rule is kept; None if it is not to be."""
     if not (
         RUNTIME.keeps_byte_code
         and is_plain()
@@ -50,15 +50,10 @@ def file_of(structure: Any) -> pathlib.Path | None:
     ):
         return None
     try:
-        text = described(_fields(structure))
+        text = described(about)
     except NotDescribedError:
         return None
     return folder / f"{PREFIX}{hashlib.sha256((stamp + text).encode()).hexdigest()}"
-
-
-def _fields(structure: Any) -> tuple:
-    """The fields of a structure, whose operations stay what they are."""
-    return tuple([getattr(structure, name) for name in structure.__slots__])
 
 
 def load(file: pathlib.Path, interface: dict[str, Any]) -> Any:

@@ -194,16 +194,59 @@ def test_sizes_of_products_put_aside():
         made(asides=ints(4, 0))
 
 
-def test_a_rule_hoists_nothing_and_has_no_backward():
-    """An update has no place for what recurrences hoist."""
-    three = {"weights": ints(0, 1, 2), "weight_sizes": ints(1, 1, 1)}
-    two = {"sizes": ints(SIZE, SIZE), "types": ""}
-    right = {**three, **two, "saved": 0, "hoisted": 0, "backward": None}
-    forward = instruction("COPY", "value", "temporary")
-    assert core.Rule(made(forward, **right), (), 0)
-    for wrong in {"hoisted": SIZE}, {"backward": ints()}:
-        with pytest.raises(ValueError, match="the program is not that of a rule"):
-            core.Rule(made(forward, **{**right, **wrong}), (), 0)
+TERMS = np.arange(core.TERMS, dtype=np.int32)
+OF_A_RULE = {
+    "weights": TERMS,
+    "weight_sizes": np.ones_like(TERMS),
+    "sizes": ints(SIZE, SIZE, SIZE),
+    "types": "",
+    "saved": SIZE,
+    "hoisted": 0,
+    "backward": None,
+}
+STATE = (core.FIRST + core.TERMS + 2, 0, 0, core.DYNAMIC, 0)
+TERM = (core.FIRST, 0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("forward", "other"),
+    [
+        ((instruction("COPY", "value", "temporary"),), {"hoisted": SIZE}),
+        ((instruction("COPY", "value", "temporary"),), {"backward": ints()}),
+        ((instruction("COPY", "value", "temporary"),), {"saved": 2 * SIZE}),
+        ((instruction("COPY", "value", "temporary"),), {"sizes": ints(SIZE)}),
+        ((instruction("COPY", "value", "temporary"),), {"weights": TERMS[1:]}),
+        ((instruction("CUMSUM", "temporary", "temporary", m=1, k=1),), {}),
+        ((instruction("COPY", "temporary", "temporary", n=2),) * 2, {}),
+        ((instruction("COPY", "value", "temporary", n=1),), {}),
+        ((instruction("COPY", "temporary", list(STATE), n=1),), {}),
+        ((instruction("COPY", "temporary", [*STATE[:4], 1]),), {}),
+        ((instruction("COPY", "temporary", [*STATE[:2], 1, *STATE[3:]], n=3),), {}),
+    ],
+)
+def test_what_is_no_program_of_a_rule(forward, other):
+    """It goes number by number, after what follows from the terms alone."""
+    right = (
+        instruction("COPY", place("temporary"), list(TERM), n=1),
+        instruction("ADD", "temporary", list(STATE), [core.TEMPORARY, 0, 0, SIZE, 1]),
+        instruction("COPY", "saved", "temporary"),
+        instruction("COPY", "value", "temporary"),
+    )
+    program = made(*right, **OF_A_RULE)
+    assert core.Rule(program, program).states == 1
+    about = {**OF_A_RULE, **other}
+    if "weights" in other:
+        about["weight_sizes"] = about["weight_sizes"][1:]
+    with pytest.raises(ValueError, match="the program is not that of a rule"):
+        core.Rule(program, made(*forward, **about))
+
+
+def test_a_rule_has_a_few_arrays_of_state():
+    count = core.MOST_STATES + 1
+    sizes = np.full(2 + count, SIZE, np.int32)
+    program = made(**{**OF_A_RULE, "sizes": sizes, "saved": count * SIZE})
+    with pytest.raises(ValueError, match="too many arrays of state"):
+        core.Rule(program, program)
 
 
 @pytest.mark.parametrize("name", ["constant", "weight", "operand", "cotangent"])

@@ -7,7 +7,7 @@
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #define UNROLLED _Pragma("clang loop unroll(full)") for
 #else
-#define INDEPENDENT _Pragma("GCC ivdep")
+#define INDEPENDENT _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #define UNROLLED _Pragma("GCC unroll 16") for
 #endif
 

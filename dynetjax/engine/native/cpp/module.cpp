@@ -5,6 +5,7 @@
 #include "kernels.h"
 #include "program.h"
 #include "python.h"
+#include "rule.h"
 #include "windows.h"
 
 namespace {
@@ -68,7 +69,7 @@ void add_names(PyObject* m) {
 #undef X
     add("FLAGS", flags), add("SLOTS", slots);
     add_number("DYNAMIC", DYNAMIC), add_number("WORDS", INSTRUCTION_WORDS);
-    add_number("HOISTABLE", HOISTABLE);
+    add_number("HOISTABLE", HOISTABLE), add_number("TERMS", TERMS), add_number("MOST_STATES", MOST_STATES);
     const auto add_numbers = [&](const char* name, std::initializer_list<const char*> names) {
         const Ref found = owned(PyDict_New());
         for (const char* x : names) {

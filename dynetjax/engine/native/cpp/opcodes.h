@@ -71,6 +71,7 @@
     X(MAX, "d = the larger one; NaN if one is")                        \
     X(MIN, "d = the lesser one; NaN if one is")                        \
     X(POW, "d = a^b")                                                  \
+    X(ROOT_ADD, "d = sqrt(a) + b")                                     \
     X(ATAN2, "d = the angle of the point (b, a)")                      \
     X(NEXTAFTER, "d = the float next to a on the way to b")            \
     X(EQ, "d = whether a = b")                                         \
@@ -109,6 +110,8 @@
 
 // Of n numbers, one by one: d[i] = f(a[i], b[i], c[i]).
 #define DYNETJAX_TERNARY(X)                                            \
+    X(MUL_ADD, "d = a b + c, with one rounding or two")                \
+    X(DIV_ROOT, "d = a / (sqrt(b) + c)")                               \
     X(SELECT, "d = b where a is not 0, else c, any kind of number")
 
 // Of numbers a[outer, count, inner] along the middle: d[outer, inner]. n is outer, m is

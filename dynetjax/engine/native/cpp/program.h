@@ -19,6 +19,7 @@ struct Instruction {
     Operand d, a, b, c;
 };
 constexpr int INSTRUCTION_WORDS = sizeof(Instruction) / 4;
+constexpr int MOST_IN_CHAIN = 32;  // instructions that run block by block
 
 // How nodes of a fused op get their rows.
 #define DYNETJAX_FORMS(X) X(MAP) X(INPUT) X(LOOKUP) X(REDUCE) X(GATHER) X(JOIN)
@@ -52,8 +53,8 @@ struct Program {
     // What is wrong with it; empty if nothing is (verifier.cpp). Every place that an instruction names is
     // checked here, so that nothing need be when it runs.
     std::string check() const;
-    // How many words a lane the instructions write, found once they are checked.
-    void count();
+    // Finds chains, and how many words a lane the instructions write, once they are checked.
+    void prepare();
 };
 
 // What a program runs on: where slots begin, for some lanes of a group.

@@ -12,7 +12,7 @@ PyTypeObject* program_type;
 PyObject* programmed(PyTypeObject* type, std::shared_ptr<Program> p) {
     const std::string wrong = p->check();
     if (!wrong.empty()) fail(PyExc_ValueError, wrong.c_str());
-    p->count();
+    p->prepare();
     Ref self = owned(type->tp_alloc(type, 0));
     ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(std::move(p));
     return self.release();

@@ -155,6 +155,8 @@ PyObject* guarded(F f) {
         PyErr_NoMemory();
     } catch (const std::length_error&) {  // a vector of more than there can be
         PyErr_NoMemory();
+    } catch (const std::invalid_argument& e) {
+        PyErr_SetString(PyExc_ValueError, e.what());
     } catch (const std::overflow_error& e) {
         PyErr_SetString(PyExc_OverflowError, e.what());
     } catch (const std::exception& e) {

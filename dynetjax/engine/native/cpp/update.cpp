@@ -1,192 +1,15 @@
 // The update of a trainer: all parameters of a collection in one call.
 //
-// A rule works number by number. The rules that trainers declare are loops (rules.inc);
-// any other is byte code, run over blocks of numbers. Gradients are read, state changes
-// in its place, and so do tables; new values of dense parameters go where the caller
-// says, for a graph may hold the old ones.
+// Gradients are read, state changes in its place, and so do tables; new values of dense parameters go where
+// the caller says, for a graph may hold the old ones.
 #include <cmath>
-#include <string>
 
-#include "crew.h"
 #include "kernels.h"
-#include "program.h"
 #include "python.h"
+#include "rule.h"
 #include "storage_type.h"
 
 namespace {
-
-constexpr int MOST_STATES = 8, MOST_NUMBERS = 5;
-constexpr long MOST_AT_ONCE = 1 << 12;
-constexpr double MANY = 1 << 18;  // numbers, of which each of several threads has as many
-
-struct Scalars {
-    float numbers[MOST_NUMBERS];  // of the rule
-    float rate;
-    float factor;  // on every gradient
-    float shown;   // on every old value
-    float by;      // on every change
-    float kept;    // of every new value
-};
-using Loop = void (*)(const Scalars&, long n, const float* g, float* const* state, const float* v, float* d);
-
-#define PER_LEVEL "rules.inc"
-#include "levels.inc"
-
-enum Which : int { GIVEN, SGD, MOMENTUM, ADAGRAD, RMSPROP, ADADELTA, ADAM, AMSGRAD, WHICH };
-struct About {
-    const char* name;
-    int numbers, states;
-};
-const About abouts[WHICH] = {{"", 0, 0},        {"sgd", 0, 0},      {"momentum", 1, 1}, {"adagrad", 1, 1},
-                             {"rmsprop", 2, 1}, {"adadelta", 2, 2}, {"adam", 3, 2},     {"amsgrad", 3, 3}};
-
-Loop loop_of(int which) { return BEST(loops)[which]; }
-
-// Rules --------------------------------------------------------------------------------
-
-struct Rule {
-    int which = GIVEN, states = 0;
-    double numbers[3] = {};
-    std::shared_ptr<const Program> program;  // of GIVEN
-
-    // What stays the same during an update.
-    Scalars scalars(double rate, double step) const {
-        Scalars w{};
-        w.rate = (float)rate, w.factor = w.shown = w.by = w.kept = 1;
-        const double a = numbers[0], b = numbers[1], c = numbers[2];
-        if (which == MOMENTUM || which == ADAGRAD) w.numbers[0] = (float)a;
-        if (which == RMSPROP || which == ADADELTA)
-            w.numbers[0] = (float)a, w.numbers[1] = (float)b, w.numbers[2] = (float)(1 - b);
-        if (which == ADAM || which == AMSGRAD) {
-            w.numbers[0] = (float)a, w.numbers[1] = (float)(1 - a), w.numbers[2] = (float)b,
-            w.numbers[3] = (float)(1 - b), w.numbers[4] = (float)c;
-            w.rate = (float)(rate * std::sqrt(1 - std::pow(b, step)) / (1 - std::pow(a, step)));
-        }
-        return w;
-    }
-};
-
-// Applies a rule to numbers wherever they are.
-class Applier {
-public:
-    Applier(const Rule& rule, double rate, double step)
-        : rule_(rule), scalars_(rule.scalars(rate, step)), loop_(loop_of(rule.which)), zeros_(MOST_AT_ONCE) {
-        if (!rule.program) return;
-        const Program& p = *rule.program;
-        size_ = p.size;
-        pieces_.reserve(size_);
-        scratch_.resize((size_t)size_ * (2 + rule.states) + p.temporary + p.saved + size_);
-        arguments_[1] = (float)step, arguments_[2] = (float)rate;
-        float* at = scratch_.data();
-        g_ = at, v_ = g_ + size_, states_ = v_ + size_, change_ = states_ + (size_t)size_ * rule.states;
-        new_states_ = change_ + size_;
-        frame_.lanes = frame_.room = 1;
-        frame_.base.assign(p.slots(), nullptr);
-        frame_.base[CONSTANT] = const_cast<float*>(p.constants.data());
-        frame_.base[SAVED] = new_states_, frame_.base[TEMPORARY] = new_states_ + p.saved,
-        frame_.base[VALUE] = change_;
-        for (int k = 0; k < 3; k++) frame_.base[FIRST + k] = arguments_ + k;
-        frame_.strides.assign(2 + rule.states, 0);
-    }
-    // From now on; a rule reads values times `seen`.
-    void set(double factor, double seen, double shown, double by, double kept) {
-        flush();
-        seen_ = (float)seen;
-        scalars_.factor = (float)factor, scalars_.shown = (float)shown, scalars_.by = (float)by,
-        scalars_.kept = (float)kept;
-        arguments_[0] = (float)factor;
-    }
-    // n numbers; without `g` their gradients are zero. In byte code they may wait until `flush`.
-    void apply(long n, const float* g, const std::vector<float*>& states, size_t at, const float* v,
-               float* d) {
-        const auto piece = [&](long i, long some) {
-            Piece x{some, g ? g + i : zeros_.data(), {}, v + i, d + i};
-            for (int k = 0; k < rule_.states; k++) x.states[k] = states[k] + at + i;
-            return x;
-        };
-        if (rule_.program) {
-            for (long i = 0, some; i < n; i += some) put(piece(i, some = std::min(n - i, size_ - filled_)));
-            return;
-        }
-        in_parts(n, MOST_AT_ONCE, (double)n, MANY, [&](long i, long end) {
-            for (long some; i < end; i += some) {
-                const Piece x = piece(i, some = g ? end - i : std::min(end - i, MOST_AT_ONCE));
-                loop_(scalars_, x.n, x.g, x.states, x.v, x.d);
-            }
-        });
-    }
-    void flush() {
-        if (!filled_) return;
-        const Program& p = *rule_.program;
-        const bool alone = pieces_.size() == 1 && filled_ == size_;
-        if (alone) {
-            const Piece& x = pieces_[0];
-            run_on(x.g, seen_ == 1 ? x.v : gathered(), x.states);
-        } else {
-            float* states[MOST_STATES];
-            for (int k = 0; k < rule_.states; k++) states[k] = states_ + (size_t)k * size_;
-            long at = 0;
-            for (const Piece& x : pieces_) {
-                memcpy(g_ + at, x.g, 4 * x.n);
-                for (int k = 0; k < rule_.states; k++) memcpy(states[k] + at, x.states[k], 4 * x.n);
-                at += x.n;
-            }
-            for (long i = at; i < size_; i++) {  // any numbers: the last ones there are
-                g_[i] = g_[at - 1];
-                for (int k = 0; k < rule_.states; k++) states[k][i] = states[k][at - 1];
-            }
-            run_on(g_, gathered(), states);
-        }
-        Scalars w = scalars_;
-        w.factor = 1;
-        long at = 0;
-        for (const Piece& x : pieces_) {
-            for (int k = 0; k < rule_.states; k++)
-                memcpy(x.states[k], new_states_ + (size_t)k * p.size + at, 4 * x.n);
-            loop_(w, x.n, change_ + at, nullptr, x.v, x.d);
-            at += x.n;
-        }
-        pieces_.clear(), filled_ = 0;
-    }
-
-private:
-    struct Piece {
-        long n;
-        const float* g;
-        float* states[MOST_STATES];
-        const float* v;
-        float* d;
-    };
-    void put(const Piece& x) {
-        pieces_.push_back(x), filled_ += x.n;
-        if (filled_ == size_) flush();
-    }
-    // The values as a rule reads them.
-    const float* gathered() {
-        long at = 0;
-        for (const Piece& x : pieces_)
-            for (long i = 0; i < x.n; i++) v_[at++] = x.v[i] * seen_;
-        for (; at < size_; at++) v_[at] = v_[at - 1];
-        return v_;
-    }
-    void run_on(const float* g, const float* v, float* const* states) {
-        const Program& p = *rule_.program;
-        const int first = p.first_operand();
-        frame_.base[first] = const_cast<float*>(g), frame_.base[first + 1] = const_cast<float*>(v);
-        for (int k = 0; k < rule_.states; k++) frame_.base[first + 2 + k] = states[k];
-        run(p.forward, p, frame_);
-    }
-
-    const Rule& rule_;
-    Scalars scalars_;
-    Loop loop_;
-    std::vector<float> zeros_, scratch_;
-    std::vector<Piece> pieces_;
-    long size_ = 0, filled_ = 0;
-    float seen_ = 1, arguments_[3] = {1, 0, 0};  // of a program: factor, step, rate
-    float *g_ = nullptr, *v_ = nullptr, *states_ = nullptr, *change_ = nullptr, *new_states_ = nullptr;
-    Frame frame_;
-};
 
 // What an update is about ----------------------------------------------------------------
 
@@ -275,6 +98,14 @@ double Table::squares() const {
     return found;
 }
 
+// n numbers, whose state begins with number `at` of each array.
+Changes changes(long n, const float* g, const float* v, float* d, const std::vector<float*>& states,
+                long at) {
+    Changes x{n, g, v, d, {}};
+    for (size_t k = 0; k < states.size(); k++) x.states[k] = states[k] + at;
+    return x;
+}
+
 struct Update {
     double rate, threshold, step, kept;
     std::vector<Block> blocks;
@@ -292,25 +123,24 @@ struct Update {
         Applier to(rule, rate, step);
         to.set(factor, 1, 1, 1, kept);
         for (const Block& b : blocks) {
-            size_t at = 0;
+            long at = 0;
             for (const Dense& x : b.parameters) {
-                to.apply(x.n, x.g, b.states, at, x.v, x.d);
+                to.apply(changes(x.n, x.g, x.v, x.d, b.states, at));
                 at += x.n;
             }
         }
         for (const Table& t : tables) {
             if (t.to_all) {
                 to.set(factor, t.factor, t.factor, 1, kept);
-                to.apply(t.count * t.width, t.every, t.states, 0, t.array, t.array);
+                to.apply(changes(t.count * t.width, t.every, t.array, t.array, t.states, 0));
                 continue;
             }
             to.set(factor, t.factor, 1, 1 / t.factor, 1);
             for (const Row& r : t.rows) {
-                const size_t at = (size_t)r.id * t.width;
-                to.apply(t.width, r.g, t.states, at, t.array + at, t.array + at);
+                const long at = (long)r.id * t.width;
+                to.apply(changes(t.width, r.g, t.array + at, t.array + at, t.states, at));
             }
         }
-        to.flush();
         return norm;
     }
     double squares() const {
@@ -333,38 +163,18 @@ struct RuleObject {
 };
 PyTypeObject* rule_type;
 
-// (name of a loop or a Program, numbers, arrays of state)
+// (a Program where terms are plain, one where they are not); see Rule
 PyObject* new_rule(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
-        PyObject *what, *numbers;
-        int states;
-        if (!PyArg_ParseTuple(args, "OO!i", &what, &PyTuple_Type, &numbers, &states)) throw Failed();
-        auto rule = std::make_unique<Rule>();
-        rule->states = states;
-        if (states < 0 || states > MOST_STATES) fail(PyExc_ValueError, "too many arrays of state");
-        if (PyUnicode_Check(what)) {
-            for (int k = 1; k < WHICH; k++)
-                if (!PyUnicode_CompareWithASCIIString(what, abouts[k].name)) rule->which = k;
-            const About& about = abouts[rule->which];
-            if (rule->which == GIVEN) fail(PyExc_ValueError, "there is no such rule");
-            if (PyTuple_GET_SIZE(numbers) != about.numbers || states != about.states)
-                fail(PyExc_ValueError, "the rule has other numbers or states");
-            for (int k = 0; k < about.numbers; k++) rule->numbers[k] = number(PyTuple_GET_ITEM(numbers, k));
-        } else {
-            rule->program = program_in(what);
-            const Program& p = *rule->program;
-            const size_t operands = 2 + (size_t)states;
-            bool fits = p.form == Form::MAP && p.sizes == std::vector<int32_t>(operands, p.size) &&
-                        p.weight_sizes == std::vector<int32_t>(3, 1);
-            fits = fits && p.size <= MOST_AT_ONCE && p.data.empty() && p.saved == states * p.size;
-            fits = fits && !p.hoisted && !p.differentiable;
-            if (!fits) fail(PyExc_ValueError, "the program is not that of a rule");
-        }
+        PyObject *plain, *general;
+        if (!PyArg_ParseTuple(args, "OO", &plain, &general)) throw Failed();
+        auto rule = std::make_unique<Rule>(program_in(plain), program_in(general));
         Ref self = owned(type->tp_alloc(type, 0));
         ((RuleObject*)self.get())->rule = rule.release();
         return self.release();
     });
 }
+PyObject* get_states(PyObject* self, void*) { return PyLong_FromLong(((RuleObject*)self)->rule->states); }
 void free_rule(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     delete ((RuleObject*)self)->rule;
@@ -502,11 +312,13 @@ PyMethodDef functions[] = {{"update", update, METH_VARARGS,
                             "(rule, (rate, threshold, step, kept), blocks, tables, frozen, frozen tables): "
                             "change all by their gradients; the norm of these."},
                            {nullptr, nullptr, 0, nullptr}};
-PyType_Slot rule_slots[] = {
-    {Py_tp_new, (void*)new_rule},
-    {Py_tp_dealloc, (void*)free_rule},
-    {Py_tp_doc, (void*)"A trainer's rule: (loop or Program, numbers, arrays of state)."},
-    {0, nullptr}};
+PyGetSetDef rule_attributes[] = {{"states", get_states, nullptr, nullptr, nullptr},
+                                 {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyType_Slot rule_slots[] = {{Py_tp_getset, rule_attributes},
+                            {Py_tp_new, (void*)new_rule},
+                            {Py_tp_dealloc, (void*)free_rule},
+                            {Py_tp_doc, (void*)"A trainer's rule: (Program, Program)."},
+                            {0, nullptr}};
 PyType_Spec rule_spec = {"dynetjax.engine.native.core.Rule", sizeof(RuleObject), 0, Py_TPFLAGS_DEFAULT,
                          rule_slots};
 

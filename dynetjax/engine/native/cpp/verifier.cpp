@@ -237,6 +237,58 @@ void Checker::instruction(const Instruction& q) {
     }
 }
 
+// Where an operand's words of a lane are, among all of its slot.
+struct Range {
+    int32_t slot;
+    long begin, end;   // of the buffers
+    long first, last;  // in these
+};
+Range range_of(const Operand& x, long n) {
+    const long words = x.one ? 1 : n, buffer = std::max(x.stride, 1);
+    return {x.slot, x.start, x.start + buffer, x.inner, x.inner + words};
+}
+// Whether no number is at one place in the one and at another in the other.
+bool are_apart(const Operand& x, const Operand& y, long n) {
+    if (x.slot != y.slot || !memcmp(&x, &y, sizeof(Operand))) return true;
+    const Range a = range_of(x, n), b = range_of(y, n);
+    if (a.end <= b.begin || b.end <= a.begin) return true;
+    return x.start == y.start && x.stride == y.stride && (a.last <= b.first || b.last <= a.first);
+}
+// Whether an instruction may run on some numbers before `before` has run on all.
+bool may_overtake(const Instruction& q, const Instruction& before) {
+    const auto disturbs = [&](const Instruction& writer, const Instruction& other) {
+        return !are_apart(writer.d, other.d, q.n) || !are_apart(writer.d, other.a, q.n) ||
+               !are_apart(writer.d, other.b, q.n) || !are_apart(writer.d, other.c, q.n);
+    };
+    return q.n == before.n && !disturbs(q, before) && !disturbs(before, q);
+}
+// Tells each instruction that goes number by number how many, from it on, may run block by block: `m`.
+void find_chains(std::vector<Instruction>& code, const Program& p) {
+    std::vector<bool> begins(code.size() + 1);  // a block of a loop begins or ends here
+    for (size_t i = 0; i < code.size(); i++) {
+        const Instruction& q = code[i];
+        if (!is_control(q.op)) continue;
+        std::vector<long> lengths{q.m};
+        if (q.op == WHILE) lengths.push_back(q.k);
+        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
+        size_t at = i + 1;
+        begins[at] = true;
+        for (const long n : lengths) begins[at += n] = true;
+    }
+    for (size_t i = 0, end; i < code.size(); i = end) {
+        end = i + 1;
+        if (!is_elementwise(code[i].op)) continue;
+        const auto goes_on = [&] {
+            return is_elementwise(code[end].op) && !begins[end] && end - i < MOST_IN_CHAIN &&
+                   std::all_of(
+                       code.begin() + i, code.begin() + end,
+                       [&](const Instruction& before) { return may_overtake(code[end], before); });
+        };
+        while (end < code.size() && goes_on()) end++;
+        for (size_t k = i; k < end; k++) code[k].m = (int32_t)(end - k);
+    }
+}
+
 // Words that the instructions [at, end) write, of which each is run so often.
 double count_words(const Program& p, const Instruction* at, const Instruction* end, double times) {
     double words = 0;
@@ -253,7 +305,8 @@ double count_words(const Program& p, const Instruction* at, const Instruction* e
 
 }  // namespace
 
-void Program::count() {
+void Program::prepare() {
+    find_chains(forward, *this), find_chains(backward, *this);
     written = count_words(*this, forward.data(), forward.data() + forward.size(), 1);
     written_back = count_words(*this, backward.data(), backward.data() + backward.size(), 1);
 }

@@ -1,7 +1,7 @@
 """Byte code in the making: instructions over arrays, and the numbers beside them."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -21,7 +21,7 @@ from dynetjax.engine.native.lowering.arrays import (
 from dynetjax.native import core
 
 OP: dict[str, int] = {name: k for k, (name, *_) in enumerate(core.RULES)}
-ELEMENTWISE = range(OP["COPY"], OP["SELECT"] + 1)
+ELEMENTWISE = range(OP["COPY"], OP["SUM"])
 MOST_AXES = 8
 ADDS: int = core.SCATTERS["ADD"]
 
@@ -357,9 +357,21 @@ class Code:
 
     # From instructions to words
 
-    def prune(self, kept: Sequence[Buffer] = ()) -> None:
+    def prune(self, kept: Collection[Buffer] = ()) -> None:
         """Leave out what nobody reads."""
         self.code = _needed(self.code, set(kept))
+
+    def fuse(self, held: Collection[Buffer] = ()) -> None:
+        """Have one instruction do what two do, if nothing else reads what is between.
+
+        Args:
+            held: results that something else reads.
+        """
+        every = _with_blocks(self.code)
+        touched = Counter([x.buffer for i in every for x in (*i.operands, i.d)])
+        touched.update(held)
+        self.code = _fused(self.code, touched)
+        self.made.update((i.d.buffer, i) for i in self.code if i.d.buffer in self.made)
 
     def save(self, residuals: Sequence[Array], room: int) -> int:
         """Have temporaries that backward reads where they stay; words of these."""
@@ -375,6 +387,7 @@ class Code:
         Temporaries take the places of those that nobody reads any more; a result that
         is made number by number that of an operand, too.
         """
+        self.fuse()
         code = self._in_a_row(self.code)
         begin, end = _lives(code)
         free: dict[int, list[int]] = {}
@@ -437,6 +450,47 @@ def _hoisted(products: list[tuple[int, list[Instruction], Buffer]]) -> int:
         for step in steps:
             step.flags |= core.HOIST | number << 8
     return room
+
+
+def _fused(code: list[Instruction], touched: Counter[Buffer]) -> list[Instruction]:
+    """See `Code.fuse`; of each buffer, how often it is a result or an operand."""
+    made: dict[Buffer, int] = {}  # where results are that one instruction reads
+    kept: list[Instruction | None] = []
+    for i in code:
+        if i.blocks:
+            blocks = [_fused(block, touched) for block in i.blocks]
+            i, made = replace(i, blocks=tuple(blocks)), {}
+        for number, x in enumerate(i.operands):
+            inner = kept[made[x.buffer]] if x.buffer in made else None
+            both = _BOTH.get((i.op, inner.op, number)) if inner else None
+            if inner and both and inner.n == i.n and x.is_whole:
+                others = i.operands[:number], i.operands[number + 1 :]
+                operands = (*others[0], *inner.operands, *others[1])
+                if i.op == OP["ADD"]:
+                    operands = (*inner.operands, *others[0], *others[1])
+                i = replace(i, op=both, operands=operands)
+                kept[made.pop(x.buffer)] = None
+                break
+        for buffer, at in [*made.items()]:  # whose operands change here
+            inner = kept[at]
+            if inner and any(x.buffer is i.d.buffer for x in inner.operands):
+                del made[buffer]
+        is_own = i.d.buffer.slot == core.TEMPORARY and touched[i.d.buffer] == 2
+        if i.op in _INNER and is_own and i.d.is_whole:
+            made[i.d.buffer] = len(kept)
+        kept.append(i)
+    return [i for i in kept if i is not None]
+
+
+# By an opcode, that of an operand and the operand's number: the one that does both.
+_BOTH = {
+    (OP["ADD"], OP["MUL"], 0): OP["MUL_ADD"],
+    (OP["ADD"], OP["MUL"], 1): OP["MUL_ADD"],
+    (OP["ADD"], OP["SQRT"], 0): OP["ROOT_ADD"],
+    (OP["ADD"], OP["SQRT"], 1): OP["ROOT_ADD"],
+    (OP["DIV"], OP["ROOT_ADD"], 1): OP["DIV_ROOT"],
+}
+_INNER = {inner for _, inner, _ in _BOTH}
 
 
 def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:

@@ -1,0 +1,110 @@
+#include "rule.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "crew.h"
+
+namespace {
+
+constexpr long MANY = 1 << 18;  // numbers, of which each of several threads has as many
+
+// Instructions of one number, which come first.
+size_t count_once(const Program& p) {
+    const auto& code = p.forward;
+    const auto many = [](const Instruction& q) { return q.n != 1; };
+    return std::find_if(code.begin(), code.end(), many) - code.begin();
+}
+
+bool fits(const Program& p, int states) {
+    const Instruction* many = p.forward.data() + count_once(p);
+    const auto is_own = [&](const Operand& x) {  // of the program, or one of the terms
+        return x.slot == CONSTANT || x.slot == TEMPORARY || (x.slot >= FIRST && x.slot < p.first_operand());
+    };
+    const auto is_given = [&](const Operand& x) {
+        return !x.inner && !x.one && x.start % p.size == 0 &&
+               (x.slot == VALUE || x.slot == SAVED || x.slot >= p.first_operand());
+    };
+    const auto goes = [&](const Instruction& q) {
+        const auto is_right = [&](const Operand& x) { return is_own(x) || (&q >= many && is_given(x)); };
+        return is_elementwise(q.op) && (&q < many || q.n == p.size) && is_right(q.d) && is_right(q.a) &&
+               is_right(q.b) && is_right(q.c);
+    };
+    return p.form == Form::MAP && p.size > 1 && p.sizes == std::vector<int32_t>(2 + states, p.size) &&
+           p.weight_sizes == std::vector<int32_t>(TERMS, 1) && p.data.empty() && !p.hoisted &&
+           !p.differentiable && p.saved == states * p.size &&
+           std::all_of(p.forward.begin(), p.forward.end(), goes);
+}
+
+}  // namespace
+
+Rule::Rule(std::shared_ptr<const Program> plain_, std::shared_ptr<const Program> general_)
+    : plain(std::move(plain_)), general(std::move(general_)), states((int)plain->sizes.size() - 2) {
+    if (states > MOST_STATES) throw std::invalid_argument("too many arrays of state");
+    if (states < 0 || !fits(*plain, states) || !fits(*general, states) || plain->size != general->size)
+        throw std::invalid_argument("the program is not that of a rule");
+}
+
+Applier::Applier(const Rule& rule, double rate, double step)
+    : rule_(rule), terms_{(float)step, (float)rate}, zeros_(rule.plain->size) {}
+
+Applier::Place Applier::place_of(const Operand& x, const Program& p) const {
+    const int first = p.first_operand();
+    if (x.slot == CONSTANT) return {CONSTANTS, x.inner};
+    if (x.slot == VALUE) return {CHANGED, 0};
+    if (x.slot == SAVED) return {STATES + x.start / p.size, 0};
+    if (x.slot >= first)
+        return {x.slot < first + 2 ? GRADIENTS + x.slot - first : STATES + x.slot - first - 2, 0};
+    if (x.slot >= FIRST) return {TOLD, x.slot - FIRST};
+    const long before =
+        p.temporary % p.size;  // numbers that follow from the terms; then blocks begin at lines
+    return {SCRATCH, x.start + x.inner + (LINE - before % LINE)};
+}
+
+void Applier::set(double factor, double seen, double shown, double by, double kept) {
+    const Terms now{terms_.step,  terms_.rate, (float)factor, (float)seen,
+                    (float)shown, (float)by,   (float)kept};
+    if (program_ && now == terms_) return;
+    terms_ = now;
+    program_ = (terms_.are_plain() ? rule_.plain : rule_.general).get();
+    const Program& p = *program_;
+    steps_.clear();
+    for (const Instruction& q : p.forward)
+        steps_.push_back({kernels().elementwise[q.op],
+                          {place_of(q.d, p), place_of(q.a, p), place_of(q.b, p), place_of(q.c, p)},
+                          q.a.one | q.b.one << 1 | q.c.one << 2});
+    scratch_.assign(p.temporary / LINE + 2, Line{});
+    const size_t once = count_once(p);
+    run(0, once, {}, 0, 1, scratch_);
+    first_ = once;
+}
+
+void Applier::run(size_t first, size_t end, const Changes& x, long at, long n,
+                  std::vector<Line>& scratch) const {
+    const float* bases[STATES + MOST_STATES] = {scratch.data()->numbers,
+                                                program_->constants.data(),
+                                                &terms_.step,
+                                                x.gradients ? x.gradients + at : zeros_.data(),
+                                                x.values + at,
+                                                x.changed + at};
+    for (int k = 0; k < rule_.states; k++) bases[STATES + k] = x.states[k] + at;
+    const auto found = [&](const Place& place) { return bases[place.base] + place.at; };
+    for (size_t i = first; i < end; i++) {
+        const Step& q = steps_[i];
+        q.kernel(const_cast<float*>(found(q.places[0])), found(q.places[1]), found(q.places[2]),
+                 found(q.places[3]), n, q.ones);
+    }
+}
+
+void Applier::apply(const Changes& x) {
+    const long size = rule_.plain->size;
+    const auto some = [&](long at, long end, std::vector<Line>& scratch) {
+        for (; at < end; at += size) run(first_, steps_.size(), x, at, std::min(size, end - at), scratch);
+    };
+    if (x.count < 2 * MANY) return some(0, x.count, scratch_);
+    in_parts(x.count, size, (double)x.count, MANY, [&](long at, long end) {
+        std::vector<Line> scratch = scratch_;
+        some(at, end, scratch);
+    });
+}

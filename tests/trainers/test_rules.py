@@ -1,0 +1,116 @@
+"""Rules are byte code, known without optax where an earlier process left it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import dynetjax as dy
+from dynetjax.engine.native import kept
+from dynetjax.engine.runtime import RUNTIME
+from dynetjax.trainers.adadelta import adadelta
+from dynetjax.trainers.adagrad import adagrad
+from dynetjax.trainers.adam import adam
+from dynetjax.trainers.amsgrad import amsgrad
+from dynetjax.trainers.base import Trainer
+from dynetjax.trainers.blocks import BlockStates
+from dynetjax.trainers.eg import exponentiated_gradient
+from dynetjax.trainers.momentum import momentum
+from dynetjax.trainers.native_rule import native_rule
+from dynetjax.trainers.rmsprop import rmsprop
+from dynetjax.trainers.rules import RuleOfNumbers
+from dynetjax.trainers.sgd import sgd
+
+MAKES = {
+    sgd: (),
+    momentum: (0.9,),
+    adagrad: (1e-20,),
+    rmsprop: (1e-8, 0.9),
+    adadelta: (1e-6, 0.95),
+    adam: (0.9, 0.999, 1e-8),
+    amsgrad: (0.9, 0.999, 1e-8),
+}
+
+
+pytestmark = pytest.mark.usefixtures("natively")
+
+
+@pytest.fixture(params=MAKES, ids=lambda make: make.__name__)
+def rule(request):
+    return request.param(*MAKES[request.param])
+
+
+def test_the_state_begins_as_optax_has_it(rule):
+    leaves = jax.tree.leaves(rule.made.init(np.ones((2, 3), np.float32)))
+    assert len(leaves) == native_rule(rule).states
+    for leaf in leaves:
+        assert leaf.dtype == np.float32
+        np.testing.assert_array_equal(leaf, np.zeros((2, 3)))
+
+
+def test_is_made_once_for_all_models():
+    rule = adam(0.25, 0.5, 1e-3)
+    rule.init(np.ones(1, np.float32))
+    assert adam(0.25, 0.5, 1e-3).made is vars(rule)["made"]
+
+
+def test_is_not_made_where_there_is_a_file(tmp_path, monkeypatch):
+    """A later process needs no optax."""
+    monkeypatch.setattr(RUNTIME, "keeps_byte_code", True)
+    monkeypatch.setattr(kept, "_folder", lambda: tmp_path)
+    make, numbers = adam.__wrapped__, (0.3, 0.6, 1e-3)
+    found = []
+    for _ in range(2):
+        rule = RuleOfNumbers(make, numbers)
+        native_rule.cache_clear()
+        assert not BlockStates(rule, join=True).is_empty
+        found.append("made" in vars(rule))
+    assert found == [True, False]
+    assert len([*tmp_path.iterdir()]) == 2  # where terms are plain, and where not
+
+
+def test_other_rules_are_asked():
+    assert not BlockStates(exponentiated_gradient(0.9), join=False).is_empty
+
+
+def test_state_that_something_reads_later_is_written_last():
+    """The rule reads its old state after the new one is known."""
+
+    def update(updates, state, params=None, *, step, learning_rate):
+        new = state * 0.5 + updates
+        return new * learning_rate - jnp.tanh(state * new), new
+
+    by_hand = optax.GradientTransformationExtraArgs(jnp.zeros_like, update)
+    trained, state = np.ones(300, np.float32), np.zeros(300, np.float32)
+    m = dy.ParameterCollection()
+    p = m.parameters_from_numpy(trained)
+    trainer = Trainer(m, 0.1, rule=by_hand)
+    trainer.set_clip_threshold(0)
+    assert trainer._native.rule is not None
+    for k in range(3):
+        p.storage.gradient = gradient = np.linspace(-1, k + 1, 300, dtype=np.float32)
+        trainer.update()
+        new = state * 0.5 + gradient
+        trained, state = trained + new * 0.1 - np.tanh(state * new), new
+        np.testing.assert_allclose(p.as_array(), trained, rtol=1e-5, atol=1e-6)
+
+
+def test_state_that_becomes_another_ones_is_left_to_xla():
+    def update(updates, state, params=None, *, step, learning_rate):
+        one, other = state
+        return updates + one, (other, one)
+
+    swaps = optax.GradientTransformationExtraArgs(
+        lambda x: (jnp.zeros_like(x), jnp.ones_like(x)), update
+    )
+    assert native_rule(swaps) is None
+
+
+def test_a_rule_of_all_numbers_is_left_to_xla():
+    def update(updates, state, params=None, *, step, learning_rate):
+        return updates / jnp.sum(updates), state
+
+    assert (
+        native_rule(optax.GradientTransformationExtraArgs(lambda x: (), update)) is None
+    )
