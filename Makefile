@@ -37,7 +37,7 @@ test-jax:
 	$(OTHER)/bin/python -m pytest -n 2 -q $(SMOKE)
 
 # By .clang-format; tables of opcodes and kernels are laid out by hand.
-LAID_OUT := $(filter-out %/opcodes.h,$(wildcard dynetjax/engine/native/cpp/*.cpp dynetjax/engine/native/cpp/*.h))
+LAID_OUT := $(filter-out %/opcodes.h,$(wildcard $(addprefix dynetjax/engine/native/cpp/*.,cpp h inc)))
 
 check: $(VENV)/test
 	$(BIN)/ruff check .

@@ -89,7 +89,7 @@ def program_of(fused: FusedOp) -> Any:
     if fused.form == JOIN:
         static = fused.steps[0].signature.static
         options = {"pieces": FAN_IN, "outer": prod(fused.shape[: static[1]])}
-    return core.Program(form, size, **options)
+    return core.Program(form=form, size=size, **options)
 
 
 def _mapped(fused: FusedOp) -> Any:

@@ -44,7 +44,7 @@ def program(function, shape, weights=(), operands=(), types="", constant=()):
 
 def plain(form, size, **about):
     """A program that has no code, such as that of an input."""
-    return core.Program(FORMS[form], size, **about)
+    return core.Program(form=FORMS[form], size=size, **about)
 
 
 def node(number, *reads, lanes=1, data=(), index=0, given=None):

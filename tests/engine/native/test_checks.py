@@ -85,6 +85,15 @@ def test_what_is_right_has_a_program():
     assert made(*reads, *writes, back=back)
 
 
+def test_arguments_have_names():
+    with pytest.raises(TypeError, match="arguments have names"):
+        core.Program(0, SIZE)
+    with pytest.raises(TypeError, match="an argument that it has not"):
+        made(width=3)
+    with pytest.raises(TypeError):
+        made(size="4")
+
+
 @pytest.mark.parametrize(
     ("other", "message"),
     [

@@ -249,7 +249,8 @@ void run(Cursor at, Cursor end, const Program& p, Frame& f) {
         } else if (is_control(q.op)) {
             at = control(at, p, f);
         } else if (is_elementwise(q.op)) {
-            chain(at, q.m, f, p), at += q.m;
+            chain(at, q.m, f, p);
+            at += q.m;
         } else {
             at++;
             if (run_on_all(q, p, f)) continue;

@@ -142,36 +142,71 @@
 
 // All others. `by extra`: what `extra` tells is how many words there are.
 #define DYNETJAX_OTHER(X)                                              \
-    X(MOVE, 0, TOLD(n), TOLD(n), NONE, NONE, "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its numbers are in d and in a") \
-    X(MATMUL, ACCUMULATE | HOIST, TOLD(n * k), TOLD(n * m), TOLD(m * k), NONE, "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each axis of a and b") \
-    X(PUT_ASIDE, 0, TOLD(n + m), IS(n), IS(m), NONE, "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; extra: which of such products of the fused op") \
+    X(MOVE, 0, TOLD(n), TOLD(n), NONE, NONE, \
+      "a block of up to 8 axes; extra: n axes, then of each its size, and how far apart its " \
+      "numbers are in d and in a") \
+    X(MATMUL, ACCUMULATE | HOIST, TOLD(n * k), TOLD(n * m), TOLD(m * k), NONE, \
+      "d[B, n, k] = a[B, n, m] b[B, m, k]; extra: B, then how far apart numbers are along each " \
+      "axis of a and b") \
+    X(PUT_ASIDE, 0, TOLD(n + m), IS(n), IS(m), NONE, \
+      "a[n] and b[m], whose outer product is added to gradient d of a weight after the pass; " \
+      "extra: which of such products of the fused op") \
     X(ADD_TO_WEIGHT, 0, IS(n), EACH, NONE, NONE, "gradient d of a weight += the sum of a[n] over lanes") \
-    X(ADD_TO_OPERAND, HOIST, TOLD(n), EACH, NONE, NONE, "gradient of operand number m, from its number k on, += a[n]") \
-    X(SCATTER_TO_OPERAND, CLIPPED, TOLD(n * m), IS(n * m), TOLD(n), NONE, "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, axes]; extra: see blocks.h") \
-    X(SLICE_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then of each the size of the block, of a, and how far apart numbers of a are") \
-    X(PUT_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
-    X(SORT_ORDER, INTS | LARGEST_FIRST, IS(n * m), IS(n * m), NONE, NONE, "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count") \
-    X(TAKE, 0, IS(n * m), IS(n * k), IS(n * m), NONE, "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
-    X(ADD_AT, 0, IS(n * k), IS(n * m), IS(n * m), NONE, "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is that of d") \
-    X(RANDOM_BITS, 0, IS(n), IS(2), NONE, NONE, "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
-    X(GATHER, CLIPPED, IS(n * m), TOLD(n * m), TOLD(n), IS(1), "d[n, m] = n blocks of a that begin at places b[n, axes], or c where a place is none; extra: see blocks.h") \
-    X(SCATTER, CLIPPED | INTS, TOLD(n * m), IS(n * m), TOLD(n), NONE, "n blocks a[n, m] go to their places b[n, axes] of d, and change it; extra: see blocks.h") \
-    X(FACTORISE, 0, IS(n * (m * k + m + std::min(m, k))), IS(n * m * k), NONE, NONE, "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows that changed places, and where each was") \
-    X(SOLVE_TRIANGLE, LOWER | UNIT, IS(n * m * k), IS(n * m * m), IS(n * m * k), NONE, "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]") \
-    X(CHOLESKY, 0, IS(n * m * m), IS(n * m * m), NONE, NONE, "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
-    X(CONVOLVE, 0, TOLD(n), TOLD(n), TOLD(m), NONE, "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see windows.h") \
-    X(POOL, 0, TOLD(n), TOLD(n * m), NONE, NONE, "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see windows.h") \
-    X(POOL_BACK, 0, TOLD(n), TOLD(n * m), TOLD(n), NONE, "where the first of the largest or of the least of each window of a is, d += b[n]; extra: see windows.h")
+    X(ADD_TO_OPERAND, HOIST, TOLD(n), EACH, NONE, NONE, \
+      "gradient of operand number m, from its number k on, += a[n]") \
+    X(SCATTER_TO_OPERAND, CLIPPED, TOLD(n * m), IS(n * m), TOLD(n), NONE, \
+      "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, " \
+      "axes]; extra: see blocks.h") \
+    X(SLICE_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, \
+      "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then " \
+      "of each the size of the block, of a, and how far apart numbers of a are") \
+    X(PUT_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, \
+      "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
+    X(SORT_ORDER, INTS | LARGEST_FIRST, IS(n * m), IS(n * m), NONE, NONE, \
+      "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count") \
+    X(TAKE, 0, IS(n * m), IS(n * k), IS(n * m), NONE, \
+      "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
+    X(ADD_AT, 0, IS(n * k), IS(n * m), IS(n * m), NONE, \
+      "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is " \
+      "that of d") \
+    X(RANDOM_BITS, 0, IS(n), IS(2), NONE, NONE, \
+      "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
+    X(GATHER, CLIPPED, IS(n * m), TOLD(n * m), TOLD(n), IS(1), \
+      "d[n, m] = n blocks of a that begin at places b[n, axes], or c where a place is none; " \
+      "extra: see blocks.h") \
+    X(SCATTER, CLIPPED | INTS, TOLD(n * m), IS(n * m), TOLD(n), NONE, \
+      "n blocks a[n, m] go to their places b[n, axes] of d, and change it; extra: see blocks.h") \
+    X(FACTORISE, 0, IS(n * (m * k + m + std::min(m, k))), IS(n * m * k), NONE, NONE, \
+      "of each of n matrices a[m, k], the words that it takes: l and u, and as ints the rows " \
+      "that changed places, and where each was") \
+    X(SOLVE_TRIANGLE, LOWER | UNIT, IS(n * m * k), IS(n * m * m), IS(n * m * k), NONE, \
+      "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]") \
+    X(CHOLESKY, 0, IS(n * m * m), IS(n * m * m), NONE, NONE, \
+      "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
+    X(CONVOLVE, 0, TOLD(n), TOLD(n), TOLD(m), NONE, \
+      "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see " \
+      "windows.h") \
+    X(POOL, 0, TOLD(n), TOLD(n * m), NONE, NONE, \
+      "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see " \
+      "windows.h") \
+    X(POOL_BACK, 0, TOLD(n), TOLD(n * m), TOLD(n), NONE, \
+      "where the first of the largest or of the least of each window of a is, d += b[n]; extra: " \
+      "see windows.h")
 
 // What runs blocks of the instructions after it. `d` is no operand.
 #define DYNETJAX_CONTROL(X)                                            \
     X(LOOP, 0, NONE, NONE, NONE, NONE, "n times, the next m instructions") \
-    X(WHILE, 0, NONE, IS(1), NONE, NONE, "the next m instructions, and while a is not 0, the k after these and the m again; lane by lane") \
-    X(BRANCH, 0, NONE, IS(1), NONE, NONE, "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; extra: how many each has")
+    X(WHILE, 0, NONE, IS(1), NONE, NONE, \
+      "the next m instructions, and while a is not 0, the k after these and the m again; lane " \
+      "by lane") \
+    X(BRANCH, 0, NONE, IS(1), NONE, NONE, \
+      "number a, or the nearest there is, of n blocks of the next instructions; lane by lane; " \
+      "extra: how many each has")
 
 enum Opcode : int {
 #define X(name, ...) name,
-    DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X) DYNETJAX_SCAN(X) DYNETJAX_OTHER(X) DYNETJAX_CONTROL(X)
+    DYNETJAX_UNARY(X) DYNETJAX_BINARY(X) DYNETJAX_TERNARY(X) DYNETJAX_REDUCTION(X)
+    DYNETJAX_SCAN(X) DYNETJAX_OTHER(X) DYNETJAX_CONTROL(X)
 #undef X
     OPCODES
 };
@@ -185,7 +220,9 @@ enum Opcode : int {
     X(CLIPPED, 16, "the nearest place where a place is none")          \
     X(LOWER, 32, "the triangle is the lower one")                      \
     X(UNIT, 64, "the diagonal counts as ones")                         \
-    X(HOIST, 128, "may be run for all nodes of a recurrence at once, if the operand whose number stands from bit 8 on comes from outside")
+    X(HOIST, 128, \
+      "may be run for all nodes of a recurrence at once, if the operand whose number stands " \
+      "from bit 8 on comes from outside")
 enum Flag : int {
 #define X(name, bit, meaning) name = bit,
     DYNETJAX_FLAGS(X)
@@ -226,7 +263,11 @@ struct OpcodeRule {
     OperandRule operands[4];  // d, a, b, c
 };
 
-#define OPERAND(extent, size) {Extent::extent, #size, [](double n, double m, double k) { return (void)n, (void)m, (void)k, double(size); }}
+#define OPERAND(extent, size) \
+    {Extent::extent, #size, [](double n, double m, double k) { \
+         (void)n, (void)m, (void)k;                            \
+         return double(size);                                  \
+     }}
 #define IS(size) OPERAND(ALL, size)
 #define EACH OPERAND(ANY_OR_ONE, n)
 #define TOLD(size) OPERAND(BY_EXTRA, size)
@@ -244,7 +285,8 @@ inline constexpr OpcodeRule RULES[OPCODES] = {
 #define X(name, meaning) {#name, meaning, Family::REDUCTION, 0, {IS(n * k), IS(n * m * k), NONE, NONE}},
     DYNETJAX_REDUCTION(X)
 #undef X
-#define X(name, meaning) {#name, meaning, Family::SCAN, REVERSED, {IS(n * m * k), IS(n * m * k), NONE, NONE}},
+#define X(name, meaning) \
+    {#name, meaning, Family::SCAN, REVERSED, {IS(n * m * k), IS(n * m * k), NONE, NONE}},
     DYNETJAX_SCAN(X)
 #undef X
 #define X(name, flags, d, a, b, c, meaning) {#name, meaning, Family::OTHER, flags, {d, a, b, c}},
@@ -266,4 +308,6 @@ inline bool is_scan(int op) { return RULES[op].family == Family::SCAN; }
 inline bool is_control(int op) { return RULES[op].family == Family::CONTROL; }
 inline bool has_operand(int op, int number) { return RULES[op].operands[number].extent != Extent::NO; }
 // Words of a result that an instruction writes for each lane.
-inline double words_written(int op, double n, double m, double k) { return RULES[op].operands[0].words(n, m, k); }
+inline double words_written(int op, double n, double m, double k) {
+    return RULES[op].operands[0].words(n, m, k);
+}

@@ -17,36 +17,70 @@ PyObject* programmed(PyTypeObject* type, std::shared_ptr<Program> p) {
     ((ProgramObject*)self.get())->program = new std::shared_ptr<const Program>(std::move(p));
     return self.release();
 }
-PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* named) {
+// Keyword arguments, of which each is asked for once.
+class Named {
+public:
+    explicit Named(PyObject* named) : named_(named) {}
+    PyObject* find(const char* name) {
+        PyObject* found = named_ ? PyDict_GetItemString(named_, name) : nullptr;
+        asked_ += found != nullptr;
+        return found;
+    }
+    int32_t number(const char* name, int32_t otherwise) {
+        PyObject* found = find(name);
+        return found ? word(found) : otherwise;
+    }
+    template <class T>
+    std::vector<T> array(const char* name) {
+        PyObject* found = find(name);
+        return found && found != Py_None ? copied<T>(found) : std::vector<T>();
+    }
+    // Once all are asked for.
+    void end() const {
+        if (named_ && asked_ != PyDict_Size(named_)) fail(PyExc_TypeError, "an argument that it has not");
+    }
+
+private:
+    PyObject* named_;
+    Py_ssize_t asked_ = 0;
+};
+
+PyObject* new_program(PyTypeObject* type, PyObject* args, PyObject* arguments) {
     return guarded([&]() -> PyObject* {
-        int form, size, weighted = 0, temporary = 0, saved = 0, hoisted = 0, table = -1, pieces = 0,
-                        outer = 1;
-        const char* types = "";
-        PyObject *sizes = nullptr, *weights = nullptr, *weight_sizes = nullptr, *forward = nullptr,
-                 *backward = Py_None, *extra = nullptr, *constants = nullptr, *asides = nullptr;
-        const char* keywords[] = {"form",      "size",         "weighted", "sizes",    "types",
-                                  "weights",   "weight_sizes", "forward",  "backward", "extra",
-                                  "constants", "temporary",    "saved",    "hoisted",  "asides",
-                                  "table",     "pieces",       "outer",    nullptr};
-        if (!PyArg_ParseTupleAndKeywords(args, named, "ii|$pOsOOOOOOiiiOiii", const_cast<char**>(keywords),
-                                         &form, &size, &weighted, &sizes, &types, &weights, &weight_sizes,
-                                         &forward, &backward, &extra, &constants, &temporary, &saved,
-                                         &hoisted, &asides, &table, &pieces, &outer))
-            throw Failed();
+        if (PyTuple_GET_SIZE(args)) fail(PyExc_TypeError, "arguments have names");
+        Named named(arguments);
         auto p = std::make_shared<Program>();
+        const int32_t form = named.number("form", -1);
         if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
-        p->form = (Form)form, p->size = size, p->weighted = weighted;
-        p->sizes = given<int32_t>(sizes), p->data = types;
-        p->weights = given<int32_t>(weights), p->weight_sizes = given<int32_t>(weight_sizes);
-        p->forward = given<Instruction>(forward);
-        p->differentiable = backward != Py_None;
-        if (p->differentiable) p->backward = given<Instruction>(backward);
-        p->extra = given<int32_t>(extra), p->constants = given<float>(constants);
-        p->temporary = temporary, p->saved = saved, p->hoisted = hoisted, p->table = table,
-        p->pieces = pieces, p->outer = outer;
-        const auto pairs = given<int32_t>(asides);
+        p->form = (Form)form;
+        p->size = named.number("size", 0);
+        p->weighted = named.number("weighted", 0);
+        p->sizes = named.array<int32_t>("sizes");
+        p->weights = named.array<int32_t>("weights");
+        p->weight_sizes = named.array<int32_t>("weight_sizes");
+        p->forward = named.array<Instruction>("forward");
+        PyObject* backward = named.find("backward");
+        p->differentiable = backward && backward != Py_None;
+        if (p->differentiable) p->backward = copied<Instruction>(backward);
+        p->extra = named.array<int32_t>("extra");
+        p->constants = named.array<float>("constants");
+        p->temporary = named.number("temporary", 0);
+        p->saved = named.number("saved", 0);
+        p->hoisted = named.number("hoisted", 0);
+        p->table = named.number("table", -1);
+        p->pieces = named.number("pieces", 0);
+        p->outer = named.number("outer", 1);
+        if (PyObject* types = named.find("types")) {
+            const char* letters = PyUnicode_AsUTF8(types);
+            if (!letters) throw Failed();
+            p->data = letters;
+        }
+        const auto pairs = named.array<int32_t>("asides");
         for (size_t k = 0; k + 1 < pairs.size(); k += 2) p->asides.push_back({pairs[k], pairs[k + 1]});
-        if (p->form == Form::JOIN && (pieces < 1 || outer < 1 || size % pieces || size / pieces % outer))
+        named.end();
+        const bool joins = p->form == Form::JOIN;
+        if (joins &&
+            (p->pieces < 1 || p->outer < 1 || p->size % p->pieces || p->size / p->pieces % p->outer))
             fail(PyExc_ValueError, "pieces that are no part of a row");
         return programmed(type, std::move(p));
     });

@@ -78,11 +78,6 @@ std::vector<T> copied(PyObject* p) {
     return found;
 }
 
-template <class T>
-std::vector<T> given(PyObject* p) {
-    return p ? copied<T>(p) : std::vector<T>();
-}
-
 inline long integer(PyObject* p) {
     const long found = PyLong_AsLong(p);
     if (found == -1 && PyErr_Occurred()) throw Failed();

@@ -80,4 +80,4 @@ def program(*rows, extra=(), words=2):
     code = [[OP[name], 0, *sizes, 0, *word * 4] for name, *sizes in rows]
     about = {"forward": np.array(code, np.int32), "extra": np.array(extra, np.int32)}
     constants = np.zeros(1, np.float32)
-    return core.Program(0, 1, constants=constants, temporary=words, **about)
+    return core.Program(form=0, size=1, constants=constants, temporary=words, **about)
