@@ -83,6 +83,36 @@ def test_bits_do_not_depend_on_threads():
         assert run(threads) == alone
 
 
+SHAPES = """
+import sys
+
+import numpy as np
+
+import dynetjax as dy
+
+RNG = np.random.default_rng(0)
+for rows, columns, lanes in [
+    (128, 1000, 20), (128, 500, 40), (100, 640, 40), (777, 300, 13), (2000, 640, 7),
+    (33, 1000, 400), (300, 300, 130), (5, 1000, 1000), (1024, 513, 6), (2000, 1500, 1),
+]:
+    pc = dy.ParameterCollection()
+    weights = pc.parameters_from_numpy(RNG.normal(size=(rows, columns)))
+    x = dy.inputTensor(RNG.normal(size=(columns, lanes)), batched=True)
+    y = weights * x
+    loss = dy.sum_batches(dy.squared_norm(y))
+    loss.backward(full=True)
+    for found in y.npvalue(), weights.grad_as_array(), x.gradient():
+        sys.stdout.buffer.write(found.astype(np.float32).tobytes())
+"""
+
+
+def test_bits_of_products_of_many_shapes():
+    """Columns that threads share out are added up as those of one thread are."""
+    alone = run("1", SHAPES)
+    for threads in "2", "3":
+        assert run(threads, SHAPES) == alone
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_process():
     """It has none of the helpers, and gets others."""
