@@ -84,7 +84,7 @@ void Applier::run(size_t first, size_t end, const Changes& x, long at, long n,
                   std::vector<Line>& scratch) const {
     const float* bases[STATES + MOST_STATES] = {scratch.data()->numbers,
                                                 program_->constants.data(),
-                                                &terms_.step,
+                                                (const float*)&terms_,
                                                 x.gradients ? x.gradients + at : zeros_.data(),
                                                 x.values + at,
                                                 x.changed + at};
