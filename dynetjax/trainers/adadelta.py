@@ -2,20 +2,28 @@
 
 import functools
 
-from dynetjax.core.lazy import jax, jnp, optax
+from dynetjax.core.lazy import jnp
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.rules import rule_of_numbers
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-@rule_of_numbers
-def adadelta(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=2)
+def adadelta(eps: float, rho: float) -> Update:
     """-g sqrt(D_(t-1) + eps) / sqrt(H_t + eps)
 
     H and D are the means of the squares of gradients and of changes.
     """
-    return optax.chain(optax.scale_by_adadelta(rho, eps), optax.scale(-1.0))
+
+    def update(g, state, values=None, *, step, learning_rate):
+        of_gradients, of_changes = state
+        of_gradients = rho * of_gradients + (1 - rho) * (g * g)
+        change = -g * (jnp.sqrt(of_changes + eps) / jnp.sqrt(of_gradients + eps))
+        of_changes = rho * of_changes + (1 - rho) * (change * change)
+        return change, (of_gradients, of_changes)
+
+    return update
 
 
 @functools.cache
@@ -23,9 +31,8 @@ def missed_by_adadelta(rho: float) -> Missed:
     """Steps of `adadelta` without a gradient: only the means shrink."""
 
     def catch_up(state, missed, _):
-        means, nothing = state
-        shrunk = jax.tree.map(lambda mean: mean * rho**missed, means)
-        return jnp.zeros_like(shrunk.e_g), (shrunk, nothing)
+        shrunk = tuple([mean * rho**missed for mean in state])
+        return jnp.zeros_like(shrunk[0]), shrunk
 
     return Missed(catch_up)
 

@@ -1,17 +1,22 @@
 """Adagrad."""
 
-from dynetjax.core.lazy import optax
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.rules import rule_of_numbers
-from dynetjax.trainers.sgd import sgd
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-@rule_of_numbers
-def adagrad(eps: float) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=1)
+def adagrad(eps: float) -> Update:
     """-learning_rate g / sqrt(G + eps), where G is the sum of all g^2; 0 where G is"""
-    by_root = optax.scale_by_rss(initial_accumulator_value=0.0, eps=eps)
-    return optax.chain(by_root, sgd().made)
+
+    def update(g, state, values=None, *, step, learning_rate):
+        (total,) = state
+        total = total + g * g
+        by_root = jnp.where(total > 0, lax.rsqrt(total + eps), 0.0)
+        return -learning_rate * (g * by_root), (total,)
+
+    return update
 
 
 class AdagradTrainer(Trainer):

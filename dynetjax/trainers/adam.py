@@ -3,49 +3,44 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dynetjax.core.lazy import jax, jnp, optax
+from dynetjax.core.lazy import jax, jnp
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.rules import rule_of_numbers
+from dynetjax.trainers.rules import State, Update, rule_of_numbers
 
 MOST_TERMS = 8  # of a polynomial
 
 
-class AdamState(NamedTuple):
-    """Moments, shaped like the parameter. The step count is the trainer's, not ours."""
-
-    m: "optax.Params"
-    v: "optax.Params"
-
-
-@rule_of_numbers
-def adam(
-    beta_1: float, beta_2: float, eps: float
-) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=2)
+def adam(beta_1: float, beta_2: float, eps: float) -> Update:
     """The rule of Kingma & Ba (arxiv.org/abs/1412.6980), with bias correction.
 
     -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(v_t) + eps)
     """
 
-    def init(params):
-        zeros = optax.tree.zeros_like
-        return AdamState(zeros(params), zeros(params))
-
-    def update(updates, state, params=None, *, step, learning_rate):
-        del params
-        m = optax.tree.update_moment(updates, state.m, beta_1, 1)
-        v = optax.tree.update_moment(updates, state.v, beta_2, 2)
+    def update(g, state, values=None, *, step, learning_rate):
+        m, v = state
+        m, v = moments(g, m, v, beta_1, beta_2)
         # eps joins the uncorrected root, as in DyNet; optax.adam corrects first.
-        scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        change = jax.tree.map(lambda m, v: scale * (m / (jnp.sqrt(v) + eps)), m, v)
-        return change, AdamState(m, v)
+        rate = corrected_rate(step, learning_rate, beta_1, beta_2)
+        return rate * (m / (jnp.sqrt(v) + eps)), (m, v)
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return update
+
+
+def moments(g: Any, m: Any, v: Any, beta_1: float, beta_2: float) -> tuple[Any, Any]:
+    """The means of gradients and of their squares."""
+    return beta_1 * m + (1 - beta_1) * g, beta_2 * v + (1 - beta_2) * (g * g)
+
+
+def corrected_rate(step: Any, rate: Any, beta_1: float, beta_2: float) -> Any:
+    """The factor on a step, which goes against the gradient."""
+    return -rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
 
 
 @functools.cache
@@ -63,9 +58,10 @@ def missed_by_adam(beta_1: float, beta_2: float, eps: float) -> Missed | None:
     """
 
     def catch_up(state, missed, coefficients):
-        root = jnp.sqrt(state.v)
+        m, v = state
+        root = jnp.sqrt(v)
         r = root / (root + eps)
-        change = -state.m / (root + eps) * jnp.polyval(coefficients[::-1], r)
+        change = -m / (root + eps) * jnp.polyval(coefficients[::-1], r)
         return change, _shrunk(state, missed, beta_1, beta_2)
 
     weights = _polynomial(beta_1, beta_2)
@@ -84,7 +80,8 @@ def missed_one_by_one(beta_1: float, beta_2: float, eps: float) -> Missed:
             m, root = m * beta_1, root * math.sqrt(beta_2)
             return change - factors[k] * m / (root + eps), m, root
 
-        start = jnp.zeros_like(state.m), state.m, jnp.sqrt(state.v)
+        first, second = state
+        start = jnp.zeros_like(first), first, jnp.sqrt(second)
         change = jax.lax.fori_loop(0, len(factors), one, start)[0]
         return change, _shrunk(state, missed, beta_1, beta_2)
 
@@ -92,8 +89,9 @@ def missed_one_by_one(beta_1: float, beta_2: float, eps: float) -> Missed:
     return Missed(catch_up, corrected(beta_1, beta_2), length)
 
 
-def _shrunk(state: AdamState, missed: Any, beta_1: float, beta_2: float) -> AdamState:
-    return AdamState(state.m * beta_1**missed, state.v * beta_2**missed)
+def _shrunk(state: State, missed: Any, beta_1: float, beta_2: float) -> State:
+    m, v = state
+    return m * beta_1**missed, v * beta_2**missed
 
 
 def corrected(beta_1: float, beta_2: float) -> Callable[[int, float], float]:

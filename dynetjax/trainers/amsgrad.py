@@ -1,51 +1,39 @@
 """AMSGrad."""
 
 import functools
-from typing import NamedTuple
 
 import numpy as np
 
-from dynetjax.core.lazy import jax, jnp, optax
+from dynetjax.core.lazy import jnp
 from dynetjax.model.collection import ParameterCollection
-from dynetjax.trainers.adam import corrected, steps_until_rounding
+from dynetjax.trainers.adam import (
+    corrected,
+    corrected_rate,
+    moments,
+    steps_until_rounding,
+)
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.rules import rule_of_numbers
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-class AmsgradState(NamedTuple):
-    """Moments, and the largest v so far; shaped like the parameter."""
-
-    m: "optax.Params"
-    v: "optax.Params"
-    vhat: "optax.Params"
-
-
-@rule_of_numbers
-def amsgrad(
-    beta_1: float, beta_2: float, eps: float
-) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=3)
+def amsgrad(beta_1: float, beta_2: float, eps: float) -> Update:
     """The rule of Reddi et al. (arxiv.org/abs/1904.09237), with bias correction.
 
     -learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) * m_t / (sqrt(vhat_t) + eps)
     """
 
-    def init(params):
-        zeros = optax.tree.zeros_like
-        return AmsgradState(zeros(params), zeros(params), zeros(params))
-
-    def update(updates, state, params=None, *, step, learning_rate):
-        del params
-        m = optax.tree.update_moment(updates, state.m, beta_1, 1)
-        v = optax.tree.update_moment(updates, state.v, beta_2, 2)
+    def update(g, state, values=None, *, step, learning_rate):
+        m, v, vhat = state
+        m, v = moments(g, m, v, beta_1, beta_2)
         # The largest of what was not corrected, as in DyNet; optax.amsgrad takes that
         # of the corrected ones, or corrects none. For eps see adam.py.
-        vhat = jax.tree.map(jnp.maximum, state.vhat, v)
-        scale = -learning_rate * jnp.sqrt(1 - beta_2**step) / (1 - beta_1**step)
-        change = jax.tree.map(lambda m, v: scale * (m / (jnp.sqrt(v) + eps)), m, vhat)
-        return change, AmsgradState(m, v, vhat)
+        vhat = jnp.maximum(vhat, v)
+        rate = corrected_rate(step, learning_rate, beta_1, beta_2)
+        return rate * (m / (jnp.sqrt(vhat) + eps)), (m, v, vhat)
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return update
 
 
 @functools.cache
@@ -55,7 +43,7 @@ def missed_by_amsgrad(beta_1: float, beta_2: float, eps: float) -> Missed | None
     def catch_up(state, missed, numbers):
         m, v, vhat = state
         change = -numbers[0] * m / (jnp.sqrt(vhat) + eps)
-        return change, AmsgradState(m * beta_1**missed, v * beta_2**missed, vhat)
+        return change, (m * beta_1**missed, v * beta_2**missed, vhat)
 
     length = steps_until_rounding(beta_1)
     if not length:

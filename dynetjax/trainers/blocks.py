@@ -23,7 +23,6 @@ from dynetjax.model.storage import (
 )
 from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_rule import native_rule
 from dynetjax.trainers.native_update import NativeUpdate
 from dynetjax.trainers.rules import Rule, RuleOfNumbers
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
@@ -57,9 +56,8 @@ class BlockStates:
     @cached_property
     def _new(self) -> list[np.ndarray]:
         """The number that each leaf of a state begins with."""
-        native = native_rule(self._rule)
-        if isinstance(self._rule, RuleOfNumbers) and native is not None:
-            return [np.zeros(1, np.float32)] * native.states
+        if isinstance(self._rule, RuleOfNumbers):
+            return [np.zeros(1, np.float32)] * self._rule.states
         leaves = jax.tree.leaves(self._rule.init(jnp.zeros(1)))
         return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
 

@@ -2,21 +2,25 @@
 
 import functools
 
-from dynetjax.core.lazy import optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.rules import rule_of_numbers
-from dynetjax.trainers.sgd import sgd
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-@rule_of_numbers
-def momentum(mom: float) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=1)
+def momentum(mom: float) -> Update:
     """v_t = mom v_(t-1) - learning_rate g
 
     The learning rate comes first: what is in v keeps the rate it came with.
     """
-    return optax.chain(sgd().made, optax.trace(decay=mom))
+
+    def update(g, state, values=None, *, step, learning_rate):
+        (v,) = state
+        v = mom * v - learning_rate * g
+        return v, (v,)
+
+    return update
 
 
 @functools.cache
@@ -24,9 +28,9 @@ def missed_by_momentum(mom: float) -> Missed:
     """Steps of `momentum` without a gradient: mom v + mom^2 v + ..."""
 
     def catch_up(state, missed, _):
-        nothing, old = state
+        (v,) = state
         steps = missed if mom == 1 else mom * (1 - mom**missed) / (1 - mom)
-        return old.trace * steps, (nothing, optax.TraceState(old.trace * mom**missed))
+        return v * steps, (v * mom**missed,)
 
     return Missed(catch_up)
 

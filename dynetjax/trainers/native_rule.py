@@ -1,6 +1,7 @@
 """Rules as the executor in C++ runs them: byte code over blocks of numbers."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from dynetjax.engine.native.lowering.arrays import (
     Array,
     Buffer,
     NotCoveredError,
+    Value,
     side_by_side,
 )
 from dynetjax.engine.native.lowering.bytecode import ELEMENTWISE, Code, Pool
@@ -25,16 +27,18 @@ SIZE = 256
 @functools.lru_cache(maxsize=64)
 def native_rule(rule: Rule) -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
+    trace = functools.cache(lambda: _traced(rule))
     try:
-        plain, general = [_program_of(rule, terms) for terms in ("plain", "general")]
+        return core.Rule(*[_program_of(rule, plain, trace) for plain in (True, False)])
     except NotCoveredError:
         return None
-    return core.Rule(plain, general)
 
 
-def _program_of(rule: Rule, terms: str) -> Any:
-    """The program of a rule, from a file if there is one.
+def _program_of(rule: Rule, plain: bool, trace: Callable[[], Any]) -> Any:
+    """A program of a rule, from a file if there is one.
 
+    Args:
+        plain: nothing is scaled; see `Terms` in rule.h.
     Raises:
         NotCoveredError: there is none for some primitive.
     """
@@ -46,55 +50,66 @@ def _program_of(rule: Rule, terms: str) -> Any:
     }
     file = None
     if isinstance(rule, RuleOfNumbers):
-        file = kept.file_of((terms, rule))
+        file = kept.file_of((plain, rule))
     known = None if file is None else kept.load(file, interface)
     if known is not None:
         return known
-    code = _compiled(rule, terms == "plain")
+    code = _compiled(trace(), plain)
     if file is not None:
         kept.keep(file, code)
     return core.Program(**interface, **code)
 
 
-def _compiled(rule: Rule, plain: bool) -> dict[str, Any]:
-    """The arguments of its program that tell what it computes.
+def _traced(rule: Rule) -> Any:
+    """JAX's account of a rule: of step, rate, gradients, values and state.
 
-    Args:
-        plain: nothing is scaled; see `Terms` in rule.h.
     Raises:
-        NotCoveredError: as `_program_of`.
+        NotCoveredError: its state is of another kind.
     """
     leaves, tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
-    count = len(leaves)
-    if count > core.MOST_STATES or any(leaf.dtype != np.float32 for leaf in leaves):
+    if len(leaves) > core.MOST_STATES or any(x.dtype != np.float32 for x in leaves):
         raise NotCoveredError("state of another kind")
 
-    def run(step, rate, factor, seen, shown, by, kept, gradient, values, *leaves):
-        def times(x, scale):
-            return x if plain else x * scale
-
+    def run(step, rate, gradient, values, *leaves):
+        state = jax.tree.unflatten(tree, leaves)
         change, state = rule.update(
-            times(gradient, factor),
-            jax.tree.unflatten(tree, leaves),
-            times(values, seen),
-            step=step,
-            learning_rate=rate,
+            gradient, state, values, step=step, learning_rate=rate
         )
-        new = times(times(values, shown) + times(change, by), kept)
-        return new, *jax.tree.leaves(state)
+        return change, *jax.tree.leaves(state)
 
     one = jax.ShapeDtypeStruct((), np.float32)
     vector = jax.ShapeDtypeStruct((SIZE,), np.float32)
-    closed = jax.make_jaxpr(run)(*[one] * core.TERMS, *[vector] * (2 + count))
+    return jax.make_jaxpr(run)(one, one, *[vector] * (2 + len(leaves)))
+
+
+def _compiled(closed: Any, plain: bool) -> dict[str, Any]:
+    """The arguments of its program that tell what it computes.
+
+    Raises:
+        NotCoveredError: as `_program_of`.
+    """
+    count = len(closed.in_avals) - 4  # arrays of state
+    code = Code(Pool())
     shapes: list[tuple[int, ...]] = [()] * core.TERMS + [(SIZE,)] * (2 + count)
     given = [_operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)]
-    code = Code(Pool())
-    traced = inline(code, closed.jaxpr, closed.consts, [*given])
-    results = [code.array(x) for x in traced]
+    step, rate, *scales = given[: core.TERMS]
+    gradient, values, *state = given[core.TERMS :]
+
+    def times(x: Value, scale: Array) -> Array:
+        x = code.array(x)
+        return x if plain else code.map("MUL", "f", (SIZE,), x, scale)
+
+    factor, seen, shown, by, kept_part = scales
+    rows: list[Value] = [step, rate, times(gradient, factor), times(values, seen)]
+    change, *after = inline(code, closed.jaxpr, closed.consts, [*rows, *state])
+    sums = times(values, shown), times(change, by)
+    new = times(code.map("ADD", "f", (SIZE,), *sums), kept_part)
+    results = [new, *map(code.array, after)]
     held = {x.buffer for x in results}
     code.prune(held)
     code.fuse(held)
-    _put(code, results, given[core.TERMS + 1 :])
+    _put(code, results, [values, *state])
+    code.prune()
     if any(i.op not in ELEMENTWISE or i.n not in (1, SIZE) for i in code.code):
         raise NotCoveredError("a rule that does not go number by number")
     code.code.sort(key=lambda i: i.n != 1)  # what follows from the terms comes first

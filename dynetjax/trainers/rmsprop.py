@@ -2,18 +2,23 @@
 
 import functools
 
-from dynetjax.core.lazy import jnp, optax
+from dynetjax.core.lazy import jnp, lax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.deferred import Missed
-from dynetjax.trainers.rules import rule_of_numbers
-from dynetjax.trainers.sgd import sgd
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-@rule_of_numbers
-def rmsprop(eps: float, rho: float) -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=1)
+def rmsprop(eps: float, rho: float) -> Update:
     """-learning_rate g / sqrt(H_t + eps), where H is the mean of g^2"""
-    return optax.chain(optax.scale_by_rms(decay=rho, eps=eps), sgd().made)
+
+    def update(g, state, values=None, *, step, learning_rate):
+        (mean,) = state
+        mean = rho * mean + (1 - rho) * (g * g)
+        return -learning_rate * (g * lax.rsqrt(mean + eps)), (mean,)
+
+    return update
 
 
 @functools.cache
@@ -21,9 +26,8 @@ def missed_by_rmsprop(rho: float) -> Missed:
     """Steps of `rmsprop` without a gradient: only the mean shrinks."""
 
     def catch_up(state, missed, _):
-        old, nothing = state
-        nu = old.nu * rho**missed
-        return jnp.zeros_like(nu), (optax.ScaleByRmsState(nu), nothing)
+        (mean,) = state
+        return jnp.zeros_like(mean), (mean * rho**missed,)
 
     return Missed(catch_up)
 

@@ -1,7 +1,8 @@
-"""Rules of trainers: an optax transformation that is made when something is to run it.
+"""Rules that go number by number: how gradients and state become changes and state.
 
-The executor in C++ runs the byte code of a rule, which later processes read from a
-file: these need neither JAX nor optax.
+They are functions of arrays of JAX, traced when something is first to run them. The
+executor in C++ runs their byte code, which later processes read from a file: these do
+without JAX.
 """
 
 import functools
@@ -9,46 +10,50 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from dynetjax.core.lazy import optax
+from dynetjax.core.lazy import jnp, optax
 
-Make: TypeAlias = "Callable[..., optax.GradientTransformationExtraArgs]"
+State: TypeAlias = tuple[Any, ...]
+Update: TypeAlias = Callable[..., tuple[Any, State]]
+Make: TypeAlias = Callable[..., Update]
 
 
 @dataclass(frozen=True)
 class RuleOfNumbers:
-    """A rule of this package, whose state begins as zeros.
+    """A rule of this package; it looks to others like a transformation of optax.
 
     Attributes:
-        make: makes it of the numbers.
+        make: makes of the numbers ``(gradients, state, values, *, step, learning_rate)
+            -> (changes, state)``.
         numbers: what tells it from others of its kind.
+        states: arrays of state, which begin as zeros.
     """
 
     make: Make
     numbers: tuple[float, ...]
+    states: int
+
+    def init(self, values: Any) -> State:
+        """The state that some values begin with."""
+        return tuple([jnp.zeros_like(values) for _ in range(self.states)])
 
     @functools.cached_property
-    def made(self) -> "optax.GradientTransformationExtraArgs":
-        """The rule as optax has it."""
+    def update(self) -> Update:
+        """The rule as a function."""
         return self.make(*self.numbers)
-
-    def init(self, params: Any) -> Any:
-        """The state that `params` begin with."""
-        return self.made.init(params)
-
-    def update(self, updates: Any, state: Any, params: Any = None, **named: Any) -> Any:
-        """(changes, new state)"""
-        return self.made.update(updates, state, params, **named)
 
 
 Rule: TypeAlias = "optax.GradientTransformationExtraArgs | RuleOfNumbers"
 
 
-def rule_of_numbers(make: Make) -> Callable[..., RuleOfNumbers]:
-    """Have a rule made of its numbers when it is needed; of the same numbers once."""
+def rule_of_numbers(states: int) -> Callable[[Make], Callable[..., RuleOfNumbers]]:
+    """Declare a rule with so many arrays of state; of the same numbers it is one."""
 
-    @functools.cache
-    @functools.wraps(make)
-    def rule(*numbers: float) -> RuleOfNumbers:
-        return RuleOfNumbers(make, numbers)
+    def decorate(make: Make) -> Callable[..., RuleOfNumbers]:
+        @functools.cache
+        @functools.wraps(make)
+        def rule(*numbers: float) -> RuleOfNumbers:
+            return RuleOfNumbers(make, numbers, states)
 
-    return rule
+        return rule
+
+    return decorate

@@ -1,20 +1,18 @@
 """Stochastic gradient descent."""
 
-from dynetjax.core.lazy import jax, optax
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.trainers.base import Trainer
-from dynetjax.trainers.rules import rule_of_numbers
+from dynetjax.trainers.rules import Update, rule_of_numbers
 
 
-@rule_of_numbers
-def sgd() -> "optax.GradientTransformationExtraArgs":
+@rule_of_numbers(states=0)
+def sgd() -> Update:
     """-learning_rate g"""
 
-    def update(updates, state, params=None, *, learning_rate, **_):
-        del params
-        return jax.tree.map(lambda g: -learning_rate * g, updates), state
+    def update(g, state, values=None, *, step, learning_rate):
+        return -learning_rate * g, state
 
-    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
+    return update
 
 
 class SimpleSGDTrainer(Trainer):

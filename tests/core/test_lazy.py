@@ -126,8 +126,11 @@ def test_nor_do_models_trainers_and_graphs(tmp_path, first):
     assert run(MODEL + REPORT, tmp_path, first) == ["[]"]
 
 
-def test_nor_does_tier_0_where_nothing_is_traced(tmp_path):
+def test_nor_does_tier_0_where_the_rule_was_traced_earlier(tmp_path):
     """One step of Adam is as long as its rate."""
+    first = run(LOOKUPS + REPORT, tmp_path)
+    assert first[0] == "1.5 [2.]"
+    assert "optax" not in first[1]
     assert run(LOOKUPS + REPORT, tmp_path) == ["1.5 [2.]", "[]"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from dynetjax.model.collection import ParameterCollection
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers import blocks
-from dynetjax.trainers.adam import AdamState, AdamTrainer, adam
+from dynetjax.trainers.adam import AdamTrainer, adam
 from dynetjax.trainers.blocks import BlockStates
 from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Members
@@ -67,7 +67,7 @@ class TestBlocks:
         a, b, c = storage(2), storage(1, 2), storage(1)
         (both,) = self.states.arrange([a, b])
         flat = [jnp.array([1.0, 2, 3, 4]), jnp.array([5.0, 6, 7, 8])]
-        self.states.put(of(both), Targets([AdamState(*flat)], [], []))
+        self.states.put(of(both), Targets([tuple(flat)], [], []))
         (others,) = self.states.arrange([c, b])
         m, v = state_of(self.states, others)
         assert (m.tolist(), v.tolist()) == ([0, 3, 4], [0, 7, 8])

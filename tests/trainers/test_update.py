@@ -63,10 +63,10 @@ class TestTableEverywhere:
             expected -= rule.direction(factor * dense, everything, t)
             np.testing.assert_allclose(now.tables[0], expected, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(
-                now.table_states[0].m, rule.m, rtol=1e-4, atol=1e-6
+                now.table_states[0][0], rule.m, rtol=1e-4, atol=1e-6
             )
             np.testing.assert_allclose(
-                now.table_states[0].v, rule.v, rtol=1e-4, atol=1e-6
+                now.table_states[0][1], rule.v, rtol=1e-4, atol=1e-6
             )
 
 
