@@ -29,32 +29,32 @@ def native_rule(rule: Rule) -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
     trace = functools.cache(lambda: _traced(rule))
     try:
-        return core.Rule(*[_program_of(rule, plain, trace) for plain in (True, False)])
+        return core.Rule(*[_program_of(rule, count, trace) for count in core.TERMS])
     except NotCoveredError:
         return None
 
 
-def _program_of(rule: Rule, plain: bool, trace: Callable[[], Any]) -> Any:
+def _program_of(rule: Rule, terms: int, trace: Callable[[], Any]) -> Any:
     """A program of a rule, from a file if there is one.
 
     Args:
-        plain: nothing is scaled; see `Terms` in rule.h.
+        terms: how many of `Terms` in rule.h it has; what else there is, is 1.
     Raises:
         NotCoveredError: there is none for some primitive.
     """
     interface = {
         "form": 0,
         "size": SIZE,
-        "weights": _ints(range(core.TERMS)),
-        "weight_sizes": _ints([1] * core.TERMS),
+        "weights": _ints(range(terms)),
+        "weight_sizes": _ints([1] * terms),
     }
     file = None
     if isinstance(rule, RuleOfNumbers):
-        file = kept.file_of((plain, rule))
+        file = kept.file_of((terms, rule))
     known = None if file is None else kept.load(file, interface)
     if known is not None:
         return known
-    code = _compiled(trace(), plain)
+    code = _compiled(trace(), terms)
     if file is not None:
         kept.keep(file, code)
     return core.Program(**interface, **code)
@@ -82,7 +82,7 @@ def _traced(rule: Rule) -> Any:
     return jax.make_jaxpr(run)(one, one, *[vector] * (2 + len(leaves)))
 
 
-def _compiled(closed: Any, plain: bool) -> dict[str, Any]:
+def _compiled(closed: Any, terms: int) -> dict[str, Any]:
     """The arguments of its program that tell what it computes.
 
     Raises:
@@ -90,20 +90,19 @@ def _compiled(closed: Any, plain: bool) -> dict[str, Any]:
     """
     count = len(closed.in_avals) - 4  # arrays of state
     code = Code(Pool())
-    shapes: list[tuple[int, ...]] = [()] * core.TERMS + [(SIZE,)] * (2 + count)
+    shapes: list[tuple[int, ...]] = [()] * terms + [(SIZE,)] * (2 + count)
     given = [_operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)]
-    step, rate, *scales = given[: core.TERMS]
-    gradient, values, *state = given[core.TERMS :]
+    step, rate, *scales = given[:terms]
+    gradient, values, *state = given[terms:]
 
-    def times(x: Value, scale: Array) -> Array:
+    def times(x: Value, scale: Array | None) -> Array:
         x = code.array(x)
-        return x if plain else code.map("MUL", "f", (SIZE,), x, scale)
+        return x if scale is None else code.map("MUL", "f", (SIZE,), x, scale)
 
-    factor, seen, shown, by, kept_part = scales
+    factor, seen, stays, by = [*scales, *[None] * 4][:4]
     rows: list[Value] = [step, rate, times(gradient, factor), times(values, seen)]
     change, *after = inline(code, closed.jaxpr, closed.consts, [*rows, *state])
-    sums = times(values, shown), times(change, by)
-    new = times(code.map("ADD", "f", (SIZE,), *sums), kept_part)
+    new = code.map("ADD", "f", (SIZE,), times(values, stays), times(change, by))
     results = [new, *map(code.array, after)]
     held = {x.buffer for x in results}
     code.prune(held)

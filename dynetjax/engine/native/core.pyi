@@ -25,7 +25,7 @@ FIRST: int
 DYNAMIC: int  # stride of an operand's rows
 HOISTABLE: int  # operands
 WORDS: int  # of an instruction
-TERMS: int  # that an update tells a rule
+TERMS: list[int]  # how many of what an update tells a rule its programs have
 MOST_STATES: int  # of a rule
 FORMS: dict[str, int]  # how nodes of a fused op get their rows
 SCATTERS: dict[str, int]  # what SCATTER does
@@ -189,7 +189,7 @@ class Rule:
 
     states: int
 
-    def __init__(self, plain: Program, general: Program) -> None: ...
+    def __init__(self, *programs: Program) -> None: ...
 
 def update(*about: Any) -> float:
     """Change parameters, tables and the state of a rule; the norm of the gradients."""

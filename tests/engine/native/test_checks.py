@@ -203,59 +203,72 @@ def test_sizes_of_products_put_aside():
         made(asides=ints(4, 0))
 
 
-TERMS = np.arange(core.TERMS, dtype=np.int32)
 OF_A_RULE = {
-    "weights": TERMS,
-    "weight_sizes": np.ones_like(TERMS),
     "sizes": ints(SIZE, SIZE, SIZE),
     "types": "",
     "saved": SIZE,
     "hoisted": 0,
     "backward": None,
 }
-STATE = (core.FIRST + core.TERMS + 2, 0, 0, core.DYNAMIC, 0)
 TERM = (core.FIRST, 0, 0, 0, 1)
+
+
+def state(terms, **other):
+    """The array of state of a rule's program that has so many terms."""
+    named = {"start": 0, "inner": 0, "stride": core.DYNAMIC, "one": 0, **other}
+    return [core.FIRST + terms + 2, *named.values()]
+
+
+COPIED = instruction("COPY", "value", "temporary")
+
+
+def of_a_rule(terms, *forward, **other):
+    about = {"weights": np.arange(terms), "weight_sizes": np.ones(terms)}
+    about = {k: x.astype(np.int32) for k, x in about.items()}
+    return made(*forward, **{**OF_A_RULE, **about, **other})
+
+
+def right(terms):
+    return of_a_rule(
+        terms,
+        instruction("COPY", place("temporary"), list(TERM), n=1),
+        instruction("ADD", "temporary", state(terms), [core.TEMPORARY, 0, 0, SIZE, 1]),
+        instruction("COPY", "saved", "temporary"),
+        instruction("COPY", "value", "temporary"),
+    )
 
 
 @pytest.mark.parametrize(
     ("forward", "other"),
     [
-        ((instruction("COPY", "value", "temporary"),), {"hoisted": SIZE}),
-        ((instruction("COPY", "value", "temporary"),), {"backward": ints()}),
-        ((instruction("COPY", "value", "temporary"),), {"saved": 2 * SIZE}),
-        ((instruction("COPY", "value", "temporary"),), {"sizes": ints(SIZE)}),
-        ((instruction("COPY", "value", "temporary"),), {"weights": TERMS[1:]}),
+        ((COPIED,), {"hoisted": SIZE}),
+        ((COPIED,), {"backward": ints()}),
+        ((COPIED,), {"saved": 2 * SIZE}),
+        ((COPIED,), {"sizes": ints(SIZE)}),
+        ((COPIED,), {"weights": ints(0), "weight_sizes": ints(1)}),
         ((instruction("CUMSUM", "temporary", "temporary", m=1, k=1),), {}),
         ((instruction("COPY", "temporary", "temporary", n=2),) * 2, {}),
         ((instruction("COPY", "value", "temporary", n=1),), {}),
-        ((instruction("COPY", "temporary", list(STATE), n=1),), {}),
-        ((instruction("COPY", "temporary", [*STATE[:4], 1]),), {}),
-        ((instruction("COPY", "temporary", [*STATE[:2], 1, *STATE[3:]], n=3),), {}),
+        ((instruction("COPY", "temporary", state(2), n=1),), {}),
+        ((instruction("COPY", "temporary", state(2, one=1)),), {}),
+        ((instruction("COPY", "temporary", state(2, inner=1), n=3),), {}),
     ],
 )
 def test_what_is_no_program_of_a_rule(forward, other):
     """It goes number by number, after what follows from the terms alone."""
-    right = (
-        instruction("COPY", place("temporary"), list(TERM), n=1),
-        instruction("ADD", "temporary", list(STATE), [core.TEMPORARY, 0, 0, SIZE, 1]),
-        instruction("COPY", "saved", "temporary"),
-        instruction("COPY", "value", "temporary"),
-    )
-    program = made(*right, **OF_A_RULE)
-    assert core.Rule(program, program).states == 1
-    about = {**OF_A_RULE, **other}
-    if "weights" in other:
-        about["weight_sizes"] = about["weight_sizes"][1:]
+    first, *rest = core.TERMS
+    others = [right(terms) for terms in rest]
+    assert core.Rule(right(first), *others).states == 1
     with pytest.raises(ValueError, match="the program is not that of a rule"):
-        core.Rule(program, made(*forward, **about))
+        core.Rule(of_a_rule(first, *forward, **other), *others)
 
 
 def test_a_rule_has_a_few_arrays_of_state():
     count = core.MOST_STATES + 1
-    sizes = np.full(2 + count, SIZE, np.int32)
-    program = made(**{**OF_A_RULE, "sizes": sizes, "saved": count * SIZE})
+    about = {"sizes": np.full(2 + count, SIZE, np.int32), "saved": count * SIZE}
+    programs = [of_a_rule(terms, **about) for terms in core.TERMS]
     with pytest.raises(ValueError, match="too many arrays of state"):
-        core.Rule(program, program)
+        core.Rule(*programs)
 
 
 @pytest.mark.parametrize("name", ["constant", "weight", "operand", "cotangent"])

@@ -69,7 +69,7 @@ void add_names(PyObject* m) {
 #undef X
     add("FLAGS", flags), add("SLOTS", slots);
     add_number("DYNAMIC", DYNAMIC), add_number("WORDS", INSTRUCTION_WORDS);
-    add_number("HOISTABLE", HOISTABLE), add_number("TERMS", TERMS), add_number("MOST_STATES", MOST_STATES);
+    add_number("HOISTABLE", HOISTABLE), add_number("MOST_STATES", MOST_STATES);
     const auto add_numbers = [&](const char* name, std::initializer_list<const char*> names) {
         const Ref found = owned(PyDict_New());
         for (const char* x : names) {
@@ -78,6 +78,7 @@ void add_names(PyObject* m) {
         }
         add(name, found);
     };
+    add("TERMS", list_of(std::vector<int32_t>(std::begin(COUNTS), std::end(COUNTS))));
 #define X(name) #name,
     add_numbers("FORMS", {DYNETJAX_FORMS(X)});
     add_numbers("SCATTERS", {DYNETJAX_SCATTERS(X)});

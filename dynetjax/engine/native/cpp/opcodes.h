@@ -110,6 +110,7 @@
 
 // Of n numbers, one by one: d[i] = f(a[i], b[i], c[i]).
 #define DYNETJAX_TERNARY(X)                                            \
+    X(MUL_MUL, "d = a b c")                                            \
     X(MUL_ADD, "d = a b + c, with one rounding or two")                \
     X(DIV_ROOT, "d = a / (sqrt(b) + c)")                               \
     X(SELECT, "d = b where a is not 0, else c, any kind of number")

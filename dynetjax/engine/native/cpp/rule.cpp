@@ -1,6 +1,7 @@
 #include "rule.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -17,7 +18,7 @@ size_t count_once(const Program& p) {
     return std::find_if(code.begin(), code.end(), many) - code.begin();
 }
 
-bool fits(const Program& p, int states) {
+bool fits(const Program& p, int states, int terms) {
     const Instruction* many = p.forward.data() + count_once(p);
     const auto is_own = [&](const Operand& x) {  // of the program, or one of the terms
         return x.slot == CONSTANT || x.slot == TEMPORARY || (x.slot >= FIRST && x.slot < p.first_operand());
@@ -32,22 +33,24 @@ bool fits(const Program& p, int states) {
                is_right(q.b) && is_right(q.c);
     };
     return p.form == Form::MAP && p.size > 1 && p.sizes == std::vector<int32_t>(2 + states, p.size) &&
-           p.weight_sizes == std::vector<int32_t>(TERMS, 1) && p.data.empty() && !p.hoisted &&
+           p.weight_sizes == std::vector<int32_t>(terms, 1) && p.data.empty() && !p.hoisted &&
            !p.differentiable && p.saved == states * p.size &&
            std::all_of(p.forward.begin(), p.forward.end(), goes);
 }
 
 }  // namespace
 
-Rule::Rule(std::shared_ptr<const Program> plain_, std::shared_ptr<const Program> general_)
-    : plain(std::move(plain_)), general(std::move(general_)), states((int)plain->sizes.size() - 2) {
+Rule::Rule(std::vector<std::shared_ptr<const Program>> given)
+    : programs(std::move(given)), states((int)programs.at(0)->sizes.size() - 2) {
     if (states > MOST_STATES) throw std::invalid_argument("too many arrays of state");
-    if (states < 0 || !fits(*plain, states) || !fits(*general, states) || plain->size != general->size)
-        throw std::invalid_argument("the program is not that of a rule");
+    bool right = states >= 0 && programs.size() == std::size(COUNTS);
+    for (size_t k = 0; right && k < programs.size(); k++)
+        right = fits(*programs[k], states, COUNTS[k]) && programs[k]->size == programs[0]->size;
+    if (!right) throw std::invalid_argument("the program is not that of a rule");
 }
 
 Applier::Applier(const Rule& rule, double rate, double step)
-    : rule_(rule), terms_{(float)step, (float)rate}, zeros_(rule.plain->size) {}
+    : rule_(rule), terms_{(float)step, (float)rate}, zeros_(rule.programs[0]->size) {}
 
 Applier::Place Applier::place_of(const Operand& x, const Program& p) const {
     const int first = p.first_operand();
@@ -62,12 +65,13 @@ Applier::Place Applier::place_of(const Operand& x, const Program& p) const {
     return {SCRATCH, x.start + x.inner + (LINE - before % LINE)};
 }
 
-void Applier::set(double factor, double seen, double shown, double by, double kept) {
-    const Terms now{terms_.step,  terms_.rate, (float)factor, (float)seen,
-                    (float)shown, (float)by,   (float)kept};
+void Applier::set(double factor, double seen, double stays, double by) {
+    const Terms now{terms_.step, terms_.rate, (float)factor, (float)seen, (float)stays, (float)by};
     if (program_ && now == terms_) return;
     terms_ = now;
-    program_ = (terms_.are_plain() ? rule_.plain : rule_.general).get();
+    size_t which = 0;
+    while (!terms_.are_within(COUNTS[which])) which++;
+    program_ = rule_.programs[which].get();
     const Program& p = *program_;
     steps_.clear();
     for (const Instruction& q : p.forward)
@@ -82,12 +86,10 @@ void Applier::set(double factor, double seen, double shown, double by, double ke
 
 void Applier::run(size_t first, size_t end, const Changes& x, long at, long n,
                   std::vector<Line>& scratch) const {
-    const float* bases[STATES + MOST_STATES] = {scratch.data()->numbers,
-                                                program_->constants.data(),
-                                                (const float*)&terms_,
-                                                x.gradients ? x.gradients + at : zeros_.data(),
-                                                x.values + at,
-                                                x.changed + at};
+    const float* bases[STATES + MOST_STATES] = {
+        scratch.data()->numbers, program_->constants.data(),
+        (const float*)&terms_,   x.gradients ? x.gradients + at : zeros_.data(),
+        x.values + at,           x.changed + at};
     for (int k = 0; k < rule_.states; k++) bases[STATES + k] = x.states[k] + at;
     const auto found = [&](const Place& place) { return bases[place.base] + place.at; };
     for (size_t i = first; i < end; i++) {
@@ -98,7 +100,7 @@ void Applier::run(size_t first, size_t end, const Changes& x, long at, long n,
 }
 
 void Applier::apply(const Changes& x) {
-    const long size = rule_.plain->size;
+    const long size = rule_.programs[0]->size;
     const auto some = [&](long at, long end, std::vector<Line>& scratch) {
         for (; at < end; at += size) run(first_, steps_.size(), x, at, std::min(size, end - at), scratch);
     };

@@ -15,28 +15,31 @@ struct Terms {
     float step, rate;
     float factor = 1;  // on every gradient
     float seen = 1;    // on values as the rule reads them
-    float shown = 1;   // on every old value
+    float stays = 1;   // on every old value
     float by = 1;      // on every change
-    float kept = 1;    // of every new value
 
-    bool are_plain() const { return factor == 1 && seen == 1 && shown == 1 && by == 1 && kept == 1; }
+    // Whether what a program leaves out has no effect: it has so many of the terms.
+    bool are_within(int count) const {
+        return (count > 2 || factor == 1) && (count > 3 || (seen == 1 && stays == 1 && by == 1));
+    }
     bool operator==(const Terms& x) const {
         return step == x.step && rate == x.rate && factor == x.factor && seen == x.seen &&
-               shown == x.shown && by == x.by && kept == x.kept;
+               stays == x.stays && by == x.by;
     }
 };
 constexpr int TERMS = sizeof(Terms) / 4;
+constexpr int COUNTS[] = {2, 3, TERMS};  // of the terms, that programs have: what else there is, is 1
 
-// A program of MAP over `size` numbers: the terms, as weights, then gradients, values and arrays of state;
+// A program of MAP over `size` numbers: terms, as weights, then gradients, values and arrays of state;
 // new values are its result, and new state is what it saves. It may write to the arrays that it reads, for a
 // number is written once nothing reads what was there. First come instructions of one number, which follow
 // from the terms alone, then those that go number by number.
 struct Rule {
-    std::shared_ptr<const Program> plain, general;  // where terms are plain, and where they are not
+    std::vector<std::shared_ptr<const Program>> programs;  // that have two, three and all of the terms
     int states;
 
     // Throws std::invalid_argument if these are no programs of a rule.
-    Rule(std::shared_ptr<const Program> plain, std::shared_ptr<const Program> general);
+    explicit Rule(std::vector<std::shared_ptr<const Program>> programs);
 };
 
 // The numbers that a rule changes, in arrays that begin there.
@@ -51,7 +54,7 @@ class Applier {
 public:
     Applier(const Rule& rule, double rate, double step);
     // What holds from now on.
-    void set(double factor, double seen, double shown, double by, double kept);
+    void set(double factor, double seen, double stays, double by);
     void apply(const Changes& x);
 
 private:
@@ -74,7 +77,7 @@ private:
     void run(size_t first, size_t end, const Changes& x, long at, long n, std::vector<Line>& scratch) const;
 
     const Rule& rule_;
-    const Program* program_ = nullptr;  // of the two of the rule
+    const Program* program_ = nullptr;  // of those of the rule
     Terms terms_;
     std::vector<Step> steps_;
     size_t first_ = 0;  // of those that go number by number

@@ -3,6 +3,7 @@
 // Gradients are read, state changes in its place, and so do tables; new values of dense parameters go where
 // the caller says, for a graph may hold the old ones.
 #include <cmath>
+#include <iterator>
 
 #include "kernels.h"
 #include "python.h"
@@ -121,7 +122,7 @@ struct Update {
         if (clips && !std::isfinite(norm)) return norm;
         const double factor = clips && norm > threshold ? threshold / norm : 1;
         Applier to(rule, rate, step);
-        to.set(factor, 1, 1, 1, kept);
+        to.set(factor, 1, kept, kept);
         for (const Block& b : blocks) {
             long at = 0;
             for (const Dense& x : b.parameters) {
@@ -131,11 +132,11 @@ struct Update {
         }
         for (const Table& t : tables) {
             if (t.to_all) {
-                to.set(factor, t.factor, t.factor, 1, kept);
+                to.set(factor, t.factor, t.factor * kept, kept);
                 to.apply(changes(t.count * t.width, t.every, t.array, t.array, t.states, 0));
                 continue;
             }
-            to.set(factor, t.factor, 1, 1 / t.factor, 1);
+            to.set(factor, t.factor, 1, 1 / t.factor);
             for (const Row& r : t.rows) {
                 const long at = (long)r.id * t.width;
                 to.apply(changes(t.width, r.g, t.array + at, t.array + at, t.states, at));
@@ -163,12 +164,14 @@ struct RuleObject {
 };
 PyTypeObject* rule_type;
 
-// (a Program where terms are plain, one where they are not); see Rule
+// (Programs that have two, three and all terms); see Rule
 PyObject* new_rule(PyTypeObject* type, PyObject* args, PyObject*) {
     return guarded([&]() -> PyObject* {
-        PyObject *plain, *general;
-        if (!PyArg_ParseTuple(args, "OO", &plain, &general)) throw Failed();
-        auto rule = std::make_unique<Rule>(program_in(plain), program_in(general));
+        PyObject* given[std::size(COUNTS)];
+        if (!PyArg_ParseTuple(args, "OOO", &given[0], &given[1], &given[2])) throw Failed();
+        std::vector<std::shared_ptr<const Program>> programs;
+        for (PyObject* p : given) programs.push_back(program_in(p));
+        auto rule = std::make_unique<Rule>(std::move(programs));
         Ref self = owned(type->tp_alloc(type, 0));
         ((RuleObject*)self.get())->rule = rule.release();
         return self.release();
@@ -317,7 +320,7 @@ PyGetSetDef rule_attributes[] = {{"states", get_states, nullptr, nullptr, nullpt
 PyType_Slot rule_slots[] = {{Py_tp_getset, rule_attributes},
                             {Py_tp_new, (void*)new_rule},
                             {Py_tp_dealloc, (void*)free_rule},
-                            {Py_tp_doc, (void*)"A trainer's rule: (Program, Program)."},
+                            {Py_tp_doc, (void*)"A trainer's rule: (Program, Program, Program)."},
                             {0, nullptr}};
 PyType_Spec rule_spec = {"dynetjax.engine.native.core.Rule", sizeof(RuleObject), 0, Py_TPFLAGS_DEFAULT,
                          rule_slots};

@@ -466,7 +466,7 @@ def _fused(code: list[Instruction], touched: Counter[Buffer]) -> list[Instructio
             if inner and both and inner.n == i.n and x.is_whole:
                 others = i.operands[:number], i.operands[number + 1 :]
                 operands = (*others[0], *inner.operands, *others[1])
-                if i.op == OP["ADD"]:
+                if i.op in _COMMUTE:
                     operands = (*inner.operands, *others[0], *others[1])
                 i = replace(i, op=both, operands=operands)
                 kept[made.pop(x.buffer)] = None
@@ -484,6 +484,8 @@ def _fused(code: list[Instruction], touched: Counter[Buffer]) -> list[Instructio
 
 # By an opcode, that of an operand and the operand's number: the one that does both.
 _BOTH = {
+    (OP["MUL"], OP["MUL"], 0): OP["MUL_MUL"],
+    (OP["MUL"], OP["MUL"], 1): OP["MUL_MUL"],
     (OP["ADD"], OP["MUL"], 0): OP["MUL_ADD"],
     (OP["ADD"], OP["MUL"], 1): OP["MUL_ADD"],
     (OP["ADD"], OP["SQRT"], 0): OP["ROOT_ADD"],
@@ -491,6 +493,7 @@ _BOTH = {
     (OP["DIV"], OP["ROOT_ADD"], 1): OP["DIV_ROOT"],
 }
 _INNER = {inner for _, inner, _ in _BOTH}
+_COMMUTE = OP["ADD"], OP["MUL"]
 
 
 def _with_blocks(code: list[Instruction]) -> Iterator[Instruction]:
