@@ -176,9 +176,7 @@ def test_loops_that_vmap_makes_one_end_at_different_times():
         counts = np.maximum(np.ceil(np.log2(np.abs(x))), 0)
         return np.stack([x / 2**counts, counts], 1)
 
-    check(
-        lambda x: jax.vmap(both)(lax.stop_gradient(x)), formula, X * 20, smooth=False
-    )
+    check(lambda x: jax.vmap(both)(lax.stop_gradient(x)), formula, X * 20, smooth=False)
 
 
 def test_while_within_a_scan_and_a_scan_within_a_while():
