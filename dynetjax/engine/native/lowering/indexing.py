@@ -74,7 +74,9 @@ def _random_seed(code: Code, equation: Any, operands: Values) -> Values:
     if seed is None or str(result.dtype) != "key<fry>" or result.shape:
         raise NotCoveredError("a random key that is not of one known seed")
     words = np.asarray(jax.random.key_data(jax.random.key(int(seed))))
-    return [replace(code.pool.constant(words), kind="k")]
+    # of words that are all the same the pool keeps one, and a key is read as two
+    several = code.pool.constant(np.append(words, ~words[:1]))
+    return [replace(several.part((0,), words.shape), kind="k")]
 
 
 LOWERINGS: dict[str, Lowering] = {

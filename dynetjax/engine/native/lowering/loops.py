@@ -42,12 +42,25 @@ def _while(run: Run, code: Code, equation: Any, operands: Values) -> Values:
     carries = [_place(code, x) for x in operands[second:]]
     with code.block() as condition:
         [goes_on] = run(code, params["cond_jaxpr"], [*operands[:first], *carries])
-        on = code.array(goes_on)
+        on = which = code.contiguous(goes_on)
+        if which.shape:  # loops that `vmap` has made one, of which some end first
+            on = code.emit("ANY", code.temporary((), "b"), which, n=1, m=on.size, k=1)
     with code.block() as body:
         given = [*operands[first:second], *carries]
-        _hand_on(code, carries, run(code, params["body_jaxpr"], given))
+        results = run(code, params["body_jaxpr"], given)
+        if which.shape:
+            pairs = zip(carries, results, strict=True)
+            results = [_where(code, which, x, place) for place, x in pairs]
+        _hand_on(code, carries, results)
     code.control("WHILE", condition, body, on=on)
     return [*carries]
+
+
+def _where(code: Code, which: Array, x: Value, otherwise: Array) -> Array:
+    """What is new where a loop goes on, and what was there where it has ended."""
+    shape = otherwise.shape
+    mask = which.broadcast(shape, range(len(which.shape)))
+    return code.map("SELECT", otherwise.kind, shape, mask, code.array(x), otherwise)
 
 
 def _scan(run: Run, code: Code, equation: Any, operands: Values) -> Values:

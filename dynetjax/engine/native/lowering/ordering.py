@@ -76,8 +76,7 @@ def _total_order(op: str) -> Lowering:
     def lower(code: Code, equation: Any, operands: Values) -> Values:
         shape = equation.outvars[0].aval.shape
         ordered = []
-        for x in [code.array(x) for x in operands]:
-            x = x if x.shape == tuple(shape) else x.broadcast(shape, ())
+        for x in [code.array(x).like(shape) for x in operands]:
             ordered.append(_as_ints(code, x))
         return [code.map(op, "b", shape, *ordered)]
 

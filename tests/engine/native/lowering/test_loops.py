@@ -161,6 +161,24 @@ def test_lanes_leave_a_while_at_different_times():
     )
 
 
+def test_loops_that_vmap_makes_one_end_at_different_times():
+    """What has ended stays, as what others go on with grows."""
+
+    def both(x):
+        def body(state):
+            y, count = state
+            return y * 0.5, count + 1
+
+        y, count = lax.while_loop(lambda s: jnp.abs(s[0]) > 1, body, (x, 0))
+        return jnp.stack([y, count])
+
+    def formula(x):
+        counts = np.maximum(np.ceil(np.log2(np.abs(x))), 0)
+        return np.stack([x / 2**counts, counts], 1)
+
+    check(lambda x: jax.vmap(both)(lax.stop_gradient(x)), formula, X * 20, smooth=False)
+
+
 def test_while_within_a_scan_and_a_scan_within_a_while():
     def step(total, y):
         count = halvings(lax.stop_gradient(jnp.abs(y * 8))[None])
