@@ -90,7 +90,8 @@ void pool_back(float* d, const float* a, const float* b, const int32_t* extra) {
     windows(axes, count, [&](long n, const long* at) {
         long best = -1;
         inside(axes, count, at, 0, 0, [&](long place, long) {
-            if (best < 0 || (largest ? a[place] > a[best] : a[place] < a[best])) best = place;
+            const bool stays = best >= 0 && (largest ? a[best] >= a[place] : a[best] <= a[place]);
+            if (!stays) best = place;  // also of NaN, as XLA goes on from there
         });
         if (best >= 0) d[best] += b[n];
     });

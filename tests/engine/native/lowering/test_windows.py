@@ -9,6 +9,8 @@ import pytest
 from computed import check, program
 from jax import lax
 
+import dynetjax as dy
+
 pytestmark = pytest.mark.usefixtures("natively")
 
 random = np.random.RandomState(4)
@@ -162,6 +164,23 @@ def test_the_first_of_equal_numbers_gets_the_gradient():
         return found
 
     check(slope, first, x, smooth=False)
+
+
+@pytest.mark.parametrize("select", [lax.ge_p, lax.le_p])
+def test_what_goes_back_where_a_number_is_none(select):
+    """It goes where JAX has it go: on from the NaN."""
+    x = np.array([1, np.nan, 3, 2, 5], np.float32)
+    init, add = (-np.inf, lax.max) if select is lax.ge_p else (np.inf, lax.min)
+
+    def pool(x):
+        return lax.reduce_window(x, init, add, (3,), (1,), "valid")
+
+    wanted = jax.grad(lambda x: (pool(x) * jnp.arange(1.0, 4)).sum())(x)
+    dy.renew_cg()
+    given = dy.inputVector(x)
+    loss = dy.dot_product(dy.jax_op(pool)(given), dy.inputVector([1, 2, 3]))
+    loss.backward(full=True)
+    np.testing.assert_array_equal(given.gradient(), wanted)
 
 
 AXIS = 8, 2, 7, 1, 0, 1, 1
