@@ -74,6 +74,7 @@ class Meeting:
 
     def __init__(self, group):
         self.group, self.rank, self.size = group, group.rank, group.size
+        self.collectives = group.collectives
         self.seconds = self.count = 0
 
     def exchange(self, message, dense, scale=1.0):
