@@ -23,7 +23,8 @@ from dynetjax.model.storage import (
 from dynetjax.trainers.gradients_on_devices import meet_on_devices
 
 OFTEN = 100  # updates between two comparisons of values, at least
-NUMBERS = 1 << 14  # of values, for which there is one update more between them
+NUMBERS = 1 << 12  # of values, for which there is one update more between them
+SMALL = 1 << 21  # numbers of a model that is compared soon, too
 HEAD = 4  # words: two of the digest of the model, two of that of its values
 
 
@@ -31,7 +32,7 @@ class Replicas:
     """One trainer's model in all processes."""
 
     def __init__(self) -> None:
-        self._updates, self._often = 0, OFTEN
+        self._updates, self._often, self._is_small = 0, OFTEN, True
         self._model = b""
         self._storages: list[Any] = []
 
@@ -51,7 +52,7 @@ class Replicas:
         if storages != self._storages:
             self._storages, self._model = storages, _digest_of_model(storages)
             size = sum([_size(storage) for storage in storages])
-            self._often = max(OFTEN, size // NUMBERS)
+            self._often, self._is_small = max(OFTEN, size // NUMBERS), size < SMALL
         compares = self._compares()
         values = _digest_of_values(storages) if compares else b"\0" * 8
         head = np.frombuffer(self._model + values, np.int32)
@@ -74,8 +75,7 @@ class Replicas:
 
     def _compares(self) -> bool:
         """Whether values are compared: soon, then seldom, as it takes a while."""
-        is_small = self._often == OFTEN
-        is_soon = is_small and not self._updates & (self._updates - 1)
+        is_soon = self._is_small and not self._updates & (self._updates - 1)
         return is_soon or self._updates % self._often == 0
 
 

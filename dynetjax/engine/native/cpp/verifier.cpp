@@ -137,8 +137,9 @@ bool Checker::has_rule(const Instruction& q) {
 void Checker::instruction(const Instruction& q) {
     if (!has_rule(q)) return;
     const long n = q.n, m = q.m, k = q.k, most = INT32_MAX;
-    const int32_t* e = p.extra.data() + q.extra;
-    const long given = (long)p.extra.size() - q.extra;
+    const long extra = q.op == PUT_ASIDE ? 0 : q.extra;  // there it is a number
+    const int32_t* e = p.extra.data() + extra;
+    const long given = (long)p.extra.size() - extra;
     switch (q.op) {
         case MOVE: {
             if (!need(given > 0, "extra is too short") || !need(e[0] >= 0 && e[0] <= 8, "too many axes") ||
