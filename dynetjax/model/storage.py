@@ -108,7 +108,7 @@ def give_to_device(array: np.ndarray, place: Any = None) -> "jax.Array":
     Nobody may write to `array` any more.
 
     Args:
-        place: where else its rows lie.
+        place: the devices that its rows are spread over, instead.
     """
     RUNS.require()
     return jax.device_put(np.asarray(array, dtype=np.float32), place)

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from dynetjax.core.lazy import jax
 
-Shape: TypeAlias = "jax.ShapeDtypeStruct"
 Place: TypeAlias = "jax.sharding.NamedSharding | None"
 
 
@@ -37,7 +36,7 @@ def placed(shapes: Any, place: Place) -> Any:
 
 
 def places(like: Any, place: Place) -> Any:
-    """Where arguments lie; at `place` those that lie nowhere yet, or are None."""
+    """Where each of some arguments lies; `place` if it lies nowhere, or is None."""
     return jax.tree.map(
         lambda x: place_of(x) or place, like, is_leaf=lambda x: x is None
     )
