@@ -118,7 +118,7 @@ class Trainer(OnFile):
         self._refusal: RuntimeError | None = None  # which was not raised yet
         self._deferred = missed and DeferredRows(missed, self._states, self.check)
         self._lazy_correct = lazy_correct
-        self._still = still
+        self._still = still or self._states.is_empty
         self._on_host: bool | None = None  # where updates are made; None: not known
         self._elsewhere = 0  # gradients in a row that were on the other side
         _trainers.add(self)
@@ -266,8 +266,7 @@ class Trainer(OnFile):
 
     def _goes_to_all_rows(self, table: TableStorage, decay: float) -> bool:
         """Whether the rule does; where rows may wait, they do from now on."""
-        still = self._still or self._states.is_empty
-        everywhere = not (self.sparse_updates_enabled or still)
+        everywhere = not (self.sparse_updates_enabled or self._still)
         if self._deferred is not None:
             pays = everywhere and self._averages is None and self._may_wait(table)
             if not decay and (self._lazy_correct or pays):

@@ -49,22 +49,11 @@ class BlockStates:
     def __init__(self, rule: Rule, join: bool):
         self._rule = rule
         self._join = join
+        self._new = _beginning(rule)
+        self.is_empty: bool = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
-
-    @cached_property
-    def _new(self) -> list[np.ndarray]:
-        """The number that each leaf of a state begins with."""
-        if isinstance(self._rule, RuleOfNumbers):
-            return [np.zeros(1, np.float32)] * self._rule.states
-        leaves = jax.tree.leaves(self._rule.init(jnp.zeros(1)))
-        return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the rule has no state."""
-        return not self._new
 
     @cached_property
     def _tree(self) -> Any:
@@ -235,6 +224,14 @@ class BlockStates:
         self._tables.clear()
         self._apart.clear()
         self._blocks = dict.fromkeys(self._blocks)
+
+
+def _beginning(rule: Rule) -> list[np.ndarray]:
+    """The number that each leaf of a state begins with."""
+    if isinstance(rule, RuleOfNumbers):
+        return [np.zeros(1, np.float32)] * rule.states
+    leaves = jax.tree.leaves(rule.init(jnp.zeros(1)))
+    return [np.asarray(leaf).ravel()[:1] for leaf in leaves]
 
 
 def _size_of(block: Block) -> Shape:

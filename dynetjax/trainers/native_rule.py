@@ -13,10 +13,10 @@ from dynetjax.engine.native.lowering.arrays import (
     Buffer,
     NotCoveredError,
     Value,
-    side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import ELEMENTWISE, Code, Pool
+from dynetjax.engine.native.lowering.bytecode import ELEMENTWISE, Code, Pool, ints
 from dynetjax.engine.native.lowering.lower import inline
+from dynetjax.engine.native.program import inputs_of
 from dynetjax.native import core
 from dynetjax.trainers.rules import Rule, RuleOfNumbers
 
@@ -43,21 +43,14 @@ def _program_of(rule: Rule, terms: int, trace: Callable[[], Any]) -> Any:
         NotCoveredError: there is none for some primitive.
     """
     interface = {
-        "form": 0,
+        "form": core.FORMS["MAP"],
         "size": SIZE,
-        "weights": _ints(range(terms)),
-        "weight_sizes": _ints([1] * terms),
+        "weights": ints(range(terms)),
+        "weight_sizes": ints([1] * terms),
     }
-    file = None
-    if isinstance(rule, RuleOfNumbers):
-        file = kept.file_of((terms, rule))
-    known = None if file is None else kept.load(file, interface)
-    if known is not None:
-        return known
-    code = _compiled(trace(), terms)
-    if file is not None:
-        kept.keep(file, code)
-    return core.Program(**interface, **code)
+    ours = isinstance(rule, RuleOfNumbers)
+    file = kept.file_of((terms, rule)) if ours else None
+    return kept.program(file, interface, lambda: _compiled(trace(), terms))
 
 
 def _traced(rule: Rule) -> Any:
@@ -91,7 +84,7 @@ def _compiled(closed: Any, terms: int) -> dict[str, Any]:
     count = len(closed.in_avals) - 4  # arrays of state
     code = Code(Pool())
     shapes: list[tuple[int, ...]] = [()] * terms + [(SIZE,)] * (2 + count)
-    given = [_operand(core.FIRST + k, shape) for k, shape in enumerate(shapes)]
+    given = inputs_of(shapes, terms)
     step, rate, *scales = given[:terms]
     gradient, values, *state = given[terms:]
 
@@ -115,9 +108,8 @@ def _compiled(closed: Any, terms: int) -> dict[str, Any]:
     words, room = code.encode()
     return {
         "forward": words,
-        "sizes": _ints([SIZE] * (2 + count)),
-        "extra": _ints(code.pool.extra),
-        "constants": np.concatenate([*code.pool.constants, np.zeros(1, np.int32)]),
+        "sizes": ints([SIZE] * (2 + count)),
+        **code.pool.arrays(),
         "temporary": room,
         "saved": SIZE * count,
     }
@@ -137,13 +129,3 @@ def _put(code: Code, results: list[Array], old: list[Array]) -> None:
         if first < read.get(before.buffer, -1):
             code.made.pop(x.buffer, None)  # it is copied, in the end
         code.put(x, Buffer(slot, SIZE, SIZE, start))
-
-
-def _operand(slot: int, shape: tuple[int, ...]) -> Array:
-    stride = core.DYNAMIC if shape else 0
-    buffer = Buffer(slot, SIZE if shape else 1, stride)
-    return Array(buffer, 0, shape, side_by_side(shape), "f")
-
-
-def _ints(numbers: Any) -> np.ndarray:
-    return np.array([*numbers], np.int32)

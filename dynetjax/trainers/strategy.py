@@ -14,11 +14,13 @@ Take = Callable[[], None]
 
 
 class States(Protocol):
-    """Keeps the state of a rule: in blocks, or as a tree."""
+    """Keeps the state of a rule: in blocks, or as a tree.
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the rule has none."""
+    Attributes:
+        is_empty: the rule has none.
+    """
+
+    is_empty: bool
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """The blocks that these parameters make from now on."""

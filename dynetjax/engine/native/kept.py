@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -77,6 +78,21 @@ def load(file: pathlib.Path, interface: dict[str, Any]) -> Any:
         return None
     except (OverflowError, RecursionError):  # of numbers, and of lists in lists
         return None
+
+
+def program(
+    file: pathlib.Path | None,
+    interface: dict[str, Any],
+    make: Callable[[], dict[str, Any]],
+) -> Any:
+    """The program whose code a file has; if none has, what `make` gives is kept there."""
+    known = None if file is None else load(file, interface)
+    if known is not None:
+        return known
+    code = make()
+    if file is not None:
+        keep(file, code)
+    return core.Program(**interface, **code)
 
 
 def keep(file: pathlib.Path, code: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ from dynetjax.engine.native.lowering.arrays import (
     kind_of,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import Code, Pool
+from dynetjax.engine.native.lowering.bytecode import Code, Pool, ints
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.native import core
 
@@ -96,23 +96,17 @@ def _mapped(fused: FusedOp) -> Any:
     code = _code_of(structure_of(fused))
     if code is None:
         return None
-    return code.bound(_ints([kind.id for kind in fused.kinds]))
+    return code.bound(ints([kind.id for kind in fused.kinds]))
 
 
 @lru_cache(maxsize=MOST)
 def _code_of(structure: Structure) -> Any:
     """A program of this structure, bound to nothing; None if it has no byte code."""
     file, interface = kept.file_of(structure), _interface(structure)
-    known = None if file is None else kept.load(file, interface)
-    if known is not None:
-        return known
     try:
-        code = _compiled(structure)
+        return kept.program(file, interface, lambda: _compiled(structure))
     except NotCoveredError:
         return None
-    if file is not None:
-        kept.keep(file, code)
-    return core.Program(**interface, **code)
 
 
 def _interface(structure: Structure) -> dict[str, Any]:
@@ -123,10 +117,10 @@ def _interface(structure: Structure) -> dict[str, Any]:
         "form": FORMS[MAP],
         "size": prod(structure.shape),
         "weighted": not all(constant for _, constant in structure.weights),
-        "sizes": _ints(sizes[first:]),
+        "sizes": ints(sizes[first:]),
         "types": data,
-        "weights": _ints(range(first)),
-        "weight_sizes": _ints(sizes[:first]),
+        "weights": ints(range(first)),
+        "weight_sizes": ints(sizes[:first]),
     }
 
 
@@ -145,12 +139,11 @@ def _compiled(structure: Structure) -> dict[str, Any]:
     return {
         "forward": forward,
         "backward": backward,
-        "extra": _ints(pool.extra),
-        "constants": np.concatenate([*pool.constants, np.zeros(1, np.int32)]),
+        **pool.arrays(),
         "temporary": max(top, more),
         "saved": room,
         "hoisted": max(hoisted, apart),
-        "asides": _ints(pool.asides),
+        "asides": ints(pool.asides),
     }
 
 
@@ -205,8 +198,8 @@ def _forward(
 ) -> tuple[list[Value], int, np.ndarray, int, int]:
     """The residuals, and how many words a lane they take; then as `_backward`."""
     code, size, kinds = Code(pool), prod(structure.shape), len(structure.weights)
-    inputs = _inputs(structure.shapes, kinds, [*structure.data])
-    value, *residuals = inline(code, forth.jaxpr, forth.consts, inputs)
+    inputs = inputs_of(structure.shapes, kinds, structure.data)
+    value, *residuals = inline(code, forth.jaxpr, forth.consts, [*inputs])
     saved = [code.array(x) for x in residuals]
     code.put(value, Buffer(core.VALUE, size, size))
     room = code.save(saved, 0)
@@ -244,8 +237,9 @@ def _buffers(values: list[Value]) -> list[Buffer]:
     ]
 
 
-def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
-    inputs: list[Value] = []
+def inputs_of(shapes: list[Shape], kinds: int, data: str = "") -> list[Array]:
+    """What a program reads: weights, of which there are `kinds`, rows, and data."""
+    inputs = []
     for number, shape in enumerate(shapes):
         stride = 0 if number < kinds else core.DYNAMIC
         buffer = Buffer(core.FIRST + number, prod(shape), stride)
@@ -257,7 +251,3 @@ def _inputs(shapes: list[Shape], kinds: int, data: list[str]) -> list[Value]:
         buffer = Buffer(core.FIRST + number, words, words)
         inputs.append(Array(buffer, 0, shape, side_by_side(shape), kind))
     return inputs
-
-
-def _ints(numbers: Any) -> np.ndarray:
-    return np.array(numbers, np.int32)

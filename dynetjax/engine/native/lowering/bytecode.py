@@ -1,7 +1,7 @@
 """Byte code in the making: instructions over arrays, and the numbers beside them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -112,6 +112,11 @@ class Pool:
             words[array.offset :].view(dtype), array.shape, strides
         )
         return numbers.astype(bool) if array.kind == "b" else numbers
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The numbers beside the byte code, as arguments of its program."""
+        constants = np.concatenate([*self.constants, np.zeros(1, np.int32)])
+        return {"extra": ints(self.extra), "constants": constants}
 
     def note(self, *numbers: int) -> int:
         """Put integers beside the byte code; where they are."""
@@ -433,6 +438,11 @@ class Code:
             for block in blocks:
                 sequence += block
         return sequence
+
+
+def ints(numbers: Iterable[int]) -> np.ndarray:
+    """As a program takes them."""
+    return np.array([*numbers], np.int32)
 
 
 def _hoisted(products: list[tuple[int, list[Instruction], Buffer]]) -> int:
