@@ -85,7 +85,7 @@ def program(
     interface: dict[str, Any],
     make: Callable[[], dict[str, Any]],
 ) -> Any:
-    """The program whose code a file has; if none has, what `make` gives is kept there."""
+    """The program whose code a file has; if it has none, `make` gives what is kept."""
     known = None if file is None else load(file, interface)
     if known is not None:
         return known

@@ -17,7 +17,17 @@ constexpr int32_t DYNAMIC = -1;  // stride of a node's operand: the frame has it
 struct Instruction {
     int32_t op, flags, n, m, k, extra;
     Operand d, a, b, c;
+
+    const Operand& operand(int number) const {
+        return number == 0 ? d : number == 1 ? a : number == 2 ? b : c;
+    }
 };
+// Words of a lane that an operand of a checked instruction has; -1: `extra` tells.
+inline long words_of(const Instruction& q, int number) {
+    const OperandRule& of = RULES[q.op].operands[number];
+    if (of.extent == Extent::BY_EXTRA) return -1;
+    return of.extent == Extent::ANY_OR_ONE && q.operand(number).one ? 1 : (long)of.words(q.n, q.m, q.k);
+}
 constexpr int INSTRUCTION_WORDS = sizeof(Instruction) / 4;
 constexpr int MOST_IN_CHAIN = 32;  // instructions that run block by block
 

@@ -102,17 +102,12 @@ PyObject* instructions(PyObject* self, PyObject* back) {
         const Program& p = **((ProgramObject*)self)->program;
         Ref found = owned(PyList_New(0));
         for (const Instruction& q : back == Py_True ? p.backward : p.forward) {
-            const Operand* all[] = {&q.d, &q.a, &q.b, &q.c};
             Ref operands = owned(PyList_New(0));
             for (int i = 0; i < 4; i++) {
                 if (!has_operand(q.op, i)) continue;
-                const OperandRule& of = RULES[q.op].operands[i];
-                const Operand& x = *all[i];
-                const bool one = of.extent == Extent::ANY_OR_ONE && x.one;
-                const long words = of.extent == Extent::BY_EXTRA ? -1
-                                   : one                         ? 1
-                                                                 : (long)of.words(q.n, q.m, q.k);
-                push(operands.get(), owned(Py_BuildValue("iil", x.slot, x.start + x.inner, words)).get());
+                const Operand& x = q.operand(i);
+                const Ref told = owned(Py_BuildValue("iil", x.slot, x.start + x.inner, words_of(q, i)));
+                push(operands.get(), told.get());
             }
             push(found.get(),
                  owned(Py_BuildValue("iiiiiiO", q.op, q.flags, q.n, q.m, q.k, q.extra, operands.get()))

@@ -60,8 +60,7 @@ Applier::Place Applier::place_of(const Operand& x, const Program& p) const {
     if (x.slot >= first)
         return {x.slot < first + 2 ? GRADIENTS + x.slot - first : STATES + x.slot - first - 2, 0};
     if (x.slot >= FIRST) return {TOLD, x.slot - FIRST};
-    const long before =
-        p.temporary % p.size;  // numbers that follow from the terms; then blocks begin at lines
+    const long before = p.temporary % p.size;  // numbers that follow from the terms; then lines begin
     return {SCRATCH, x.start + x.inner + (LINE - before % LINE)};
 }
 

@@ -12,6 +12,14 @@
 
 namespace {
 
+// How many instructions each block has that an instruction of CONTROL runs.
+std::vector<long> lengths_of_blocks(const Instruction& q, const Program& p) {
+    if (q.op == LOOP) return {q.m};
+    if (q.op == WHILE) return {q.m, q.k};
+    const auto first = p.extra.begin() + q.extra;
+    return {first, first + q.n};
+}
+
 struct Checker {
     const Program& p;
     bool back;
@@ -90,11 +98,8 @@ struct Checker {
     }
     const Instruction* blocks(const Instruction& q, const Instruction* at, const Instruction* end,
                               int depth) {
-        std::vector<long> lengths{q.m};
-        if (q.op == WHILE) lengths.push_back(q.k);
-        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
         if (!need(depth < 64, "loops are nested too deep")) return end;
-        for (long n : lengths) {
+        for (long n : lengths_of_blocks(q, p)) {
             if (!need(n >= 0 && n <= end - at, "a block is longer than what it is in")) return end;
             block(at, at + n, depth + 1);
             at += n;
@@ -111,24 +116,21 @@ bool Checker::has_rule(const Instruction& q) {
     const OpcodeRule& rule = RULES[q.op];
     const bool hoists = q.flags & HOIST;
     need(!(q.flags & 255 & ~rule.flags) && (hoists || !hoisted_operand(q.flags)), "a flag that it has not");
-    const Operand* operands[] = {&q.d, &q.a, &q.b, &q.c};
     for (int i = 0; i < 4; i++) {
-        const Operand& x = *operands[i];
+        const Operand& x = q.operand(i);
         need(x.slot >= 0 && x.slot < p.slots() && (x.one == 0 || x.one == 1), "an operand has no slot");
         need(!i || has_operand(q.op, i) || is_copy(x, q.d), "an operand that it has not");
     }
     need(q.op == PUT_ASIDE || (q.extra >= 0 && q.extra <= (long)p.extra.size()), "extra is too short");
-    double words[4];
-    for (int i = 0; i < 4; i++) {
-        words[i] = rule.operands[i].words(q.n, q.m, q.k);
-        if (!is_known(rule.operands[i])) continue;
-        need(words[i] > 0, "nothing to compute"), need(words[i] <= INT32_MAX, "a size is too large");
+    for (const OperandRule& of : rule.operands) {
+        if (!is_known(of)) continue;
+        const double words = of.words(q.n, q.m, q.k);
+        need(words > 0, "nothing to compute"), need(words <= INT32_MAX, "a size is too large");
     }
     for (int i = 0; i < 4 && wrong.empty(); i++) {
-        const OperandRule& of = rule.operands[i];
-        if (!is_known(of)) continue;
-        const Operand& x = *operands[i];
-        const long last = of.extent == Extent::ANY_OR_ONE && x.one ? 0 : (long)words[i] - 1;
+        if (!is_known(rule.operands[i])) continue;
+        const Operand& x = q.operand(i);
+        const long last = words_of(q, i) - 1;
         i ? reads(x, last) : writes(x, last);
     }
     return wrong.empty();
@@ -269,12 +271,9 @@ void find_chains(std::vector<Instruction>& code, const Program& p) {
     for (size_t i = 0; i < code.size(); i++) {
         const Instruction& q = code[i];
         if (!is_control(q.op)) continue;
-        std::vector<long> lengths{q.m};
-        if (q.op == WHILE) lengths.push_back(q.k);
-        if (q.op == BRANCH) lengths.assign(p.extra.begin() + q.extra, p.extra.begin() + q.extra + q.n);
         size_t at = i + 1;
         begins[at] = true;
-        for (const long n : lengths) begins[at += n] = true;
+        for (const long n : lengths_of_blocks(q, p)) begins[at += n] = true;
     }
     for (size_t i = 0, end; i < code.size(); i = end) {
         end = i + 1;
