@@ -42,9 +42,8 @@ def inner(r, values, names=LIGHT):
     return of_kind(r, values[-1], "f")
 
 
-@operation("ff", 1.2)
-def _called(r, a, b):
-    """A function that is compiled, computed again for the way back, or has its own."""
+def _inner_of(r, a, b):
+    """(a function of two arrays, where it notes the bounds of its result)."""
     seed = r.number(0, 2**31)
     found = {}
 
@@ -53,6 +52,13 @@ def _called(r, a, b):
         found["bounds"] = made.low, made.high
         return made.x
 
+    return function, found
+
+
+@operation("ff", 1.2)
+def _called(r, a, b):
+    """A function that is compiled, computed again for the way back, or has its own."""
+    function, found = _inner_of(r, a, b)
     way = r.number(0, 3)
     if way == 2:
         function = partial(_with_its_own_slope, function)
@@ -85,14 +91,7 @@ def _vectorised(r, a, b):
         shape = [*b.shape]
         shape[k] = a.shape[axes[0]]
         b, axes = fitted(r, b, shape), (axes[0], k)
-    seed = r.number(0, 2**31)
-    found = {}
-
-    def function(x, y):
-        made = inner(Choices(seed), [replace(a, x=x), replace(b, x=y)])
-        found["bounds"] = made.low, made.high
-        return made.x
-
+    function, found = _inner_of(r, a, b)
     rank = len(a.shape) - 1
     x = jax.vmap(function, axes, r.one(0, 0, -1) if rank else 0)(a.x, b.x)
     return Number(x, *found["bounds"])

@@ -114,18 +114,21 @@ def _put(r, v, at, by):
     return Number(found, -bound, bound)
 
 
+def _placed(r, v, at):
+    """(array, axes, places of blocks along these, axes that blocks have not)."""
+    v = with_axes(r, v, 1, 3)
+    axes = r.some(len(v.shape), 1)
+    places = fitted(r, at, (r.number(1, 3), len(axes))).x
+    return v, axes, places, tuple([k for k in axes if r.chance(0.3)])
+
+
 @operation("fif", 1.0)
 def _put_blocks(r, v, at, by):
     """A scatter of blocks, as JAX's own argument has it."""
-    v = with_axes(r, v, 1, 3)
-    rank = len(v.shape)
-    axes = r.some(rank, 1)
-    count = r.number(1, 3)
-    places = fitted(r, at, (count, len(axes))).x
-    inserted = tuple([k for k in axes if r.chance(0.3)])
+    v, axes, places, inserted = _placed(r, v, at)
     block = [r.number(1, n) for k, n in enumerate(v.shape) if k not in inserted]
     first = r.number(0, len(block))
-    shape = [*block[:first], count, *block[first:]]
+    shape = [*block[:first], len(places), *block[first:]]
     by = fitted(r, by, shape)
     numbers = lax.ScatterDimensionNumbers(
         tuple([k for k in range(len(shape)) if k != first]), inserted, axes
@@ -143,12 +146,8 @@ def _put_blocks(r, v, at, by):
 @operation("fi", 1.0)
 def _gather_blocks(r, v, at):
     """A gather of blocks, as JAX's own argument has it."""
-    v = with_axes(r, v, 1, 3)
+    v, axes, places, dropped = _placed(r, v, at)
     rank = len(v.shape)
-    axes = r.some(rank, 1)
-    count = r.number(1, 3)
-    places = fitted(r, at, (count, len(axes))).x
-    dropped = tuple([k for k in axes if r.chance(0.3)])
     sizes = [1 if k in dropped else r.number(1, n) for k, n in enumerate(v.shape)]
     kept = rank - len(dropped)
     first = r.number(0, kept)
