@@ -32,6 +32,7 @@ from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.members import Census, Members
 from dynetjax.trainers.native_update import (
+    NativeUpdate,
     Numbers,
     gradients_are_on_host,
     is_refused,
@@ -109,8 +110,8 @@ class Trainer(OnFile):
             )
         super().__init__(learning_rate)
         self._collection, self._numbers = m, numbers
-        self._states, compiled, self._native = self._way(rule)
-        self._compiled = cache(compiled)
+        self._states, compiled = self._way(rule)
+        self._compiled, self._native = cache(compiled), NativeUpdate(self._states)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
         self._replicas = Replicas()
@@ -185,7 +186,7 @@ class Trainer(OnFile):
         In any case it could: then updates are made where gradients are, for numbers
         that move take longer than an update. One graph of another kind moves nothing.
         """
-        if not self._can_be_native():
+        if not self._can_be_native(members):
             return False
         if RUNTIME.tier == "native":
             return True
@@ -198,14 +199,12 @@ class Trainer(OnFile):
                 self._on_host, self._elsewhere = here, 0
         return self._on_host is not False
 
-    def _can_be_native(self) -> bool:
-        native = self._native if policy.native() else None
-        return native is not None and native.rule is not None
+    def _can_be_native(self, members: Members) -> bool:
+        return policy.native() and self._states.is_native(members)
 
     def _update_at_once(
         self, members: Members, dense: tuple[bool, ...], decay: float
     ) -> None:
-        assert self._native is not None
         step = min(self._updates + 1, _LAST_COUNT)
         numbers = Numbers(self._learning_rate, self._threshold, step, 1 - decay)
         with Uninterrupted():
@@ -312,7 +311,8 @@ class Trainer(OnFile):
             return "weight decay"
         if self._lazy_correct:
             return "rows that catch up with updates"
-        if not self._can_be_native():
+        can_move = self._states.can_move
+        if not (can_move and self._can_be_native(self._census.members())):
             return f"{self.whoami()}, whose rule looks at whole parameters"
         return ""
 

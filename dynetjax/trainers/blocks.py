@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynetjax.core.dims import Shape
-from dynetjax.core.lazy import at_first_call, jax, jnp
+from dynetjax.core.lazy import at_first_call, jax, jnp, optax
 from dynetjax.model.storage import (
     DenseStorage,
     TableStorage,
@@ -23,7 +23,8 @@ from dynetjax.model.storage import (
 )
 from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.native_rule import native_rule
+from dynetjax.trainers.native_update import OnHost
 from dynetjax.trainers.rules import Rule, RuleOfNumbers
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
 from dynetjax.trainers.update import Targets, compiled_update
@@ -42,14 +43,16 @@ class BlockStates:
     change in their place.
 
     Args:
-        rule: of numbers, or of tensors.
-        join: whether parameters may share a block.
+        rule: of numbers, or of tensors; with the former, parameters may share a block.
     """
 
-    def __init__(self, rule: Rule, join: bool):
+    can_move = True
+
+    def __init__(self, rule: Rule):
         self._rule = rule
-        self._join = join
+        self._is_of_numbers = isinstance(rule, RuleOfNumbers)
         self._new = _beginning(rule)
+        self._common = np.zeros(1, np.int32)
         self.is_empty: bool = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
@@ -73,7 +76,7 @@ class BlockStates:
         return blocks
 
     def _blocks_of(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
-        if not self._join:
+        if not self._is_of_numbers:
             return tuple((s,) for s in parameters)
         limit = 0 if self.is_empty else SMALL
         small = tuple(s for s in parameters if math.prod(s.shape) <= limit)
@@ -103,8 +106,7 @@ class BlockStates:
 
     def _begun(self, shape: Shape) -> Leaves:
         """The state that a parameter or table begins with, if possible without JAX."""
-        ours = isinstance(self._rule, RuleOfNumbers)
-        return self._on_host(shape) if ours else self._on_device(shape)
+        return (self._on_host if self._is_of_numbers else self._on_device)(shape)
 
     def targets(self, members: Members) -> Targets:
         """What an update of these members changes."""
@@ -141,7 +143,24 @@ class BlockStates:
         """A state of these arrays."""
         return jax.tree.unflatten(self._tree, leaves)
 
-    def of_block_on_host(self, block: Block) -> Leaves:
+    @cached_property
+    def _native(self) -> Any:
+        """The rule as it is run; None if there is no byte code for it."""
+        rule = self._rule
+        return native_rule(rule) if isinstance(rule, RuleOfNumbers) else None
+
+    def is_native(self, members: Members) -> bool:
+        """Whether the executor in C++ can update these: see `on_host`."""
+        return self._native is not None
+
+    def on_host(self, members: Members) -> OnHost:
+        """How these are updated, if that goes number by number."""
+        rule = self._native
+        blocks = [(rule, self._of_block_on_host(x), x) for x in members.blocks]
+        tables = [(rule, self.of_table_on_host(x)) for x in members.tables]
+        return OnHost(blocks, tables, self._common)
+
+    def _of_block_on_host(self, block: Block) -> Leaves:
         """The arrays of a block's state, to be written to."""
         leaves = self._blocks[block]
         if leaves is None or not _is_on_host(leaves):
@@ -158,7 +177,7 @@ class BlockStates:
     def move(self, members: Members, place: Callable[[Any], Any]) -> None:
         """Have each array of the members' state where `place` puts it."""
         for block in members.blocks:
-            self._blocks[block] = tuple(map(place, self.of_block_on_host(block)))
+            self._blocks[block] = tuple(map(place, self._of_block_on_host(block)))
         for table in members.tables:
             self._tables[table] = tuple(map(place, self.of_table_on_host(table)))
 
@@ -270,15 +289,11 @@ def _apart(leaves: Leaves, shapes: tuple[Shape, ...]) -> list[Leaves]:
     return [tuple([parts[k] for parts in each]) for k in range(len(shapes))]
 
 
-def in_blocks(rule: Rule) -> Strategy:
+def in_blocks(rule: RuleOfNumbers) -> Strategy:
     """For a rule that works number by number: parameters may lie end to end."""
-    states = BlockStates(rule, join=True)
-    native = NativeUpdate(rule, states)
-    return Strategy(states, partial(compiled_update, rule), native)
+    return Strategy(BlockStates(rule), partial(compiled_update, rule))
 
 
-def by_tensor(rule: Rule) -> Strategy:
+def by_tensor(rule: "optax.GradientTransformationExtraArgs") -> Strategy:
     """For a rule that looks at a whole parameter, or at a whole row of a table."""
-    return Strategy(
-        BlockStates(rule, join=False), partial(compiled_update, rule, by_tensor=True)
-    )
+    return Strategy(BlockStates(rule), partial(compiled_update, rule, by_tensor=True))

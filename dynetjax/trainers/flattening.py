@@ -14,8 +14,8 @@ def join(arrays: Sequence[Any]) -> "jax.Array":
     return flat[0] if len(flat) == 1 else jnp.concatenate(flat)
 
 
-def split(flat: "jax.Array", shapes: Iterable[Shape]) -> "list[jax.Array]":
-    """What was joined, apart again."""
+def split(flat: Any, shapes: Iterable[Shape]) -> list[Any]:
+    """What was joined, apart again; of NumPy's array these are views."""
     arrays, end = [], 0
     for shape in shapes:
         begin, end = end, end + math.prod(shape)

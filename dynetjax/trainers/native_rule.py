@@ -2,11 +2,12 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dynetjax.core.lazy import jax, jnp
+from dynetjax.core.lazy import jax
 from dynetjax.engine.native import kept
 from dynetjax.engine.native.lowering.arrays import (
     Array,
@@ -18,14 +19,14 @@ from dynetjax.engine.native.lowering.bytecode import ELEMENTWISE, Code, Pool, in
 from dynetjax.engine.native.lowering.lower import inline
 from dynetjax.engine.native.program import inputs_of
 from dynetjax.native import core
-from dynetjax.trainers.rules import Rule, RuleOfNumbers
+from dynetjax.trainers.rules import NativeRule, RuleOfNumbers
 
 SIZE = 256
 """Numbers that byte code changes at a time: they stay in the first cache meanwhile."""
 
 
 @functools.lru_cache(maxsize=64)
-def native_rule(rule: Rule) -> Any:
+def native_rule(rule: NativeRule) -> Any:
     """A rule of numbers for `core.update`; None if there is no byte code for it."""
     trace = functools.cache(lambda: _traced(rule))
     try:
@@ -34,7 +35,7 @@ def native_rule(rule: Rule) -> Any:
         return None
 
 
-def _program_of(rule: Rule, terms: int, trace: Callable[[], Any]) -> Any:
+def _program_of(rule: NativeRule, terms: int, trace: Callable[[], Any]) -> Any:
     """A program of a rule, from a file if there is one.
 
     Args:
@@ -42,65 +43,64 @@ def _program_of(rule: Rule, terms: int, trace: Callable[[], Any]) -> Any:
     Raises:
         NotCoveredError: there is none for some primitive.
     """
+    numbers = terms + len(rule.common)
     interface = {
         "form": core.FORMS["MAP"],
         "size": SIZE,
-        "weights": ints(range(terms)),
-        "weight_sizes": ints([1] * terms),
+        "weights": ints(range(numbers)),
+        "weight_sizes": ints([1] * numbers),
     }
     ours = isinstance(rule, RuleOfNumbers)
     file = kept.file_of((terms, rule)) if ours else None
-    return kept.program(file, interface, lambda: _compiled(trace(), terms))
+    return kept.program(file, interface, lambda: _compiled(rule, trace(), terms))
 
 
-def _traced(rule: Rule) -> Any:
-    """JAX's account of a rule: of step, rate, gradients, values and state.
+def _traced(rule: NativeRule) -> Any:
+    """JAX's account of a rule's `run`.
 
     Raises:
-        NotCoveredError: its state is of another kind.
+        NotCoveredError: it has too much state.
     """
-    leaves, tree = jax.tree.flatten(rule.init(jnp.zeros(1)))
-    if len(leaves) > core.MOST_STATES or any(x.dtype != np.float32 for x in leaves):
-        raise NotCoveredError("state of another kind")
-
-    def run(step, rate, gradient, values, *leaves):
-        state = jax.tree.unflatten(tree, leaves)
-        change, state = rule.update(
-            gradient, state, values, step=step, learning_rate=rate
-        )
-        return change, *jax.tree.leaves(state)
-
+    if rule.states > core.MOST_STATES:
+        raise NotCoveredError("more state than there is room for")
     one = jax.ShapeDtypeStruct((), np.float32)
+    common = [jax.ShapeDtypeStruct((), np.dtype(f"{x}4")) for x in rule.common]
     vector = jax.ShapeDtypeStruct((SIZE,), np.float32)
-    return jax.make_jaxpr(run)(one, one, *[vector] * (2 + len(leaves)))
+    given = [one, one, *common, *[vector] * (2 + rule.states)]
+    return jax.make_jaxpr(rule.run)(*given)
 
 
-def _compiled(closed: Any, terms: int) -> dict[str, Any]:
+def _compiled(rule: NativeRule, closed: Any, terms: int) -> dict[str, Any]:
     """The arguments of its program that tell what it computes.
 
     Raises:
         NotCoveredError: as `_program_of`.
     """
-    count = len(closed.in_avals) - 4  # arrays of state
+    numbers, count = terms + len(rule.common), rule.states
     code = Code(Pool())
-    shapes: list[tuple[int, ...]] = [()] * terms + [(SIZE,)] * (2 + count)
-    given = inputs_of(shapes, terms)
+    shapes: list[tuple[int, ...]] = [()] * numbers + [(SIZE,)] * (2 + count)
+    given = inputs_of(shapes, numbers)
     step, rate, *scales = given[:terms]
-    gradient, values, *state = given[terms:]
+    kinds = zip(given[terms:numbers], rule.common, strict=True)
+    shared = [replace(x, kind=kind) for x, kind in kinds]
+    gradient, values, *state = given[numbers:]
 
     def times(x: Value, scale: Array | None) -> Array:
         x = code.array(x)
         return x if scale is None else code.map("MUL", "f", (SIZE,), x, scale)
 
     factor, seen, stays, by = [*scales, *[None] * 4][:4]
-    rows: list[Value] = [step, rate, times(gradient, factor), times(values, seen)]
-    change, *after = inline(code, closed.jaxpr, closed.consts, [*rows, *state])
+    told: list[Value] = [step, rate, *shared]
+    rows: list[Value] = [times(gradient, factor), times(values, seen), *state]
+    change, *after = inline(code, closed.jaxpr, closed.consts, [*told, *rows])
     new = code.map("ADD", "f", (SIZE,), times(values, stays), times(change, by))
     results = [new, *map(code.array, after)]
     held = {x.buffer for x in results}
     code.prune(held)
     code.fuse(held)
-    _put(code, results, [values, *state])
+    _put(code, results[: 1 + count], [values, *state])
+    for k, x in enumerate(results[1 + count :]):
+        code.put(x, Buffer(core.SAVED, 1, 1, SIZE * count + k))
     code.prune()
     if any(i.op not in ELEMENTWISE or i.n not in (1, SIZE) for i in code.code):
         raise NotCoveredError("a rule that does not go number by number")
@@ -111,7 +111,7 @@ def _compiled(closed: Any, terms: int) -> dict[str, Any]:
         "sizes": ints([SIZE] * (2 + count)),
         **code.pool.arrays(),
         "temporary": room,
-        "saved": SIZE * count,
+        "saved": SIZE * count + len(results) - 1 - count,
     }
 
 

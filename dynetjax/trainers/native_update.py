@@ -1,6 +1,5 @@
 """The update by the executor in C++: a whole collection in one call, at once."""
 
-import functools
 import math
 import sys
 from typing import Any, NamedTuple, Protocol
@@ -10,8 +9,6 @@ import numpy as np
 from dynetjax.model.storage import TableStorage, aligned, on_host
 from dynetjax.native import core
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_rule import native_rule
-from dynetjax.trainers.rules import Rule
 
 
 class Numbers(NamedTuple):
@@ -23,34 +20,40 @@ class Numbers(NamedTuple):
     kept: float
 
 
+class OnHost(NamedTuple):
+    """How members are updated by rules as they are run, with arrays of NumPy.
+
+    Attributes:
+        blocks: a rule, the state of several parameters, in arrays where it lies end to
+            end, and the parameters.
+        tables: of each table, a rule and the state.
+        common: words of what rules have in common; see `RuleOfOne`.
+    """
+
+    blocks: list[tuple[Any, tuple[np.ndarray, ...], Block]]
+    tables: list[tuple[Any, tuple[np.ndarray, ...]]]
+    common: np.ndarray
+
+
 class HostStates(Protocol):
-    """The state of a rule in arrays of NumPy, which an update writes to."""
+    """The state of a trainer, where an update can write to it."""
 
-    def of_block_on_host(self, block: Block) -> tuple[np.ndarray, ...]:
-        """The state of a block, whose parameters lie end to end."""
-
-    def of_table_on_host(self, table: TableStorage) -> tuple[np.ndarray, ...]:
-        """The state of a table."""
+    def on_host(self, members: Members) -> OnHost:
+        """How these are updated, if that goes number by number."""
 
 
 class NativeUpdate:
-    """Updates by a rule that works number by number.
+    """Updates that go number by number.
 
     Args:
-        rule: see `dynetjax.trainers.apply`.
-        states: where its state is.
+        states: where the state is.
     """
 
-    def __init__(self, rule: Rule, states: HostStates):
-        self._of, self._states = rule, states
+    def __init__(self, states: HostStates):
+        self._states = states
         # By block, arrays that were made here: those of now, and those before.
         self._now: dict[Block, list[np.ndarray]] = {}
         self._before: dict[Block, list[np.ndarray]] = {}
-
-    @functools.cached_property
-    def rule(self) -> Any:
-        """The rule as it is run; None if there is no byte code for it."""
-        return native_rule(self._of)
 
     def __call__(
         self, members: Members, dense: tuple[bool, ...], numbers: Numbers
@@ -63,28 +66,25 @@ class NativeUpdate:
             numbers: nothing changes if the norm `is_refused`; else parameters have no
                 gradient any more.
         """
-        fresh = [self._room(block) for block in members.blocks]
-        blocks = [
-            (self._states.of_block_on_host(block), block, new)
-            for block, new in zip(members.blocks, fresh, strict=True)
+        of_blocks, of_tables, common = self._states.on_host(members)
+        blocks = [(*of_one, self._room(of_one[2])) for of_one in of_blocks]
+        each = zip(members.tables, of_tables, dense, strict=True)
+        tables = [
+            (*_size(table), *table.stored_on_host(), *_gradient(table), to_all, *of_one)
+            for table, of_one, to_all in each
         ]
-        pairs = zip(members.tables, dense, strict=True)
-        tables = [(table, *table.stored_on_host(), to_all) for table, to_all in pairs]
-        norm = core.update(
-            self.rule,
-            numbers,
-            blocks,
-            [self._table(*entry) for entry in tables],
-            [_array(s.gradient) for s in members.frozen if s.gradient is not None],
-            [_frozen(table) for table in members.frozen_tables if table.has_gradient],
-        )
+        frozen = [_array(s.gradient) for s in members.frozen if s.gradient is not None]
+        frozen_tables = [_frozen(t) for t in members.frozen_tables if t.has_gradient]
+        norm = core.update(numbers, blocks, tables, frozen, frozen_tables, common)
         if is_refused(norm, numbers.threshold):
             return norm
-        for block, new in zip(members.blocks, fresh, strict=True):
+        for _, _, block, new in blocks:
             old, self._now[block] = self._now.get(block), new
             if old is not None:
                 self._before[block] = old
-        for table, array, factor, to_all in tables:
+        for table, (_, _, array, factor, *_), to_all in zip(
+            members.tables, tables, dense, strict=True
+        ):
             decays = table.decays and not to_all
             table.wrote(array, factor * numbers.kept if decays else 1.0)
         return norm
@@ -95,12 +95,6 @@ class NativeUpdate:
         if room is not None and _are_free(room):
             return room
         return aligned([s.shape for s in block])
-
-    def _table(
-        self, table: TableStorage, array: np.ndarray, factor: float, to_all: bool
-    ) -> tuple[Any, ...]:
-        states = self._states.of_table_on_host(table)
-        return (*_size(table), array, factor, states, *_gradient(table), to_all)
 
 
 def gradients_are_on_host(members: Members) -> bool | None:
@@ -137,7 +131,7 @@ def _are_free(arrays: list[np.ndarray]) -> bool:
 
 def _frozen(table: TableStorage) -> tuple[Any, ...]:
     """A table that counts in the norm only."""
-    return (*_size(table), None, 1.0, (), *_gradient(table), False)
+    return (*_size(table), None, 1.0, *_gradient(table), False, None, ())
 
 
 def _size(table: TableStorage) -> tuple[int, int]:

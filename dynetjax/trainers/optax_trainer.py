@@ -21,6 +21,10 @@ class OptaxTrainer(Trainer):
     labels can go by names. Parameters made later join with a state of their own; what
     `tx` counts goes on.
 
+    Transformations that treat numbers apart, but for what all have in common (counts,
+    rates, the norm of all gradients), run in C++ where DyNet's trainers do: Adam and
+    Lion, masks, schedules, clipping by the global norm. XLA compiles the others.
+
     In a sparse update it sees only the rows of tables that were touched, and their
     state. That is right for every `tx` that treats rows apart or adds up over all
     numbers (Adam, Lion, clipping by the global norm); not for one that looks at a

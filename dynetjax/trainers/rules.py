@@ -7,7 +7,7 @@ without JAX.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dynetjax.core.lazy import jnp, optax
@@ -32,6 +32,8 @@ class RuleOfNumbers:
     numbers: tuple[float, ...]
     states: int
 
+    common = ()
+
     def init(self, values: Any) -> State:
         """The state that some values begin with."""
         return tuple([jnp.zeros_like(values) for _ in range(self.states)])
@@ -41,8 +43,34 @@ class RuleOfNumbers:
         """The rule as a function."""
         return self.make(*self.numbers)
 
+    def run(self, step: Any, rate: Any, gradient: Any, values: Any, *state: Any) -> Any:
+        """``(change, *state)``, as `RuleOfOne` tells."""
+        numbers = {"step": step, "learning_rate": rate}
+        change, new = self.update(gradient, state, values, **numbers)
+        return change, *new
+
+
+@dataclass(frozen=True)
+class RuleOfOne:
+    """What becomes of a parameter's numbers; equal to others that do the same.
+
+    Attributes:
+        steps: what it does, in words.
+        states: how many arrays of state a parameter has.
+        common: the types of the numbers in common that it reads and makes; the first
+            is the sum of the squares of all gradients, which it only reads.
+        run: ``(step, rate, *common, gradient, values, *states)`` to ``(change,
+            *states, *common[1:])``, of vectors of one length, and of numbers.
+    """
+
+    steps: tuple[Any, ...]
+    states: int
+    common: tuple[str, ...]
+    run: Callable[..., Any] = field(compare=False, repr=False)
+
 
 Rule: TypeAlias = "optax.GradientTransformationExtraArgs | RuleOfNumbers"
+NativeRule: TypeAlias = RuleOfNumbers | RuleOfOne
 
 
 def rule_of_numbers(states: int) -> Callable[[Make], Callable[..., RuleOfNumbers]]:

@@ -8,7 +8,7 @@ import numpy as np
 from dynetjax.core.dims import Shape
 from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers.members import Block, Members
-from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.native_update import OnHost
 
 Take = Callable[[], None]
 
@@ -18,15 +18,23 @@ class States(Protocol):
 
     Attributes:
         is_empty: the rule has none.
+        can_move: it has `move`; see `BlockStates`.
     """
 
     is_empty: bool
+    can_move: bool
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """The blocks that these parameters make from now on."""
 
+    def is_native(self, members: Members) -> bool:
+        """Whether the executor in C++ can update these: see `on_host`."""
+
+    def on_host(self, members: Members) -> OnHost:
+        """How these are updated, if that goes number by number."""
+
     def targets(self, members: Members) -> Any:
-        """What an update of these members changes."""
+        """What an update of these members by XLA changes."""
 
     def put(self, members: Members, targets: Any) -> None:
         """The state that an update made."""
@@ -51,12 +59,10 @@ class Strategy(NamedTuple):
     Attributes:
         states: keeps the state.
         compiled: makes the update; see `dynetjax.trainers.update.compiled_update`.
-        native: the update by the executor in C++, if it can be.
     """
 
     states: States
     compiled: Callable[..., Any]
-    native: NativeUpdate | None = None
 
 
 def require_shape(array: Any, shape: Shape) -> Any:

@@ -7,17 +7,26 @@ add up over all numbers, come to what they would with zeros for the others.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from dynetjax.core.dims import Shape
 from dynetjax.core.errors import error_text
 from dynetjax.core.lazy import jax, jnp, optax, with_jax
 from dynetjax.engine.xla.slices import take_if_there
-from dynetjax.model.storage import DenseStorage
+from dynetjax.model.storage import DenseStorage, on_host
 from dynetjax.trainers.apply import UpdateTerms, like_table, split_table
+from dynetjax.trainers.blocks import SMALL
+from dynetjax.trainers.flattening import split
 from dynetjax.trainers.members import Block, Members
+from dynetjax.trainers.native_rule import native_rule
+from dynetjax.trainers.native_update import OnHost
 from dynetjax.trainers.sparse import densify
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
+from dynetjax.trainers.taken_apart import Apart, taken_apart
 from dynetjax.trainers.update import Targets, Update, agreed
 
 
@@ -35,7 +44,7 @@ with_jax(lambda: jax.tree_util.register_static(Names))
 class TreeStates:
     """The state of a transformation; parameters that come and go keep theirs."""
 
-    is_empty = False
+    is_empty = can_move = False
 
     def __init__(self, tx: "optax.GradientTransformation"):
         self._tx = tx
@@ -43,24 +52,92 @@ class TreeStates:
         self._members: Members | None = None
         self._state: Any = None
         self._left: dict[str, Any] = {}  # arrays of the state before, by path
+        self._apart: Apart | None = None  # what it does to those looked at
+        self._looked_at: Members | None = None
+        self._on_host: OnHost | None = None  # the state, if its arrays are of NumPy
 
     def arrange(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         """Every parameter stands alone."""
         return tuple((s,) for s in parameters)
 
+    def is_native(self, members: Members) -> bool:
+        """Whether the executor in C++ can update these: see `on_host`."""
+        self._meet(members)
+        if self._looked_at is not members:
+            self._apart, self._looked_at = self._taken_apart(members), members
+        return self._apart is not None
+
+    def _taken_apart(self, members: Members) -> Apart | None:
+        storages: list[Any] = [*(s for (s,) in members.blocks), *members.tables]
+        tree = tuple([(self._name(s), _like(s.shape)) for s in storages])
+        leaves, structure = jax.tree.flatten(jax.eval_shape(lambda x: x, self._state))
+        apart = taken_apart(update_of(self._tx), structure, tuple(leaves), tree)
+        if apart is None or None in map(native_rule, apart.rules.values()):
+            return None
+        return apart if storages else None  # or nobody would count the update
+
+    def on_host(self, members: Members) -> OnHost:
+        """How these are updated, if that goes number by number."""
+        self._meet(members)
+        if self._on_host is None:
+            assert self._apart is not None
+            self._state, self._on_host = self._laid_out(members, self._apart)
+        return self._on_host
+
+    def _laid_out(self, members: Members, apart: Apart) -> tuple[Any, OnHost]:
+        """The state as views of the arrays that an update writes to, and these."""
+        leaves, structure = jax.tree.flatten(self._state)
+        own: dict[str | None, list[int]] = {}  # places of the leaves of each
+        for k, owner in enumerate(apart.owners):
+            own.setdefault(owner, []).append(k)
+
+        def arrays(storages: Sequence[Any]) -> tuple[np.ndarray, ...]:
+            places = [own.get(self._name(s), []) for s in storages]
+            joined = []
+            for ks in zip(*places, strict=True):
+                joined.append(np.concatenate([np.ravel(leaves[k]) for k in ks]))
+                parts = split(joined[-1], [s.shape for s in storages])
+                for k, part in zip(ks, parts, strict=True):
+                    leaves[k] = part
+            return tuple(joined)
+
+        def rule(storage: Any) -> Any:
+            return native_rule(apart.rules[self._name(storage)])
+
+        together: dict[Any, list[DenseStorage]] = {}
+        for (s,) in members.blocks:
+            is_small = math.prod(s.shape) <= SMALL
+            together.setdefault((rule(s), None if is_small else s), []).append(s)
+        blocks = [(of, arrays(group), (*group,)) for (of, _), group in together.items()]
+        tables = [(rule(s), arrays([s])) for s in members.tables]
+        shared = own.get(None, [])
+        common = np.zeros(1 + len(shared), np.int32)
+        for place, k in enumerate(shared, start=1):
+            word = common[place : place + 1].view(leaves[k].dtype).reshape(())
+            word[...] = leaves[k]
+            leaves[k] = word
+        state = jax.tree.unflatten(structure, leaves)
+        return state, OnHost(blocks, tables, common)
+
     def targets(self, members: Members) -> Targets:
-        """What an update of these members changes."""
-        parameters = [s for (s,) in members.blocks]
+        """What an update of these members by XLA changes."""
+        self._meet(members)
+        if self._on_host is not None:
+            self._state, self._on_host = jax.tree.map(jnp.array, self._state), None
         names = Names(
-            tuple(self._name(s) for s in parameters),
+            tuple(self._name(s) for (s,) in members.blocks),
             tuple(self._name(s) for s in members.tables),
         )
-        if members is not self._members:
-            storages: list[Any] = [*parameters, *members.tables]
-            self._begin({self._name(s): s.values for s in storages})
-            self._members = members
         tables = [table.stored for table in members.tables]
         return Targets([self._state], tables, [names])
+
+    def _meet(self, members: Members) -> None:
+        """Have the state of these."""
+        if members is self._members:
+            return
+        storages: list[Any] = [*(s for (s,) in members.blocks), *members.tables]
+        self._begin({self._name(s): s.values for s in storages})
+        self._members, self._on_host = members, None
 
     def _name(self, storage: Any) -> str:
         """The full name; of two that are equal, the second gets a number."""
@@ -76,14 +153,18 @@ class TreeStates:
         """Make the state for other members, with what there was of it."""
         self._left.update(_by_path(self._state))
         fresh = jax.tree.map(jnp.array, self._tx.init(tree))
-        leaves = [self._left.pop(path, leaf) for path, leaf in _by_path(fresh).items()]
+        leaves = [
+            jnp.array(self._left.pop(path, leaf))
+            for path, leaf in _by_path(fresh).items()
+        ]
         self._state = jax.tree.unflatten(jax.tree.structure(fresh), leaves)
 
     def named(self, storages: Sequence[Any]) -> dict[str, Any]:
         """The arrays of the state by path; also of those that are frozen."""
         for storage in storages:
             self._name(storage)
-        return self._left | _by_path(self._state)
+        arrays = self._left | _by_path(self._state)
+        return {path: x.copy() if on_host(x) else x for path, x in arrays.items()}
 
     def take(self, storages: Sequence[Any], arrays: dict[str, Any]) -> Take:
         """What takes over what `named` returned.
@@ -91,10 +172,7 @@ class TreeStates:
         Raises:
             KeyError, ValueError: it is not of these.
         """
-        tree = {
-            self._name(s): jax.ShapeDtypeStruct(s.shape, s.values.dtype)
-            for s in storages
-        }
+        tree = {self._name(s): _like(s.shape) for s in storages}
         wanted = _by_path(jax.eval_shape(self._tx.init, tree))
         for path, array in arrays.items():
             require_shape(array, wanted[path].shape)
@@ -112,8 +190,12 @@ class TreeStates:
 
     def clear(self) -> None:
         """Begin anew."""
-        self._members, self._state = None, None
+        self._members = self._state = self._on_host = None
         self._left.clear()
+
+
+def _like(shape: Shape) -> Any:
+    return jax.ShapeDtypeStruct(shape, np.float32)
 
 
 def _by_path(state: Any) -> dict[str, Any]:
@@ -127,9 +209,23 @@ def as_tree(rule: "optax.GradientTransformation") -> Strategy:
 
 
 @functools.lru_cache(maxsize=32)
+def update_of(tx: "optax.GradientTransformation") -> Callable[..., Any]:
+    """``(gradients, state, tree, *, step, learning_rate)`` to ``(changes, state)``."""
+    rule = optax.with_extra_args_support(tx)
+
+    def update(gradients, state, tree, *, step, learning_rate):
+        changes, state = rule.update(
+            gradients, state, tree, step=step, learning_rate=learning_rate
+        )
+        return {n: c * learning_rate for n, c in changes.items()}, state
+
+    return update
+
+
+@functools.lru_cache(maxsize=32)
 def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable[..., Any]:
     """Compile the update of a trainer whose rule takes all parameters as one tree."""
-    rule = optax.with_extra_args_support(tx)
+    changed = update_of(tx)
 
     def update(numbers, values, targets, gradients, dense, frozen_sizes):
         (state,), (names,) = targets.states, targets.table_states
@@ -151,10 +247,9 @@ def compiled_tree_update(tx: "optax.GradientTransformation") -> Callable[..., An
                 tree[name] = tree[name] * factor
         slopes = {n: g * terms.factor for n, g in slopes.items()}
         part = _of_rows(state, rows, targets.tables, names)
-        change, new_part = rule.update(
+        change, new_part = changed(
             slopes, part, tree, step=terms.step, learning_rate=terms.learning_rate
         )
-        change = {n: c * terms.learning_rate for n, c in change.items()}
         written = {n: jnp.where(terms.accepted, i, _PAST) for n, i in rows.items()}
         new = [[_kept(terms, tree[n] + change[n], tree[n])] for n in names.parameters]
         tables = [

@@ -9,6 +9,7 @@ from dynetjax.model.storage import DenseStorage
 from dynetjax.trainers import blocks
 from dynetjax.trainers.adam import AdamTrainer, adam
 from dynetjax.trainers.blocks import BlockStates
+from dynetjax.trainers.eg import exponentiated_gradient
 from dynetjax.trainers.flattening import join, split
 from dynetjax.trainers.members import Members
 from dynetjax.trainers.sgd import sgd
@@ -40,7 +41,7 @@ class TestJoin:
 
 class TestBlocks:
     def setup_method(self):
-        self.states = BlockStates(adam(0.9, 0.999, 1e-8), join=True)
+        self.states = BlockStates(adam(0.9, 0.999, 1e-8))
 
     def test_small_together_large_alone(self, monkeypatch):
         monkeypatch.setattr(blocks, "SMALL", 4)
@@ -49,13 +50,13 @@ class TestBlocks:
 
     def test_rule_without_state(self):
         """There is nothing to join."""
-        states = BlockStates(sgd(), join=True)
+        states = BlockStates(sgd())
         a, b = storage(2), storage(3)
         assert states.arrange([a, b]) == ((a,), (b,))
 
     def test_rule_of_tensors(self):
         """Each parameter is one."""
-        states = BlockStates(adam(0.9, 0.999, 1e-8), join=False)
+        states = BlockStates(exponentiated_gradient(0.9))
         a, b = storage(2), storage(3)
         assert states.arrange([a, b]) == ((a,), (b,))
 

@@ -19,7 +19,7 @@ def add_rows(table, size, *rows):
 class TestCensus:
     def test_members(self):
         m = ParameterCollection()
-        census = Census(m, BlockStates(adam(0.9, 0.999, 1e-8), join=True).arrange)
+        census = Census(m, BlockStates(adam(0.9, 0.999, 1e-8)).arrange)
         assert census.members() == Members((), [], [], [])
         W, E = m.add_parameters(2), m.add_lookup_parameters((3, 2))
         assert census.members() == Members(((W.storage,),), [E.storage], [], [])

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import dynetjax as dy
@@ -18,6 +17,7 @@ from dynetjax.trainers.base import Trainer
 from dynetjax.trainers.momentum import momentum
 from dynetjax.trainers.native_rule import native_rule
 from dynetjax.trainers.native_update import NativeUpdate
+from dynetjax.trainers.rules import RuleOfNumbers, RuleOfOne
 from dynetjax.trainers.sgd import sgd
 
 from . import rules
@@ -231,12 +231,12 @@ class Signs(Trainer):
     """Moves by the sign of a mean, and towards 0: there is no loop for that."""
 
     def __init__(self, m):
-        super().__init__(m, 0.1, rule=optax.GradientTransformationExtraArgs(*signs))
+        super().__init__(m, 0.1, rule=RuleOfNumbers(lambda: signs, (), 1))
 
 
-def signs_update(g, mean, values, *, step, learning_rate):
-    mean = 0.5 * mean + 0.5 * g
-    return -learning_rate / step * (jnp.sign(mean) + 0.1 * values), mean
+def signs(g, state, values, *, step, learning_rate):
+    mean = 0.5 * state[0] + 0.5 * g
+    return -learning_rate / step * (jnp.sign(mean) + 0.1 * values), (mean,)
 
 
 class SignsInNumPy:
@@ -247,9 +247,6 @@ class SignsInNumPy:
         self.mean[rows] = 0.5 * self.mean[rows] + 0.5 * g
         shown = self.values[rows]
         return np.float32(0.1) / t * (np.sign(self.mean[rows]) + 0.1 * shown)
-
-
-signs = jnp.zeros_like, signs_update
 
 
 class TestOtherRules:
@@ -264,19 +261,19 @@ class TestOtherRules:
             world.step(np.asarray)
         world.check()
 
-    def test_without_byte_code(self):
+    def test_without_byte_code(self, monkeypatch):
         """XLA runs them."""
 
         class Sorts(Trainer):
             def __init__(self, m):
-                rule = optax.GradientTransformationExtraArgs(lambda p: (), by_callback)
+                rule = RuleOfNumbers(lambda: by_callback, (), 0)
                 super().__init__(m, 0.1, rule=rule)
 
         m = dy.ParameterCollection()
         W = m.parameters_from_numpy(np.ones(3))
         W.storage.gradient = np.full(3, 2, np.float32)
         trainer = Sorts(m)
-        assert trainer._native.rule is None
+        monkeypatch.setattr(Trainer, "_update_at_once", None)
         trainer.update()
         np.testing.assert_array_equal(W.as_array(), [-1, -1, -1])
 
@@ -308,8 +305,7 @@ class TestWhere:
         self.W = m.parameters_from_numpy(np.ones(3))
         self.E = m.lookup_parameters_from_numpy(np.ones((4, 3)))
         self.trainer, self.count = dy.AdamTrainer(m), 0
-        of = self.trainer._native
-        self.trainer._native = self.native = Counting(of._of, of._states)
+        self.trainer._native = self.native = Counting(self.trainer._states)
 
     def update(self, as_array=None, of_table=False):
         """Whether C++ made it."""
@@ -510,6 +506,9 @@ def test_threads():
             np.testing.assert_array_equal(a, b)
 
 
+COUNTS = RuleOfOne((), 0, ("f", "i"), lambda a, b, c, n, g, v: (g * n, n + 1))
+
+
 class TestCore:
     """What C++ is given is checked before anything is changed."""
 
@@ -517,8 +516,10 @@ class TestCore:
         rule = about.get("rule", sgd())
         parameter = about.get("storage", storage.DenseStorage("x", np.ones(3)))
         parameter.gradient = about.get("gradient", np.ones(3, np.float32))
-        block = about.get("states", ()), (parameter,), [np.empty(3, np.float32)]
-        core.update(native_rule(rule), (0.1, 5.0, 1.0, 1.0), [block], [], [], [])
+        of_one = native_rule(rule), about.get("states", ())
+        block = *of_one, (parameter,), [np.empty(3, np.float32)]
+        common = about.get("common", np.zeros(1, np.float32))
+        core.update((0.1, 5.0, 1.0, 1.0), [block], [], [], [], common)
 
     @pytest.mark.parametrize(
         ("about", "match"),
@@ -527,6 +528,9 @@ class TestCore:
             ({"states": (np.ones(3, np.float32),)}, "the rule has other states"),
             ({"gradient": np.ones(2, np.float32)}, "an array of another size or type"),
             ({"gradient": np.ones(3)}, "an array of another size or type"),
+            ({"common": np.ones(0, np.float32)}, "no numbers in common"),
+            ({"common": np.ones(1)}, "an array of another size or type"),
+            ({"rule": COUNTS}, "the rule has other numbers in common"),
         ],
     )
     def test_errors(self, about, match):

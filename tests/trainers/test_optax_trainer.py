@@ -7,6 +7,8 @@ import optax
 import pytest
 
 import dynetjax as dy
+from dynetjax.engine.runtime import RUNTIME
+from dynetjax.trainers.base import Trainer
 
 ROWS = 5
 SCHEDULE = optax.exponential_decay(0.1, transition_steps=2, decay_rate=0.5)
@@ -19,12 +21,46 @@ TRANSFORMATIONS = {
     ),
     "injected": optax.inject_hyperparams(optax.adamw)(0.05, weight_decay=0.01),
     "without state": optax.sgd(0.1),
+    "matrices decay": optax.adamw(
+        optax.cosine_decay_schedule(0.05, 10),
+        weight_decay=0.1,
+        mask=lambda tree: {name: x.ndim > 1 for name, x in tree.items()},
+    ),
+    "nesterov": optax.sgd(0.1, momentum=0.9, nesterov=True),
+    "rates": optax.multi_transform(
+        {"few": optax.adagrad(0.1), "many": optax.set_to_zero()},
+        lambda tree: {
+            name: "few" if x.ndim < 2 else "many" for name, x in tree.items()
+        },
+    ),
 }
+BY_XLA = {
+    "norms of parameters": optax.chain(optax.scale_by_trust_ratio(), optax.sgd(0.1)),
+    "norm of changes": optax.chain(optax.sgd(0.1), optax.clip_by_global_norm(0.1)),
+    "several steps": optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation(),
+    "noise": optax.noisy_sgd(0.1, eta=0.0, key=jax.random.key(0)),
+    "state of bools": optax.apply_if_finite(optax.sgd(0.1), 3),
+    "callback": optax.stateless(lambda g, _: (jax.debug.callback(str), g)[1]),
+    "state of another type": optax.GradientTransformation(
+        lambda tree: jnp.zeros((), jnp.int32), lambda g, n, tree=None: (g, n + 0.5)
+    ),
+    "sorted": optax.stateless(
+        lambda g, _: {name: -0.1 * jnp.sort(x, axis=0) for name, x in g.items()}
+    ),
+}
+TIERS = ["native", "xla"]
 
 
 @pytest.fixture(params=TRANSFORMATIONS)
 def tx(request):
     return TRANSFORMATIONS[request.param]
+
+
+@pytest.fixture(params=TIERS, autouse=True)
+def tier(request, monkeypatch):
+    """By the executor in C++, or by XLA."""
+    monkeypatch.setattr(RUNTIME, "tier", request.param)
+    return request.param
 
 
 class World:
@@ -78,11 +114,52 @@ class World:
             )
 
 
-def test_dense(tx):
+def test_dense(tx, tier, monkeypatch):
+    monkeypatch.setattr(Trainer, "_update_at_once" if tier == "xla" else "_send", None)
     world = World(tx, sparse=False)
     for row in 0, 3, 0, 1:
         world.step(row)
     world.check()
+
+
+@pytest.mark.parametrize("tx", BY_XLA.values(), ids=BY_XLA)
+def test_what_is_left_to_xla(tx, monkeypatch):
+    monkeypatch.setattr(Trainer, "_update_at_once", None)
+    world = World(tx, sparse=False)
+    for row in 0, 3, 0, 1:
+        world.step(row)
+    world.check()
+
+
+def test_executors_in_turn(tx, monkeypatch):
+    """The state goes from one to the other and back."""
+    world = World(tx, sparse=False)
+    for row, tier in zip([0, 3, 0, 1, 2], "nxxnn", strict=True):
+        monkeypatch.setattr(RUNTIME, "tier", {"n": "native", "x": "xla"}[tier])
+        world.step(row)
+    world.check()
+
+
+def test_norm_of_what_is_updated():
+    """A transformation does not see the gradient of a frozen parameter."""
+    world = World(optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(0.1)), False)
+    world.b.set_updated(False)
+    for row in 0, 3, 0:
+        world.step(row, only=[world.W.name(), world.E.name()])
+        world.b.scale_gradient(0)
+    world.check()
+
+
+def test_norm_of_what_was_clipped():
+    """The trainer clips first."""
+    m = dy.ParameterCollection()
+    p = m.add_parameters(2, init=0.0)
+    tx = optax.chain(optax.clip_by_global_norm(0.5), optax.scale(-1.0))
+    trainer = dy.OptaxTrainer(m, tx)
+    trainer.set_clip_threshold(0.25)
+    p.storage.gradient = np.array([3, 4], np.float32)
+    trainer.update()
+    np.testing.assert_allclose(p.as_array(), [-0.15, -0.2], rtol=1e-6)
 
 
 def test_sparse(tx):
@@ -138,10 +215,12 @@ def test_frozen_parameters_keep_their_state():
     world.check()
 
 
-def test_late_parameter():
+@pytest.mark.parametrize("early", [0, 1])
+def test_late_parameter(early):
     """It begins with zeros, and the count that there is."""
     m = dy.ParameterCollection()
-    m.add_parameters(1, init=1.0)
+    for _ in range(early):
+        m.add_parameters(1, init=1.0)
     trainer = dy.OptaxTrainer(m, optax.sgd(SCHEDULE))
     for _ in range(4):
         trainer.update()
@@ -195,15 +274,20 @@ def test_learning_rate_is_a_factor():
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_refused_update_changes_nothing(sparse):
+def test_a_refused_update_changes_nothing(sparse, tier):
     world = World(optax.adam(0.05), sparse)
     world.step(0)
     world.trainer.set_clip_threshold(5)
     before = jax.tree.map(np.array, (world.now(), world.trainer._states._state))
     (world.loss(1) * float("nan")).backward()
-    world.trainer.update()
-    with pytest.raises(RuntimeError, match="Magnitude of gradient is bad"):
-        world.trainer.check()
+    bad = "Magnitude of gradient is bad"
+    if tier == "native":
+        with pytest.raises(RuntimeError, match=bad):
+            world.trainer.update()
+    else:
+        world.trainer.update()
+        with pytest.raises(RuntimeError, match=bad):
+            world.trainer.check()
     after = jax.tree.map(np.array, (world.now(), world.trainer._states._state))
     jax.tree.map(np.testing.assert_array_equal, before, after)
 
@@ -228,7 +312,8 @@ def test_no_transformation():
         dy.OptaxTrainer(dy.ParameterCollection(), 0.1)
 
 
-def test_compiles_once():
+def test_compiles_once(monkeypatch):
+    monkeypatch.setattr(RUNTIME, "tier", "xla")
     world = World(optax.adam(0.07), sparse=True)
     for row in 0, 1, 2:
         world.step(row)

@@ -89,23 +89,22 @@ def test_is_not_traced_where_there_is_a_file(tmp_path, monkeypatch):
 
 
 def test_other_rules_are_asked():
-    assert not BlockStates(exponentiated_gradient(0.9), join=False).is_empty
+    assert not BlockStates(exponentiated_gradient(0.9)).is_empty
 
 
-def test_state_that_something_reads_later_is_written_last():
+def test_state_that_something_reads_later_is_written_last(monkeypatch):
     """The rule reads its old state after the new one is known."""
 
     def update(updates, state, params=None, *, step, learning_rate):
-        new = state * 0.5 + updates
-        return new * learning_rate - jnp.tanh(state * new), new
+        new = state[0] * 0.5 + updates
+        return new * learning_rate - jnp.tanh(state[0] * new), (new,)
 
-    by_hand = optax.GradientTransformationExtraArgs(jnp.zeros_like, update)
+    monkeypatch.setattr(Trainer, "_send", None)
     trained, state = np.ones(300, np.float32), np.zeros(300, np.float32)
     m = dy.ParameterCollection()
     p = m.parameters_from_numpy(trained)
-    trainer = Trainer(m, 0.1, rule=by_hand)
+    trainer = Trainer(m, 0.1, rule=RuleOfNumbers(lambda: update, (), 1))
     trainer.set_clip_threshold(0)
-    assert trainer._native.rule is not None
     for k in range(3):
         p.storage.gradient = gradient = np.linspace(-1, k + 1, 300, dtype=np.float32)
         trainer.update()
@@ -114,21 +113,22 @@ def test_state_that_something_reads_later_is_written_last():
         np.testing.assert_allclose(p.as_array(), trained, rtol=1e-5, atol=1e-6)
 
 
-def test_state_that_becomes_another_ones_is_left_to_xla():
-    def update(updates, state, params=None, *, step, learning_rate):
-        one, other = state
-        return updates + one, (other, one)
-
-    swaps = optax.GradientTransformationExtraArgs(
-        lambda x: (jnp.zeros_like(x), jnp.ones_like(x)), update
-    )
-    assert native_rule(swaps) is None
+def swaps(updates, state, params=None, *, step, learning_rate):
+    one, other = state
+    return updates + one, (other, one)
 
 
-def test_a_rule_of_all_numbers_is_left_to_xla():
-    def update(updates, state, params=None, *, step, learning_rate):
-        return updates / jnp.sum(updates), state
+def of_all_numbers(updates, state, params=None, *, step, learning_rate):
+    return updates / jnp.sum(updates), state
 
-    assert (
-        native_rule(optax.GradientTransformationExtraArgs(lambda x: (), update)) is None
-    )
+
+def of_much_state(updates, state, params=None, *, step, learning_rate):
+    return updates, state
+
+
+@pytest.mark.parametrize(
+    ("update", "states"),
+    [(swaps, 2), (of_all_numbers, 0), (of_much_state, core.MOST_STATES + 1)],
+)
+def test_what_is_left_to_xla(update, states):
+    assert native_rule(RuleOfNumbers(lambda: update, (), states)) is None

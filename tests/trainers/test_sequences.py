@@ -224,7 +224,7 @@ class World:
         np.testing.assert_allclose(self.trainer.learning_rate, self.rate, rtol=1e-6)
 
 
-BY_XLA = {"EGTrainer", "OptaxTrainer"}  # whose rules are not of numbers
+BY_XLA = {"EGTrainer"}  # whose rule is not of numbers
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,7 @@ def right(terms):
         ((instruction("CUMSUM", "temporary", "temporary", m=1, k=1),), {}),
         ((instruction("COPY", "temporary", "temporary", n=2),) * 2, {}),
         ((instruction("COPY", "value", "temporary", n=1),), {}),
+        ((instruction("COPY", "saved", "temporary", n=1),), {}),
         ((instruction("COPY", "temporary", state(2), n=1),), {}),
         ((instruction("COPY", "temporary", state(2, one=1)),), {}),
         ((instruction("COPY", "temporary", state(2, inner=1), n=3),), {}),

@@ -30,13 +30,15 @@ struct Terms {
 constexpr int TERMS = sizeof(Terms) / 4;
 constexpr int COUNTS[] = {2, 3, TERMS};  // of the terms, that programs have: what else there is, is 1
 
-// A program of MAP over `size` numbers: terms, as weights, then gradients, values and arrays of state;
-// new values are its result, and new state is what it saves. It may write to the arrays that it reads, for a
-// number is written once nothing reads what was there. First come instructions of one number, which follow
-// from the terms alone, then those that go number by number.
+// A program of MAP over `size` numbers: terms and numbers in common, as weights, then gradients, values and
+// arrays of state; new values are its result, and new state is what it saves, with the new numbers in common
+// behind it. It may write to the arrays that it reads, for a number is written once nothing reads what was
+// there. First come instructions of one number, which follow from terms and numbers in common alone, then
+// those that go number by number.
 struct Rule {
     std::vector<std::shared_ptr<const Program>> programs;  // that have two, three and all of the terms
-    int states;
+    int states;                                            // arrays
+    long common, made;  // numbers in common that it reads, and that it makes
 
     // Throws std::invalid_argument if these are no programs of a rule.
     explicit Rule(std::vector<std::shared_ptr<const Program>> programs);
@@ -52,15 +54,18 @@ struct Changes {
 
 class Applier {
 public:
-    Applier(const Rule& rule, double rate, double step);
+    // The numbers in common are words, of floats or of ints.
+    Applier(const Rule& rule, double rate, double step, const std::vector<float>& common);
     // What holds from now on.
     void set(double factor, double seen, double stays, double by);
     void apply(const Changes& x);
+    // Numbers in common as the rule makes them, once something is `set`.
+    const std::vector<float>& made() const { return made_; }
 
 private:
-    // Where an operand is: in the scratch, among the constants or the terms, or in an array that is given,
-    // from the number on that a block begins with.
-    enum Base { SCRATCH, CONSTANTS, TOLD, GRADIENTS, VALUES, CHANGED, STATES };
+    // Where an operand is: in the scratch, among the constants, what is told or numbers in common that are
+    // made, or in an array that is given, from the number on that a block begins with.
+    enum Base { SCRATCH, CONSTANTS, TOLD, MADE, GRADIENTS, VALUES, CHANGED, STATES };
     struct Place {
         int base;
         long at;
@@ -79,6 +84,7 @@ private:
     const Rule& rule_;
     const Program* program_ = nullptr;  // of those of the rule
     Terms terms_;
+    std::vector<float> common_, told_, made_;  // told are terms, and numbers in common
     std::vector<Step> steps_;
     size_t first_ = 0;  // of those that go number by number
     std::vector<float> zeros_;

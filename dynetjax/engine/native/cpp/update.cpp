@@ -4,6 +4,7 @@
 // the caller says, for a graph may hold the old ones.
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "kernels.h"
 #include "python.h"
@@ -20,6 +21,7 @@ struct Dense {
     float* d;
 };
 struct Block {
+    const Rule* rule;
     std::vector<Dense> parameters;
     std::vector<float*> states;
 };
@@ -33,6 +35,7 @@ struct Row {
     const float* g;
 };
 struct Table {
+    const Rule* rule = nullptr;
     long count = 0, width = 0;  // rows, and numbers in one
     float* array = nullptr;     // none of what is frozen
     double factor = 1;
@@ -112,18 +115,24 @@ struct Update {
     std::vector<Block> blocks;
     std::vector<Table> tables, frozen_tables;
     std::vector<Dense> frozen;
+    std::vector<float> common;  // the sum of squares of what is updated, and what rules go on with
 
     // The norm of all gradients. With clipping nothing changes if it is not finite.
-    double run(const Rule& rule) {
+    double run() {
         for (Table& t : tables) t.add_up();
         for (Table& t : frozen_tables) t.add_up();
-        const double norm = std::sqrt(squares());
+        const double own = squares(), norm = std::sqrt(own + squares_of_frozen());
         const bool clips = threshold > 0;
         if (clips && !std::isfinite(norm)) return norm;
         const double factor = clips && norm > threshold ? threshold / norm : 1;
-        Applier to(rule, rate, step);
-        to.set(factor, 1, kept, kept);
+        common.at(0) = (float)(own * factor * factor);
+        std::map<const Rule*, Applier> appliers;
+        const auto of = [&](const Rule* rule) -> Applier& {
+            return appliers.try_emplace(rule, *rule, rate, step, common).first->second;
+        };
         for (const Block& b : blocks) {
+            Applier& to = of(b.rule);
+            to.set(factor, 1, kept, kept);
             long at = 0;
             for (const Dense& x : b.parameters) {
                 to.apply(changes(x.n, x.g, x.v, x.d, b.states, at));
@@ -131,6 +140,7 @@ struct Update {
             }
         }
         for (const Table& t : tables) {
+            Applier& to = of(t.rule);
             if (t.to_all) {
                 to.set(factor, t.factor, t.factor * kept, kept);
                 to.apply(changes(t.count * t.width, t.every, t.array, t.array, t.states, 0));
@@ -142,6 +152,10 @@ struct Update {
                 to.apply(changes(t.width, r.g, t.array + at, t.array + at, t.states, at));
             }
         }
+        for (const auto& entry : appliers) {  // all of which make the same
+            const std::vector<float>& made = entry.second.made();
+            std::copy(made.begin(), made.end(), common.begin() + 1);
+        }
         return norm;
     }
     double squares() const {
@@ -150,8 +164,12 @@ struct Update {
         for (const Block& b : blocks)
             for (const Dense& x : b.parameters)
                 if (x.g) found += kernel.squares(x.g, x.n);
-        for (const Dense& x : frozen) found += kernel.squares(x.g, x.n);
         for (const Table& t : tables) found += t.squares();
+        return found;
+    }
+    double squares_of_frozen() const {
+        double found = 0;
+        for (const Dense& x : frozen) found += kernels().squares(x.g, x.n);
         for (const Table& t : frozen_tables) found += t.squares();
         return found;
     }
@@ -190,9 +208,9 @@ struct Reader {
     struct Changed {
         Ref storage, values;
     };
-    const Rule& rule;
     std::vector<View> views;
     std::vector<Changed> changed;
+    size_t common = 0;  // numbers that there are
 
     PyObject* item(PyObject* tuple, Py_ssize_t k) { return PyTuple_GET_ITEM(tuple, k); }
     const View& words(PyObject* array, bool writable, long n) {
@@ -203,7 +221,15 @@ struct Reader {
         return v;
     }
     float* floats(PyObject* array, bool writable, long n) { return words(array, writable, n).as<float>(); }
-    std::vector<float*> states(PyObject* given, long n) {
+    const Rule* rule(PyObject* given) {
+        if (!PyObject_TypeCheck(given, rule_type)) fail(PyExc_TypeError, "no Rule");
+        const Rule* found = ((RuleObject*)given)->rule;
+        if ((found->common || found->made) &&
+            (found->common != (long)common || found->made != (long)common - 1))
+            fail(PyExc_ValueError, "the rule has other numbers in common");
+        return found;
+    }
+    std::vector<float*> states(const Rule& rule, PyObject* given, long n) {
         if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != rule.states)
             fail(PyExc_ValueError, "the rule has other states");
         std::vector<float*> found;
@@ -219,14 +245,14 @@ struct Reader {
             fail(PyExc_TypeError, "no tuple of that size");
         return given;
     }
-    // (states, storages, arrays for new values)
+    // (rule, states, storages, arrays for new values)
     Block block(PyObject* given) {
-        tuple(given, 3);
-        PyObject *storages = item(given, 1), *fresh = list(item(given, 2));
+        tuple(given, 4);
+        PyObject *storages = item(given, 2), *fresh = list(item(given, 3));
         if (!PyTuple_Check(storages)) fail(PyExc_TypeError, "storages are no tuple");
         const Py_ssize_t count = PyTuple_GET_SIZE(storages);
         if (PyList_GET_SIZE(fresh) != count) fail(PyExc_ValueError, "lists of different lengths");
-        Block b;
+        Block b{rule(item(given, 0)), {}, {}};
         long total = 0;
         for (Py_ssize_t k = 0; k < count; k++) {
             PyObject* storage = item(storages, k);
@@ -240,17 +266,17 @@ struct Reader {
             b.parameters.push_back(x);
             changed.push_back({Ref(Py_NewRef(storage)), Ref(Py_NewRef(PyList_GET_ITEM(fresh, k)))});
         }
-        b.states = states(item(given, 0), total);
+        b.states = states(*b.rule, item(given, 1), total);
         return b;
     }
     // Let storages have their new values, and no gradient.
     void store() {
         for (const Changed& x : changed) give_values((StorageObject*)x.storage.get(), x.values.get());
     }
-    // (rows, numbers in one, array or None, factor, states, whole gradient or None, [(ids, gradients)], to
-    // all)
+    // (rows, numbers in one, array or None, factor, whole gradient or None, [(ids, gradients)], to all,
+    // rule, states); what is frozen has no array, and no rule
     Table table(PyObject* given) {
-        tuple(given, 8);
+        tuple(given, 9);
         Table t;
         t.count = integer(item(given, 0)), t.width = integer(item(given, 1));
         if (t.count < 0 || t.width < 0 || (t.width && t.count > (1L << 40) / t.width))
@@ -258,11 +284,12 @@ struct Reader {
         const long n = t.count * t.width;
         if (item(given, 2) != Py_None) {
             t.array = floats(item(given, 2), true, n);
-            t.states = states(item(given, 4), n);
+            t.rule = rule(item(given, 7));
+            t.states = states(*t.rule, item(given, 8), n);
         }
         t.factor = number(item(given, 3));
-        if (item(given, 5) != Py_None) t.whole = floats(item(given, 5), false, n);
-        PyObject* parts = list(item(given, 6));
+        if (item(given, 4) != Py_None) t.whole = floats(item(given, 4), false, n);
+        PyObject* parts = list(item(given, 5));
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(parts); k++) {
             PyObject* pair = tuple(PyList_GET_ITEM(parts, k), 2);
             const View& ids = words(item(pair, 0), false, -1);
@@ -270,25 +297,29 @@ struct Reader {
             p.values = floats(item(pair, 1), false, p.count * t.width);
             t.parts.push_back(p);
         }
-        const int all = PyObject_IsTrue(item(given, 7));
+        const int all = PyObject_IsTrue(item(given, 6));
         if (all < 0) throw Failed();
         t.to_all = all || t.whole;
         return t;
     }
 };
 
-// (rule, (rate, threshold, step, kept), blocks, tables, frozen gradients, frozen tables) -> norm
+// ((rate, threshold, step, kept), blocks, tables, frozen gradients, frozen tables, numbers in common) ->
+// norm
 PyObject* update(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        PyObject *given, *blocks, *tables, *frozen, *frozen_tables;
+        PyObject *blocks, *tables, *frozen, *frozen_tables, *common;
         Update u;
-        if (!PyArg_ParseTuple(args, "O!(dddd)O!O!O!O!", rule_type, &given, &u.rate, &u.threshold, &u.step,
-                              &u.kept, &PyList_Type, &blocks, &PyList_Type, &tables, &PyList_Type, &frozen,
-                              &PyList_Type, &frozen_tables))
+        if (!PyArg_ParseTuple(args, "(dddd)O!O!O!O!O", &u.rate, &u.threshold, &u.step, &u.kept, &PyList_Type,
+                              &blocks, &PyList_Type, &tables, &PyList_Type, &frozen, &PyList_Type,
+                              &frozen_tables, &common))
             throw Failed();
-        const Rule& rule = *((RuleObject*)given)->rule;
-        Reader in{rule, {}, {}};
+        Reader in;
         in.views.reserve(64);
+        float* numbers = in.floats(common, true, -1);
+        in.common = in.views.back().words();
+        if (!in.common) fail(PyExc_ValueError, "no numbers in common");
+        u.common.assign(numbers, numbers + in.common);
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(blocks); k++)
             u.blocks.push_back(in.block(PyList_GET_ITEM(blocks, k)));
         for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
@@ -304,17 +335,21 @@ PyObject* update(PyObject*, PyObject* args) {
         double norm = 0;
         {
             const Released released;
-            norm = u.run(rule);
+            norm = u.run();
         }
-        if (!(u.threshold > 0) || std::isfinite(norm)) in.store();
+        if (!(u.threshold > 0) || std::isfinite(norm)) {
+            in.store();
+            std::copy(u.common.begin(), u.common.end(), numbers);
+        }
         return PyFloat_FromDouble(norm);
     });
 }
 
-PyMethodDef functions[] = {{"update", update, METH_VARARGS,
-                            "(rule, (rate, threshold, step, kept), blocks, tables, frozen, frozen tables): "
-                            "change all by their gradients; the norm of these."},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"update", update, METH_VARARGS,
+     "((rate, threshold, step, kept), blocks, tables, frozen, frozen tables, numbers in "
+     "common): change all by their gradients; the norm of these."},
+    {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef rule_attributes[] = {{"states", get_states, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot rule_slots[] = {{Py_tp_getset, rule_attributes},

@@ -305,6 +305,12 @@ def _one_minus_square(code: Code, equation: Any, operands: Values) -> Values:
     return [code.map("MUL", "f", x.shape, less, code.map("ADD", "f", x.shape, one, x))]
 
 
+NUMBER_BY_NUMBER = frozenset({
+    *_UNARY, *_BINARY, "clamp", "convert_element_type", "integer_pow", "pow",
+    "round", "select_n",
+})  # fmt: skip
+"""Primitives whose results follow from the numbers at the same place."""
+
 LOWERINGS: dict[str, Lowering] = {
     **{name: _number_by_number(ops) for name, ops in (_UNARY | _BINARY).items()},
     **{name: _along_axes(ops, _reduce) for name, ops in _REDUCTIONS.items()},

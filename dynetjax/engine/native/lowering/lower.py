@@ -5,8 +5,9 @@ of this folder have the primitives, by families.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +35,8 @@ from dynetjax.engine.native.lowering.arrays import (
 )
 from dynetjax.engine.native.lowering.bytecode import Code
 from dynetjax.native import core
+
+Read = TypeVar("Read")
 
 _CALLS = {
     "jit",
@@ -74,20 +77,59 @@ _NUMPY: dict[str, Callable[..., Any]] = {  # of constants, what can be told at o
 
 def inline(code: Code, jaxpr: Any, consts: Sequence[Any], given: Values) -> Values:
     """Emit the instructions of a jaxpr; what its results are."""
-    names: dict[Any, Value] = dict(zip(jaxpr.invars, given, strict=True))
-    for var, value in zip(jaxpr.constvars, consts, strict=True):
-        names[var] = _constant(code, value)
+    emit = partial(_constant, code), partial(_equation, code)
+    return read(jaxpr, consts, given, *emit)
 
-    def value_of(atom: Any) -> Value:
+
+def read(
+    jaxpr: Any,
+    consts: Sequence[Any],
+    given: Sequence[Read],
+    constant: Callable[[Any], Read],
+    equation: Callable[[Any, list[Read]], list[Read]],
+) -> list[Read]:
+    """What the results of a jaxpr are read as, and of all that it calls.
+
+    Args:
+        given: what its inputs are.
+        constant: what an array is that is always the same.
+        equation: what the results of an equation are, given its operands.
+    """
+    names: dict[Any, Read] = dict(zip(jaxpr.invars, given, strict=True))
+    for var, value in zip(jaxpr.constvars, consts, strict=True):
+        names[var] = constant(value)
+
+    def value_of(atom: Any) -> Read:
         if isinstance(atom, jax_core.Literal):
             aval: Any = atom.aval
-            return _constant(code, np.asarray(atom.val, aval.dtype))
+            return constant(np.asarray(atom.val, aval.dtype))
         return names[atom]
 
-    for equation in jaxpr.eqns:
-        results = _equation(code, equation, [value_of(x) for x in equation.invars])
-        names.update(zip(equation.outvars, results, strict=True))
+    for one in jaxpr.eqns:
+        operands = [value_of(x) for x in one.invars]
+        called = _called(one)
+        if called is not None:
+            results = read(*called, operands, constant, equation)
+        elif one.primitive.name in _SAME:
+            results = operands
+        else:
+            results = equation(one, operands)
+        names.update(zip(one.outvars, results, strict=True))
     return [value_of(x) for x in jaxpr.outvars]
+
+
+def _called(equation: Any) -> tuple[Any, Sequence[Any]] | None:
+    """The jaxpr that an equation calls, and its constants; None if it calls none."""
+    name, params = equation.primitive.name, equation.params
+    if name in _CALLS:
+        inner = params.get("jaxpr") or params.get("call_jaxpr") or params["fun_jaxpr"]
+    elif name == _OF_OTHERS:
+        inner = jax.make_jaxpr(params["_prim"].expand)(
+            *[x.aval for x in equation.invars]
+        )
+    else:
+        return None
+    return getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
 
 
 def _constant(code: Code, value: Any) -> Value:
@@ -98,17 +140,7 @@ def _constant(code: Code, value: Any) -> Value:
 
 
 def _equation(code: Code, equation: Any, operands: Values) -> Values:
-    name, params = equation.primitive.name, equation.params
-    if name in _CALLS:
-        inner = params.get("jaxpr") or params.get("call_jaxpr") or params["fun_jaxpr"]
-        jaxpr, consts = getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
-        return inline(code, jaxpr, consts, operands)
-    if name == _OF_OTHERS:
-        of_others = jax.make_jaxpr(params["_prim"].expand)
-        closed = of_others(*[x.aval for x in equation.invars])
-        return inline(code, closed.jaxpr, closed.consts, operands)
-    if name in _SAME:
-        return operands
+    name = equation.primitive.name
     empty = [not prod(var.aval.shape) for var in equation.outvars]
     if all(empty):
         return [_nothing(var.aval) for var in equation.outvars]
