@@ -37,21 +37,22 @@ def no_hoisting():
 
 def nothing_put_aside():
     """Outer products of gradients of weights one by one."""
-    from dynetjax.engine.native.lowering import bytecode
+    from dynetjax.engine.native.lowering.bytecode import Code
+    from dynetjax.native import core
 
     def at_once(code, a, b, rows, columns, ai, bj, to):
         extra = code.pool.note(1, 0, ai, 0, 0, 0, bj)
         about = {"n": rows, "m": 1, "k": columns, "extra": extra}
-        code.emit("MATMUL", to, a, b, flags=bytecode.ACCUMULATE, **about)
+        code.emit("MATMUL", to, a, b, flags=core.ACCUMULATE, **about)
 
-    bytecode.Code._put_aside = at_once
+    Code._put_aside = at_once
 
 
 def updates_by_xla():
     """Trainers' rules compiled."""
     from dynetjax.trainers.base import Trainer
 
-    Trainer._can_be_native = lambda trainer: False
+    Trainer._can_be_native = lambda trainer, members: False
 
 
 def no_rows_wait():
@@ -112,7 +113,7 @@ def speed_without(name, row, seconds):
             about = json.dumps([name, without, row])
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             command = [sys.executable, __file__, "--worker", about]
-            worker = turns.Worker(command, DYNETJAX_CACHE_DIR=folder)
+            worker = turns.Worker(command, JAX_COMPILATION_CACHE_DIR=folder)
             workers.append(stack.enter_context(worker))
         return statistics.median(turns.ratios(*workers, seconds))
 
