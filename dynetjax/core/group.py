@@ -45,7 +45,7 @@ class Group(Protocol):
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0
-    ) -> tuple[list[Message], np.ndarray]:
+    ) -> tuple[list[Message], list[np.ndarray]]:
         """Meet the others.
 
         Args:
@@ -53,8 +53,9 @@ class Group(Protocol):
             dense: float32 arrays, of the same sizes in every process.
             scale: factor on all numbers.
         Returns:
-            the messages by rank, to be read before the next exchange; and the sum of
-            `dense` over the processes, end to end, the same to the last bit in each.
+            the messages by rank; and arrays, the same in each process, whose sum is
+            that of `dense` over the processes, end to end. All are to be read before
+            the next exchange. There are no arrays where processes differ in the size.
         Raises:
             RuntimeError: another process has ended, and will not come.
         """

@@ -8,6 +8,7 @@ from dynetjax.core.devices import have_one_each
 from dynetjax.core.group import Message
 from dynetjax.core.lazy import jax
 from dynetjax.engine.device import host_sees_device
+from dynetjax.native import core
 from dynetjax.parallel.collectives import Collectives, connect
 
 LEAST = 1 << 10  # words of what is gathered: few sizes are compiled
@@ -57,12 +58,12 @@ class HostGroup:
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0
-    ) -> tuple[list[Message], np.ndarray]:
+    ) -> tuple[list[Message], list[np.ndarray]]:
         """Meet the others; see `Group`."""
-        by = np.float32(scale)
-        numbers = np.multiply(message.numbers, by, dtype=np.float32)
-        flat = [np.multiply(x.ravel(), by, dtype=np.float32) for x in dense]
-        total = np.concatenate(flat) if flat else np.zeros(0, np.float32)
+        numbers = np.empty(message.numbers.size, np.float32)
+        core.gather(numbers, [message.numbers], scale)
+        total = np.empty(sum([array.size for array in dense]), np.float32)
+        core.gather(total, dense, scale)
         sizes = len(message.words), len(numbers), len(total)
         every = self._gather(np.array(sizes, np.int32))
         room = LEAST
@@ -77,11 +78,11 @@ class HostGroup:
             for words, (split, size, _) in zip(rows, every.tolist(), strict=True)
         ]
         if (every[:, 2] != sizes[2]).any():
-            return messages, np.zeros_like(total)
+            return messages, []
         if not sizes[2]:
-            return messages, total
+            return messages, [total]
         (sum_of_all,), _ = self._every.meet([total], [])
-        return messages, np.array(sum_of_all)
+        return messages, [np.array(sum_of_all)]
 
     def _gather(self, row: np.ndarray) -> np.ndarray:
         """The rows of all processes."""

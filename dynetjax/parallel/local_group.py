@@ -18,6 +18,7 @@ import numpy as np
 from dynetjax.core.errors import error_text
 from dynetjax.core.group import Message
 from dynetjax.core.lazy import jax
+from dynetjax.native import core
 from dynetjax.parallel.collectives import Collectives, connect
 from dynetjax.parallel.segment import Segment
 
@@ -115,7 +116,7 @@ class MemoryGroup:
 
     def exchange(
         self, message: Message, dense: list[np.ndarray], scale: float = 1.0
-    ) -> tuple[list[Message], np.ndarray]:
+    ) -> tuple[list[Message], list[np.ndarray]]:
         """Meet the others; see `Group`."""
         parity = self._count % 2
         count = sum([array.size for array in dense])
@@ -126,16 +127,14 @@ class MemoryGroup:
         numbers = np.frombuffer(memory, np.float32)
         start = HEAD + len(message.words)
         words[:HEAD], words[HEAD:start] = sizes, message.words
-        for array in (message.numbers, *dense):
-            stop = start + array.size
-            np.multiply(array.ravel(), scale, out=numbers[start:stop])
-            start = stop
+        stop = HEAD + sum(sizes)
+        core.gather(numbers[start:stop], [message.numbers, *dense], scale)
         self._own[SEGMENTS + parity] = segments.generations[parity]
         self._meet(parity)
-        return self._read(parity, count)
+        return self._read(parity)
 
-    def _read(self, parity: int, count: int) -> tuple[list[Message], np.ndarray]:
-        """What all have sent; there is no sum where they differ in its size."""
+    def _read(self, parity: int) -> tuple[list[Message], list[np.ndarray]]:
+        """What all have sent."""
         messages, terms = [], []
         made = self._board.rows[:, SEGMENTS + parity].tolist()
         for segments, generation in zip(self._segments, made, strict=True):
@@ -146,7 +145,7 @@ class MemoryGroup:
             split, stop = HEAD + sizes[0], HEAD + sum(sizes)
             messages.append(Message(words[HEAD:split], numbers[split:stop]))
             terms.append(numbers[stop : stop + dense])
-        return messages, _sum(terms, count)
+        return messages, terms if len({*map(len, terms)}) == 1 else []
 
     def _meet(self, parity: int) -> None:
         """Come, and wait until all others have."""
@@ -225,16 +224,6 @@ def _free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
-
-
-def _sum(terms: list[np.ndarray], size: int) -> np.ndarray:
-    """Of arrays of this size, one after the other; zeros where there are others."""
-    if len(terms) == 1 or any(len(term) != size for term in terms):
-        return terms[0].copy() if len(terms) == 1 else np.zeros(size, np.float32)
-    total = terms[0] + terms[1]
-    for term in terms[2:]:
-        total += term
-    return total
 
 
 class Segments:

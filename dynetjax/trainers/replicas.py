@@ -20,6 +20,7 @@ from dynetjax.model.storage import (
     TableGradient,
     TableStorage,
 )
+from dynetjax.native import core
 from dynetjax.trainers.gradients_on_devices import meet_on_devices
 
 OFTEN = 100  # updates between two comparisons of values, at least
@@ -88,10 +89,9 @@ def _meet_on_host(
     tables: Sequence[TableStorage],
 ) -> None:
     """Give each storage the gradient of all processes; see `meet_on_devices`."""
-    message, dense = _packed(head, parameters, tables)
-    messages, total = group.exchange(message, dense, scale)
+    messages, terms = group.exchange(*_packed(head, parameters, tables), scale)
     check([m.words[:HEAD].tobytes() for m in messages])
-    _unpack(messages, total, parameters, tables)
+    _unpack(messages, terms, parameters, tables)
 
 
 def _packed(
@@ -114,8 +114,7 @@ def _packed(
     words = np.concatenate([head, np.array([*has, *counts], np.int32), *ids])
     numbers = np.concatenate(rows) if rows else np.zeros(0, np.float32)
     dense = [
-        np.zeros(s.shape, np.float32) if s.gradient is None else np.asarray(s.gradient)
-        for s in parameters
+        s._zeros() if s.gradient is None else s._gradient_array() for s in parameters
     ]
     return Message(words.astype(np.int32, copy=False), numbers), dense
 
@@ -139,7 +138,7 @@ def _real(part: RowGradient, table: TableStorage) -> RowGradient:
 
 def _unpack(
     messages: list[Message],
-    total: np.ndarray,
+    terms: list[np.ndarray],
     parameters: Sequence[DenseStorage],
     tables: Sequence[TableStorage],
 ) -> None:
@@ -147,12 +146,8 @@ def _unpack(
     count = len(parameters) + len(tables)
     first, *others = [m.words[HEAD : HEAD + count] for m in messages]
     has = sum(others, first).tolist()
-    start = 0
-    for storage, has_gradient in zip(parameters, has, strict=False):
-        stop = start + _size(storage)
-        gradient = total[start:stop].reshape(storage.shape) if has_gradient else None
-        storage.put_gradient(gradient)
-        start = stop
+    sizes = [_size(storage) for storage in parameters]
+    core.scatter(terms, [*parameters], sizes, has)
     parts: list[list[RowGradient]] = [[] for _ in tables]
     for message in messages:
         at, row = HEAD + count + len(tables), 0
@@ -173,8 +168,8 @@ def _have_values_of_first(group: Group, storages: list[Any]) -> None:
     values = [storage.host_values() for storage in storages]
     sent = [v if group.rank == 0 else np.zeros_like(v) for v in values]
     nothing = Message(np.zeros(0, np.int32), np.zeros(0, np.float32))
-    _, total = group.exchange(nothing, sent)
-    start = 0
+    _, terms = group.exchange(nothing, sent)
+    total, start = np.sum(terms, axis=0), 0
     for storage in storages:
         stop = start + _size(storage)
         storage.values = total[start:stop].reshape(storage.shape).copy()

@@ -193,3 +193,11 @@ class Rule:
 
 def update(*about: Any) -> float:
     """Change parameters, tables and the state of a rule; the norm of the gradients."""
+
+def gather(array: Any, arrays: list[Any], factor: float) -> None:
+    """Write the numbers of `arrays`, float32, times a factor, end to end."""
+
+def scatter(
+    arrays: list[Any], storages: list[Any], sizes: list[int], which: list[int]
+) -> None:
+    """Give storages their part of the sum of arrays, or no gradient: see `which`."""

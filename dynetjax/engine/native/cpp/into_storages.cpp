@@ -51,10 +51,6 @@ struct Target {
     Ref made;
     float* data() { return storage ? array.data() : nowhere.data(); }
 };
-bool is_array_of_its_own(PyObject* array, Numbers& to) {
-    return array && Py_REFCNT(array) == 1 &&
-           to.read(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE);
-}
 // An array of zeros: the one that the last update was done with, if nobody has it.
 Target target_for(const Parameter& p, int64_t size) {
     Target t;
@@ -63,16 +59,8 @@ Target target_for(const Parameter& p, int64_t size) {
         t.nowhere.resize((size_t)size);
         return t;
     }
-    t.made = Ref(std::exchange(t.storage->spare, nullptr));
-    if (is_array_of_its_own(t.made.get(), t.array) && (int64_t)t.array.size() == size) {
-        memset(t.array.data(), 0, 4 * (size_t)size);
-        return t;
-    }
-    t.array = Numbers();
-    t.made = called(p.storage.get(), "_zeros");
-    if (!t.array.read(t.made.get(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) ||
-        (int64_t)t.array.size() != size)
-        fail(PyExc_ValueError, "a gradient has another size");
+    t.made = array_for_gradient(t.storage, Ref(std::exchange(t.storage->spare, nullptr)), size, t.array);
+    memset(t.array.data(), 0, 4 * (size_t)size);
     return t;
 }
 // Add what came to a target to the gradient of its storage.

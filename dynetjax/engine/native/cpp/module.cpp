@@ -93,6 +93,7 @@ PyObject* make_module() {
     add_programs(m.get());
     add_executor(m.get());
     add_updates(m.get());
+    add_exchange(m.get());
     add_planner(m.get());
     add_stored(m.get());
     add_structures(m.get());

@@ -173,6 +173,7 @@ inline PyTypeObject* add_type(PyObject* module, const char* name, PyType_Spec& s
 void add_programs(PyObject* module);
 void add_executor(PyObject* module);
 void add_updates(PyObject* module);
+void add_exchange(PyObject* module);
 void add_planner(PyObject* module);
 void add_stored(PyObject* module);
 void add_structures(PyObject* module);

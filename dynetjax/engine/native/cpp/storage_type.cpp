@@ -89,6 +89,19 @@ void give_values(StorageObject* s, PyObject* array) {
     s->has_gradient = false;
 }
 
+bool is_array_of_its_own(PyObject* array, Numbers& to) {
+    return array && Py_REFCNT(array) == 1 &&
+           to.read(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE);
+}
+Ref array_for_gradient(StorageObject* storage, Ref old, size_t size, Numbers& to) {
+    if (is_array_of_its_own(old.get(), to) && to.size() == size) return old;
+    to = Numbers();
+    Ref made = called((PyObject*)storage, "_zeros");
+    if (!to.read(made.get(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) || to.size() != size)
+        fail(PyExc_ValueError, "a gradient has another size");
+    return made;
+}
+
 bool read_values(PyObject* storage, Numbers& to) {
     if (!storage || !PyObject_TypeCheck(storage, storage_type)) return false;
     const StorageObject* s = (StorageObject*)storage;

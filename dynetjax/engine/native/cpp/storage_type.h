@@ -34,5 +34,9 @@ Ref values_on_host(PyObject* storage);
 Ref gradient_on_host(PyObject* storage);
 // Let a parameter have these values, and no gradient.
 void give_values(StorageObject* storage, PyObject* array);
+// Whether nobody else has an array, which can be written to.
+bool is_array_of_its_own(PyObject* array, Numbers& to);
+// An array for so many numbers of a parameter's gradient: `old`, if nobody else has it, or a new one.
+Ref array_for_gradient(StorageObject* storage, Ref old, size_t size, Numbers& to);
 // Of a parameter or a table, if its values are just those of such an array.
 bool read_values(PyObject* storage, Numbers& to);
