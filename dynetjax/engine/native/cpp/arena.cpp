@@ -60,7 +60,8 @@ float* Arena::take(size_t words) {
     if (chunk == chunks_.size() || at + words > chunks_[chunk].room) {
         const size_t next = chunk + (at > 0);  // from there on chunks hold nothing
         have_room(next, words);
-        chunk = next, at = 0;
+        chunk = next;
+        at = 0;
     }
     float* found = chunks_[chunk].words.get() + at;
     at += words;

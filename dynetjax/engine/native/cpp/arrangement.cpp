@@ -23,7 +23,10 @@ void Arrangement::arrange(Work& work, int32_t start) {
         if (kind_[c.use] < 0) kind_[c.use] = found[here].kinds++;
     }
     int64_t keys = 0;
-    for (Recurrence& x : found) x.first = keys, keys += (int64_t)x.levels * x.kinds;
+    for (Recurrence& x : found) {
+        x.first = keys;
+        keys += (int64_t)x.levels * x.kinds;
+    }
     auto key = [&](int32_t n) {
         const Recurrence& x = found[components_.of(work.nodes[n].use)];
         return x.first + (int64_t)level_[n] * x.kinds + kind_[work.nodes[n].use];
@@ -58,7 +61,8 @@ void Arrangement::arrange(Work& work, int32_t start) {
                 0};
         for (; k < count && key(sorted[k]) == here; k++, g.count++) {
             Node& c = work.nodes[sorted[k]];
-            c.group = (int32_t)work.groups.size(), c.lane = g.lanes;
+            c.group = (int32_t)work.groups.size();
+            c.lane = g.lanes;
             g.lanes = narrow((int64_t)g.lanes + c.lanes);
         }
         work.groups.push_back(g);
@@ -79,8 +83,10 @@ void Arrangement::arrange_series(Work& work, int32_t start) {
             number = (int32_t)work.series.size(),
             work.series.push_back({g.use, (int32_t)k, 0, 0, ~0u, nullptr});
         Series& s = work.series[number];
-        g.series = number, g.before = s.lanes;
-        s.last = (int32_t)k, s.lanes = narrow((int64_t)s.lanes + g.lanes);
+        g.series = number;
+        g.before = s.lanes;
+        s.last = (int32_t)k;
+        s.lanes = narrow((int64_t)s.lanes + g.lanes);
         for (int32_t i = 0; i < g.count; i++) {
             const Node& c = work.nodes[work.order[g.first + i]];
             for (int32_t j = 0; j < std::min(c.count, HOISTABLE); j++) {

@@ -180,7 +180,8 @@ void Backward::map(const Group& g, const std::vector<float*>& gradients, int32_t
         std::fill(s.hoisted, s.hoisted + words, 0.f);  // lanes that nothing reaches
     }
     Frame& f = forward_.frame(u, lanes, &g);
-    f.first = first, f.first_hoisted += f.outside ? first : 0;
+    f.first = first;
+    f.first_hoisted += f.outside ? first : 0;
     forward_.read(g, first, f);
     const size_t count = p.sizes.size();
     if (targets_.size() < count) targets_.resize(count);
@@ -212,8 +213,11 @@ void Backward::hoist(int32_t number) {
     }
     for (long first = 0; first < s.lanes; first += WIDE) {
         Frame& f = forward_.frame(u, std::min((long)WIDE, s.lanes - first), nullptr);
-        f.base[HOISTED] = s.hoisted, f.first_hoisted = first, f.room_hoisted = s.lanes;
-        f.outside = s.outside, f.apart = true;
+        f.base[HOISTED] = s.hoisted;
+        f.first_hoisted = first;
+        f.room_hoisted = s.lanes;
+        f.outside = s.outside;
+        f.apart = true;
         f.targets.assign(p.sizes.size(), nullptr);
         for (size_t j = 0; j < targets.size(); j++)
             if (!targets[j].empty()) f.targets[j] = targets[j].data() + first;

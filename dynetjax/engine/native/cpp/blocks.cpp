@@ -29,7 +29,8 @@ void each(float* block, float* whole, Index axes, int count, const F& f) {
 template <class T, class F>
 void change(float& x, float by, const F& f) {
     T a, b;
-    __builtin_memcpy(&a, &x, 4), __builtin_memcpy(&b, &by, 4);
+    __builtin_memcpy(&a, &x, 4);
+    __builtin_memcpy(&b, &by, 4);
     a = f(a, b);
     __builtin_memcpy(&x, &a, 4);
 }
@@ -122,6 +123,7 @@ Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
     }
     if (scatters && (at[3 * axes] < 0 || at[3 * axes] > (int)How::MAX)) return fail("no such change");
     found.adds = scatters && at[3 * axes] == (int)How::ADD;
-    found.block = size, found.whole += 1;
+    found.block = size;
+    found.whole += 1;
     return found;
 }

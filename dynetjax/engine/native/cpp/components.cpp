@@ -18,7 +18,8 @@ void Components::find(const std::vector<Node>& nodes, const std::vector<int32_t>
     nodes_.resize(stop - start);
     low_.assign(begin_.begin(), begin_.end() - 1);  // for now, where the next node goes
     for (int32_t n = start; n < stop; n++) nodes_[low_[nodes[n].use]++] = n;
-    number_.assign(uses, NONE), met_.assign(uses, NONE);
+    number_.assign(uses, NONE);
+    met_.assign(uses, NONE);
     count_ = seen_ = 0;
     for (int32_t root = 0; root < uses; root++) {
         if (met_[root] != NONE || begin_[root] == begin_[root + 1]) continue;
@@ -32,7 +33,8 @@ void Components::find(const std::vector<Node>& nodes, const std::vector<int32_t>
             }
             const Node& c = nodes[nodes_[at.node]];
             if (at.operand == c.count) {
-                at.node++, at.operand = 0;
+                at.node++;
+                at.operand = 0;
                 continue;
             }
             const int32_t read = refs[c.reads + at.operand++];

@@ -91,7 +91,12 @@ struct Crew {
     void run(long n, long by, void (*f)(void*, long, long), void* with) {
         {
             const std::lock_guard lock(mutex);
-            part = f, context = with, count = n, step = by, next = 0, open = true;
+            part = f;
+            context = with;
+            count = n;
+            step = by;
+            next = 0;
+            open = true;
             loops.fetch_add(1, std::memory_order_relaxed);
         }
         for (long at = by; at < n; at += by) wake.notify_one();
@@ -117,7 +122,10 @@ std::shared_ptr<Crew> crew_of_process() {
     static std::shared_ptr<Crew> crew;
     static long of = -1;
     const std::lock_guard lock(mutex);
-    if (of != process()) crew = hired(), of = process();
+    if (of != process()) {
+        crew = hired();
+        of = process();
+    }
     return crew;
 }
 

@@ -62,9 +62,12 @@ int32_t Encoder::use_of_rows(int32_t size) {
     const auto known = use_.find(key);
     if (known != use_.end()) return known->second;
     auto p = std::make_shared<Program>();
-    p->form = Form::INPUT, p->size = size, p->weighted = false;
+    p->form = Form::INPUT;
+    p->size = size;
+    p->weighted = false;
     Use u;
-    u.program = p, u.number = -1;
+    u.program = p;
+    u.number = -1;
     executor.uses.push_back(std::move(u));
     return use_[key] = (int32_t)executor.uses.size() - 1;
 }

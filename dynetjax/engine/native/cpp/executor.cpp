@@ -13,7 +13,10 @@ Executor::Mark Executor::mark() const {
 
 void Executor::rewind(const Mark& to) {
     nodes.resize(std::min(to.nodes, nodes.size()));
-    refs.resize(to.refs), words.resize(to.words), groups.resize(to.groups), order.resize(to.order);
+    refs.resize(to.refs);
+    words.resize(to.words);
+    groups.resize(to.groups);
+    order.resize(to.order);
     series.resize(to.series);
     forward.rewind(to.rows);
 }

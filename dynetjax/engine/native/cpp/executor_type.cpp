@@ -107,7 +107,8 @@ PyObject* array(PyObject* self, PyObject* args) {
                 for (int k = axes; k--;) {  // the last index is fastest in a row
                     place += apart[k];
                     if (++at[k] < b.shape[k]) break;
-                    place -= apart[k] * b.shape[k], at[k] = 0;
+                    place -= apart[k] * b.shape[k];
+                    at[k] = 0;
                 }
             }
         }
@@ -163,7 +164,8 @@ PyObject* times(PyObject* self, PyObject*) {
             Ref entry =
                 owned(Py_BuildValue("(iLLd)", u.number, (long long)u.groups, (long long)u.rows, u.seconds));
             push(found.get(), entry.get());
-            u.groups = u.rows = 0, u.seconds = 0;
+            u.groups = u.rows = 0;
+            u.seconds = 0;
         }
         return found.release();
     });

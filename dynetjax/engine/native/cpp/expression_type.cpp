@@ -26,7 +26,9 @@ void free_expression(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     Py_XDECREF(e->graph);
     if (type == expression_type && free_count < MOST_FREE) {
-        e->graph = (NodesObject*)free_expressions, free_expressions = e, free_count++;
+        e->graph = (NodesObject*)free_expressions;
+        free_expressions = e;
+        free_count++;
     } else {
         type->tp_free(self);
     }
@@ -409,8 +411,10 @@ PyObject* look_up(PyObject* self, PyObject* key) {
                 GraphData& g = *graph->data;
                 g.ref_of(self);  // it lives as long as its nodes
                 const size_t users = g.nodes.of_user.size();
-                c.lanes = 1, c.given = -1, c.words = 1;
-                c.first = c.shown = (int32_t)g.nodes.operands.size(),
+                c.lanes = 1;
+                c.given = -1;
+                c.words = 1;
+                c.first = c.shown = (int32_t)g.nodes.operands.size();
                 c.lengths = (int32_t)g.nodes.lengths.size();
                 c.data = (int32_t)g.nodes.data.size();
                 g.nodes.data.push_back((int32_t)row);
@@ -473,14 +477,16 @@ PyObject* new_expression(NodesObject* graph, int32_t node) {
     }
     ExpressionObject* e = free_expressions;
     if (e) {
-        free_expressions = (ExpressionObject*)e->graph, free_count--;
+        free_expressions = (ExpressionObject*)e->graph;
+        free_count--;
         PyObject_Init((PyObject*)e, expression_type);
     } else {
         e = PyObject_New(ExpressionObject, expression_type);
         if (!e) return nullptr;
     }
     e->graph = (NodesObject*)Py_NewRef((PyObject*)graph);
-    e->index = node, e->generation = graph->data->nodes.made[(size_t)node].generation;
+    e->index = node;
+    e->generation = graph->data->nodes.made[(size_t)node].generation;
     return (PyObject*)e;
 }
 
@@ -498,7 +504,8 @@ int32_t GraphData::ref_of(PyObject* leaf) {
         else
             s->parameters->emplace(l->kind, Parameter{Ref(Py_NewRef(l->storage)), l->constant});
     }
-    latest_leaf = leaf, latest_number = at.first->second;
+    latest_leaf = leaf;
+    latest_number = at.first->second;
     return ref_of_leaf(latest_number);
 }
 

@@ -22,7 +22,10 @@ private:
     std::vector<int32_t> taken_, next_;
 
     void grow(size_t trips) {
-        while (taken_.size() < trips) next_.push_back((int32_t)taken_.size()), taken_.push_back(0);
+        while (taken_.size() < trips) {
+            next_.push_back((int32_t)taken_.size());
+            taken_.push_back(0);
+        }
     }
     int32_t first_with_room(int32_t ready, int32_t most) {
         grow((size_t)ready + 1);
@@ -31,7 +34,8 @@ private:
             while (found < (int32_t)next_.size() && next_[found] != found) found = next_[found];
             for (int32_t passed = trip; passed < (int32_t)next_.size() && next_[passed] != passed;) {
                 const int32_t then = next_[passed];
-                next_[passed] = found, passed = then;
+                next_[passed] = found;
+                passed = then;
             }
             grow((size_t)found + 1);
             if (taken_[found] <= most) return found;
@@ -43,7 +47,10 @@ private:
         const int32_t trip = std::max(ready, (int32_t)taken_.size()), more = (lanes - 1) / width;
         grow((size_t)trip + more + 1);
         last = trip + more;
-        for (int32_t t = trip; t < last; t++) taken_[t] = width, next_[t] = t + 1;
+        for (int32_t t = trip; t < last; t++) {
+            taken_[t] = width;
+            next_[t] = t + 1;
+        }
         taken_[last] = lanes - more * width;
         if (taken_[last] == width) next_[last] = last + 1;
         return (int64_t)trip * width;
@@ -76,7 +83,9 @@ std::vector<int32_t> FlatGraph::edges(const Facts& f, uint8_t* known) const {
             const int32_t group = f.groups[std::min(first + k, last)];
             uint8_t& met = known[(size_t)group * f.ops + nodes[r].op];
             if (met) continue;
-            met = 1, found.push_back(group), found.push_back(nodes[r].op);
+            met = 1;
+            found.push_back(group);
+            found.push_back(nodes[r].op);
         }
     }
     return found;
@@ -139,7 +148,9 @@ std::vector<int32_t> FlatGraph::unaligned(const Facts& f) const {
             if (!f.aligned[first + k] || met[first + k]) continue;
             const int32_t r = refs[n.reads + k];
             if (r != NOTHING && nodes[r].position == n.position && nodes[r].lanes == n.lanes) continue;
-            met[first + k] = 1, found.push_back(n.op), found.push_back(k);
+            met[first + k] = 1;
+            found.push_back(n.op);
+            found.push_back(k);
         }
     }
     return found;

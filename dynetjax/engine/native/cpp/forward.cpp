@@ -32,7 +32,10 @@ void Forward::compute() {
         Group& g = work_.groups[k];
         Use& u = work_.uses[g.use];
         const Watch watch(work_.timed, u);
-        if (work_.timed) u.groups++, u.rows += g.lanes;
+        if (work_.timed) {
+            u.groups++;
+            u.rows += g.lanes;
+        }
         if (g.series >= 0 && work_.series[g.series].first == (int32_t)k) hoist(work_.series[g.series]);
         forward(g);
     }
@@ -114,19 +117,30 @@ Frame& Forward::frame(const Use& u, long lanes, const Group* g) {
     const Program& p = *u.program;
     const Series* s = g && g->series >= 0 ? &work_.series[g->series] : nullptr;
     scratch_.rewind({});
-    f.base.resize(p.slots()), f.strides.resize(p.sizes.size());
+    f.base.resize(p.slots());
+    f.strides.resize(p.sizes.size());
     f.base[CONSTANT] = const_cast<float*>(p.constants.data());
     f.base[TEMPORARY] = scratch_.take((size_t)lanes * p.temporary);
-    f.base[SAVED] = g ? g->saved : nullptr, f.base[VALUE] = g ? g->value : nullptr,
+    f.base[SAVED] = g ? g->saved : nullptr;
+    f.base[VALUE] = g ? g->value : nullptr;
     f.base[COTANGENT] = g ? g->gradient : nullptr;
-    if (s && s->outside)
-        f.base[HOISTED] = s->hoisted, f.first_hoisted = g->before, f.room_hoisted = s->lanes,
+    if (s && s->outside) {
+        f.base[HOISTED] = s->hoisted;
+        f.first_hoisted = g->before;
+        f.room_hoisted = s->lanes;
         f.outside = s->outside;
-    else
-        f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted), f.first_hoisted = 0,
-        f.room_hoisted = lanes, f.outside = 0;
+    } else {
+        f.base[HOISTED] = scratch_.take((size_t)lanes * p.hoisted);
+        f.first_hoisted = 0;
+        f.room_hoisted = lanes;
+        f.outside = 0;
+    }
     for (size_t k = 0; k < u.weights.size(); k++) f.base[FIRST + k] = const_cast<float*>(u.weights[k]);
-    f.lanes = f.width = lanes, f.lane = 0, f.room = g ? g->lanes : lanes, f.first = 0, f.apart = false;
+    f.lanes = f.width = lanes;
+    f.lane = 0;
+    f.room = g ? g->lanes : lanes;
+    f.first = 0;
+    f.apart = false;
     return f;
 }
 
@@ -134,7 +148,8 @@ void Forward::read(const Group& g, long first, Frame& f) const {
     const Program& p = *work_.uses[g.use].program;
     for (size_t j = 0; j < p.sizes.size(); j++) {
         const Operands& x = operands_[g.operands + j];
-        f.base[p.first_operand() + j] = x.base + first * x.stride, f.strides[j] = x.stride;
+        f.base[p.first_operand() + j] = x.base + first * x.stride;
+        f.strides[j] = x.stride;
     }
     for (size_t j = 0; j < p.data.size(); j++)
         f.base[p.first_datum() + j] = data_[g.data + j] + first * (p.data[j] == 'k' ? 2 : 1);
@@ -162,7 +177,8 @@ Forward::Operands Forward::side_by_side(long size, Arena& arena) {
     bool even = stride == 0 || stride >= size;
     for (size_t l = 2; even && l < rows_.size(); l++) even = rows_[l] == base + (long)l * stride;
     if (!even) {
-        base = arena.take(rows_.size() * size), stride = size;
+        base = arena.take(rows_.size() * size);
+        stride = size;
         for (size_t l = 0; l < rows_.size(); l++) memcpy(base + l * size, rows_[l], 4 * size);
         work_.written += (double)rows_.size() * size;
     }
@@ -176,8 +192,10 @@ void Forward::hoist(Series& s) {
     const Program& p = *u.program;
     s.hoisted = hoisted_.take((size_t)s.lanes * p.hoisted);
     Frame& f = frame(u, 0, nullptr);
-    f.base[HOISTED] = s.hoisted, f.room_hoisted = f.lanes = s.lanes;
-    f.outside = s.outside, f.apart = true;
+    f.base[HOISTED] = s.hoisted;
+    f.room_hoisted = f.lanes = s.lanes;
+    f.outside = s.outside;
+    f.apart = true;
     for (const Instruction& q : p.forward) {
         const int j = hoisted_operand(q.flags);
         if (!(q.flags & HOIST) || !(s.outside >> j & 1)) continue;
@@ -185,14 +203,16 @@ void Forward::hoist(Series& s) {
         for (int32_t k = s.first; k <= s.last; k++)
             if (work_.groups[k].series == &s - work_.series.data()) collect(work_.groups[k], j);
         const Operands x = side_by_side(p.sizes[j], hoisted_);
-        f.base[p.first_operand() + j] = x.base, f.strides[j] = x.stride;
+        f.base[p.first_operand() + j] = x.base;
+        f.strides[j] = x.stride;
     }
     run(p.forward, p, f);
 }
 
 void Forward::map(Group& g, Use& u) {
     const Program& p = *u.program;
-    g.operands = (int32_t)operands_.size(), g.data = (int32_t)data_.size();
+    g.operands = (int32_t)operands_.size();
+    g.data = (int32_t)data_.size();
     for (size_t j = 0; j < p.sizes.size(); j++) {
         rows_.clear();
         collect(g, j);
@@ -226,6 +246,8 @@ Forward::Mark Forward::mark() const {
 void Forward::rewind(const Mark& to) {
     for (size_t k = to.fetched; k < fetched_.size(); k++)
         if ((size_t)fetched_[k] < work_.nodes.size()) work_.nodes[fetched_[k]] = EXTERNAL;
-    operands_.resize(to.operands), data_.resize(to.data), fetched_.resize(to.fetched);
+    operands_.resize(to.operands);
+    data_.resize(to.data);
+    fetched_.resize(to.fetched);
     values_.rewind(to.values);
 }

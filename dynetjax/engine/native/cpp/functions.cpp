@@ -48,7 +48,8 @@ public:
             return;
         }
         if (more_.empty()) more_.assign(few_, few_ + size_);
-        more_.push_back(x), size_++;
+        more_.push_back(x);
+        size_++;
     }
     size_t size() const { return size_; }
     bool empty() const { return !size_; }
@@ -98,7 +99,8 @@ bool Call::read(PyObject* x) {
     }
     GraphData* data = data_of(x);
     if (!data || (graph && graph != e->graph)) return false;
-    graph = e->graph, g = data;
+    graph = e->graph;
+    g = data;
     const MadeNode& c = data->nodes.made[(size_t)e->index];
     const Signature& s = data->known().structures.signatures[(size_t)c.signature];
     operands.push_back({nullptr, e->index, s.kind, s.is_weight ? 0 : c.lanes,
@@ -138,15 +140,20 @@ bool Call::add_static(PyObject* x) {
         int overflow;
         const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
         if (overflow) return false;
-        key.push_back(3), key.push_back((int32_t)value), key.push_back((int32_t)(value >> 32));
+        key.push_back(3);
+        key.push_back((int32_t)value);
+        key.push_back((int32_t)(value >> 32));
     } else if (PyFloat_CheckExact(x)) {
         const double value = PyFloat_AS_DOUBLE(x);
         int32_t bits[2];
         memcpy(bits, &value, 8);
-        key.push_back(4), key.push_back(bits[0]), key.push_back(bits[1]);
+        key.push_back(4);
+        key.push_back(bits[0]);
+        key.push_back(bits[1]);
     } else if (PyTuple_CheckExact(x) || PyList_CheckExact(x)) {
         const Py_ssize_t count = PySequence_Fast_GET_SIZE(x);
-        key.push_back(PyTuple_CheckExact(x) ? 5 : 6), key.push_back((int32_t)count);
+        key.push_back(PyTuple_CheckExact(x) ? 5 : 6);
+        key.push_back((int32_t)count);
         if (count > 16) return false;
         for (Py_ssize_t k = 0; k < count; k++)
             if (!add_static(PySequence_Fast_GET_ITEM(x, k))) return false;
@@ -249,12 +256,20 @@ PyObject* again(Call& call, const Template t) {
     for (int32_t m = 0; m < t.count; m++) {
         const Made& from = memo.made[(size_t)(t.first + m)];
         MadeNode c{};
-        c.signature = from.signature, c.lanes = from.lanes == MANY ? call.many : from.lanes;
-        c.given = -1, c.is_part = from.is_part, c.is_zeros = from.is_zeros;
-        c.shown = (int32_t)nodes.operands.size(), c.shown_count = from.shown_count, c.count = from.count;
+        c.signature = from.signature;
+        c.lanes = from.lanes == MANY ? call.many : from.lanes;
+        c.given = -1;
+        c.is_part = from.is_part;
+        c.is_zeros = from.is_zeros;
+        c.shown = (int32_t)nodes.operands.size();
+        c.shown_count = from.shown_count;
+        c.count = from.count;
         push(from.shown, from.shown_count);
         c.first = c.shown;
-        if (from.first != from.shown) c.first = (int32_t)nodes.operands.size(), push(from.first, from.count);
+        if (from.first != from.shown) {
+            c.first = (int32_t)nodes.operands.size();
+            push(from.first, from.count);
+        }
         c.data = (int32_t)nodes.data.size();
         for (int32_t k = 0; k < from.data_count; k++) {
             const Datum& d = memo.data[(size_t)(from.data + k)];
@@ -319,7 +334,9 @@ public:
                 return;
             }
         }
-        memo_.made.resize(starts[0]), memo_.refs.resize(starts[1]), memo_.lengths.resize(starts[2]);
+        memo_.made.resize(starts[0]);
+        memo_.refs.resize(starts[1]);
+        memo_.lengths.resize(starts[2]);
         memo_.data.resize(starts[3]);
     }
 
@@ -349,11 +366,15 @@ private:
         const Signature& s = g_.known().structures.signatures[(size_t)c.signature];
         if (c.given >= 0 || (s.form != Form::MAP && !s.zeros) || c.is_several) return false;
         Made m{};
-        m.signature = c.signature, m.is_part = c.is_part, m.is_zeros = c.is_zeros;
+        m.signature = c.signature;
+        m.is_part = c.is_part;
+        m.is_zeros = c.is_zeros;
         const int32_t lanes = s.is_weight ? 0 : c.lanes;
         if (lanes > 1 && lanes != call_.many) return false;
         m.lanes = std::min(lanes, MANY);
-        m.shown = m.first = (int32_t)memo_.refs.size(), m.shown_count = c.shown_count, m.count = c.count;
+        m.shown = m.first = (int32_t)memo_.refs.size();
+        m.shown_count = c.shown_count;
+        m.count = c.count;
         if (!refs(c.shown, c.shown_count)) return false;
         if (c.first != c.shown) {
             m.first = (int32_t)memo_.refs.size();
@@ -373,11 +394,13 @@ private:
             if (from_call && bits != call_.words[given]) return false;
             memo_.data.push_back(from_call ? Datum{Datum::ARGUMENT, (int32_t)given}
                                            : Datum{Datum::WORDS, bits});
-            given += from_call, at += std::max(lanes, 1);
+            given += from_call;
+            at += std::max(lanes, 1);
         }
         if (last && given != call_.words.size()) return false;
         m.data_count = (int32_t)memo_.data.size() - m.data;
-        m.lengths = (int32_t)memo_.lengths.size(), m.lengths_count = s.ragged;
+        m.lengths = (int32_t)memo_.lengths.size();
+        m.lengths_count = s.ragged;
         for (int32_t k = 0; k < s.ragged; k++)
             memo_.lengths.push_back(g_.nodes.lengths[(size_t)(c.lengths + k)]);
         memo_.made.push_back(m);
@@ -385,11 +408,12 @@ private:
     }
     bool take(PyObject* result, Template& t) {
         const size_t stop = g_.nodes.made.size();
-        t.first = (int32_t)memo_.made.size(), t.count = (int32_t)stop - base_;
+        t.first = (int32_t)memo_.made.size();
+        t.count = (int32_t)stop - base_;
         for (size_t n = (size_t)base_; n < stop; n++)
             if (!take_node(g_.nodes.made[n], n + 1 == stop)) return false;
         t.is_tuple = PyTuple_CheckExact(result);
-        t.results = (int32_t)memo_.refs.size(),
+        t.results = (int32_t)memo_.refs.size();
         t.result_count = t.is_tuple ? (int32_t)PyTuple_GET_SIZE(result) : 1;
         for (int32_t k = 0; k < t.result_count; k++) {
             PyObject* x = t.is_tuple ? PyTuple_GET_ITEM(result, k) : result;
@@ -437,11 +461,14 @@ PyObject* all_alike(Call& call) {
     if (!t) return nullptr;
     const Made& from = g.known().memo.made[(size_t)t->first];
     MadeNode c{};
-    c.signature = from.signature, c.lanes = first.lanes, c.given = -1;
+    c.signature = from.signature;
+    c.lanes = first.lanes;
+    c.given = -1;
     c.first = c.shown = (int32_t)g.nodes.operands.size();
     c.count = c.shown_count = (int32_t)call.operands.size();
     for (const Given& x : call.operands) g.nodes.operands.push_back(x.ref);
-    c.data = (int32_t)g.nodes.data.size(), c.lengths = (int32_t)g.nodes.lengths.size();
+    c.data = (int32_t)g.nodes.data.size();
+    c.lengths = (int32_t)g.nodes.lengths.size();
     const size_t users = g.nodes.of_user.size();
     Ref made = owned(new_expression(call.graph, g.nodes.add(c)));
     if (g.watched) tell_of(call.graph, users);
@@ -467,8 +494,10 @@ void remember_alike(Call& call, PyObject* result) {
     Made m{};
     m.signature = c.signature;
     Template t{};
-    t.first = (int32_t)memo.made.size(), t.count = 1;
-    memo.made.push_back(m), memo.templates.push_back(t);
+    t.first = (int32_t)memo.made.size();
+    t.count = 1;
+    memo.made.push_back(m);
+    memo.templates.push_back(t);
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, size_t nargs, PyObject* names) {
@@ -523,8 +552,11 @@ PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
             throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
         FunctionObject* f = of(self.get());
-        f->call = call_function, f->number = functions_made++, f->operands = operands;
-        f->alike = alike, f->by_batch = by_batch;
+        f->call = call_function;
+        f->number = functions_made++;
+        f->operands = operands;
+        f->alike = alike;
+        f->by_batch = by_batch;
         f->arguments = new std::vector<Argument>;
         f->checked = Py_NewRef(checked);
         f->dict = owned(PyDict_New()).release();
@@ -537,9 +569,14 @@ PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
             if (!PyArg_ParseTuple(PyTuple_GET_ITEM(several.get(), k), "sipddpppsO", &letter, &axis,
                                   &one_lane, &a.low, &a.high, &above, &below, &floats, &as, &fallback))
                 throw Failed();
-            a.letter = letter[0], a.kept = as[0], a.axis = axis, a.one_lane = one_lane, a.above = above,
+            a.letter = letter[0];
+            a.kept = as[0];
+            a.axis = axis;
+            a.one_lane = one_lane;
+            a.above = above;
             a.below = below;
-            a.floats = floats, a.has_default = fallback != Py_None && a.letter == 'f';
+            a.floats = floats;
+            a.has_default = fallback != Py_None && a.letter == 'f';
             if (a.has_default) a.fallback = number(fallback);
             f->arguments->push_back(a);
         }

@@ -109,7 +109,7 @@ PyObject* append_node(PyObject* self, const About& x) {
     const Py_ssize_t arrays = PyList_GET_SIZE(g.given());
     try {
         append_operands(g, self, x.operands);
-        c.first = c.shown = (int32_t)start,
+        c.first = c.shown = (int32_t)start;
         c.shown_count = c.count = (int32_t)(nodes.operands.size() - start);
         if (x.parts != Py_None) {
             c.first = (int32_t)nodes.operands.size();
@@ -118,10 +118,13 @@ PyObject* append_node(PyObject* self, const About& x) {
         }
         if (s.form == Form::MAP && s.weights.size() != (size_t)c.count)
             fail(PyExc_ValueError, "a node of another number of operands");
-        c.lanes = s.is_weight ? 0 : x.lanes, c.is_zeros = s.zeros, c.is_part = x.is_part || s.zeros;
+        c.lanes = s.is_weight ? 0 : x.lanes;
+        c.is_zeros = s.zeros;
+        c.is_part = x.is_part || s.zeros;
         c.given = s.form == Form::INPUT && !s.zeros ? narrow(arrays) : -1;
         if (c.given >= 0) push(g.given(), x.data);
-        c.data = (int32_t)nodes.data.size(), c.words = (int32_t)data.words.size();
+        c.data = (int32_t)nodes.data.size();
+        c.words = (int32_t)data.words.size();
         c.is_several = data.several;
         nodes.data.insert(nodes.data.end(), data.words.begin(), data.words.end());
         write_key(nodes.data.data() + c.data, s, x.lanes, (int32_t)nodes.of_user.size());
@@ -279,10 +282,13 @@ PyObject* use_executor(PyObject* self, PyObject* args) {
         if (!PyArg_ParseTuple(args, "O|KK", &executor, &nodes, &bytes)) throw Failed();
         GraphData& g = data_in(self);
         if (executor == Py_None) {
-            g.executor = Ref(), g.root = -1;
+            g.executor = Ref();
+            g.root = -1;
         } else {
             check_executor(executor);
-            g.executor = Ref(Py_NewRef(executor)), g.most_nodes = nodes, g.most_bytes = bytes;
+            g.executor = Ref(Py_NewRef(executor));
+            g.most_nodes = nodes;
+            g.most_bytes = bytes;
         }
         Py_RETURN_NONE;
     });
@@ -414,7 +420,8 @@ PyObject* begin(PyObject* self, PyObject* args) {
         } else {
             room = std::make_unique<GraphData>(structures);
         }
-        room->watched = watched, room->immediate = immediate;
+        room->watched = watched;
+        room->immediate = immediate;
         room->arrays = owned(PyDict_New());
         data = room.release();
         Py_RETURN_NONE;

@@ -38,9 +38,12 @@ struct GraphData {
         executor = Ref();
     }
     void forget_leaves() {
-        leaves.clear(), leaf_numbers.clear(), latest_leaf = nullptr;
+        leaves.clear();
+        leaf_numbers.clear();
+        latest_leaf = nullptr;
         StoredObject* s = (StoredObject*)stored.get();
-        s->parameters->clear(), s->tables->clear();
+        s->parameters->clear();
+        s->tables->clear();
     }
     const Signature& signature(int32_t node) {
         return known().structures.signatures[(size_t)nodes.made[(size_t)node].signature];

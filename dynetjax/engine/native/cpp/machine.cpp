@@ -202,7 +202,8 @@ Cursor control(Cursor at, const Program& p, Frame& f) {
             run(block, block + lengths[chosen], p, f);
         }
     }
-    f.lane = first, f.lanes = lanes;
+    f.lane = first;
+    f.lanes = lanes;
     return q.op == WHILE ? at + q.m + q.k : std::accumulate(lengths, lengths + q.n, at);
 }
 

@@ -68,8 +68,10 @@ void add_names(PyObject* m) {
     DYNETJAX_SLOTS(X)
 #undef X
     add("FLAGS", flags), add("SLOTS", slots);
-    add_number("DYNAMIC", DYNAMIC), add_number("WORDS", INSTRUCTION_WORDS);
-    add_number("HOISTABLE", HOISTABLE), add_number("MOST_STATES", MOST_STATES);
+    add_number("DYNAMIC", DYNAMIC);
+    add_number("WORDS", INSTRUCTION_WORDS);
+    add_number("HOISTABLE", HOISTABLE);
+    add_number("MOST_STATES", MOST_STATES);
     const auto add_numbers = [&](const char* name, std::initializer_list<const char*> names) {
         const Ref found = owned(PyDict_New());
         for (const char* x : names) {

@@ -104,7 +104,8 @@ void random_bits(float* d, const float* key, long n) {
                 x += y;
                 y = (y << t | y >> (32 - t)) ^ x;
             }
-            x += keys[(round + 1) % 3], y += keys[(round + 2) % 3] + (uint32_t)(round + 1);
+            x += keys[(round + 1) % 3];
+            y += keys[(round + 2) % 3] + (uint32_t)(round + 1);
         }
         ((uint32_t*)d)[i] = x ^ y;
     }

@@ -4,9 +4,12 @@
 #include <algorithm>
 
 int32_t Nodes::add(MadeNode c) {
-    narrow((int64_t)operands.size()), narrow((int64_t)data.size());
+    narrow((int64_t)operands.size());
+    narrow((int64_t)data.size());
     const int32_t number = narrow((int64_t)made.size());
-    c.index = (int32_t)of_user.size(), c.uses = 0, c.generation = generation;
+    c.index = (int32_t)of_user.size();
+    c.uses = 0;
+    c.generation = generation;
     for (int32_t k = 0; k < c.count; k++)
         if (operands[c.first + k] >= 0) made[operands[c.first + k]].uses++;
     made.push_back(c);
@@ -19,7 +22,8 @@ void Nodes::drop(size_t count) {
         const MadeNode& c = made.back();
         for (int32_t k = 0; k < c.count; k++)
             if (operands[c.first + k] >= 0) made[operands[c.first + k]].uses--;
-        operands.resize((size_t)std::min(c.first, c.shown)), data.resize((size_t)c.data);
+        operands.resize((size_t)std::min(c.first, c.shown));
+        data.resize((size_t)c.data);
         lengths.resize((size_t)c.lengths);
         if (!c.is_part) of_user.pop_back();
         made.pop_back();
@@ -27,18 +31,25 @@ void Nodes::drop(size_t count) {
 }
 
 void Nodes::clear() {
-    made.clear(), operands.clear(), data.clear(), lengths.clear(), of_user.clear();
-    held_.clear(), asked_.clear();
+    made.clear();
+    operands.clear();
+    data.clear();
+    lengths.clear();
+    of_user.clear();
+    held_.clear();
+    asked_.clear();
     start_anew();
     generation++;
 }
 
 // Learning something may change what was decided before: then all that is new is decided again.
 void Nodes::store(const std::vector<int32_t>& asked) {
-    start_ = known(), stored_before_ = stored_.size();
+    start_ = known();
+    stored_before_ = stored_.size();
     revived_.clear();  // of what was stored before
     const int32_t stop = (int32_t)made.size();
-    held_.resize(made.size(), false), asked_.assign((size_t)(stop - start_), false);
+    held_.resize(made.size(), false);
+    asked_.assign((size_t)(stop - start_), false);
     for (int32_t n : asked)
         if (n >= start_) asked_[(size_t)(n - start_)] = true;
     for (int64_t learned = -1; learned != structures_.learned;) {
@@ -55,7 +66,10 @@ void Nodes::store(const std::vector<int32_t>& asked) {
 
 void Nodes::unstore() {
     fates_.resize((size_t)start_);
-    for (int32_t n : revived_) fates_[n].at = NO_ROWS, fates_[n].is_late = false;
+    for (int32_t n : revived_) {
+        fates_[n].at = NO_ROWS;
+        fates_[n].is_late = false;
+    }
     revived_.clear();
     stored_.cut(stored_before_);
 }
@@ -118,7 +132,8 @@ void Nodes::decide(int32_t n) {
         sources_.push_back({instead ? Source::INSTEAD : Source::ROWS, x.provenance});
     }
     const Decision& found = structures_.decide(c.signature, sources_);
-    fates_[n].structure = found.structure, fates_[n].sums = found.sums;
+    fates_[n].structure = found.structure;
+    fates_[n].sums = found.sums;
     for (int32_t k = 0; k < c.count; k++) {
         const int32_t r = operands[c.first + k];
         if (k < (int32_t)MOST_PARTS && found.parts[k / 64] >> (k % 64) & 1)
@@ -168,7 +183,8 @@ void Nodes::gather(int32_t n) {
 // Terms from left to right, and sums of them as long as there are more than can be read at once.
 void Nodes::emit_sum(int32_t n) {
     const auto term = [](int32_t at) { return -2 - at; };  // and back
-    terms_.clear(), stack_.assign(1, n);
+    terms_.clear();
+    stack_.assign(1, n);
     while (!stack_.empty()) {
         const int32_t x = stack_.back();
         stack_.pop_back();
@@ -208,7 +224,8 @@ void Nodes::emit_sum(int32_t n) {
 }
 
 void Nodes::start_anew() {
-    fates_.clear(), revived_.clear();
+    fates_.clear();
+    revived_.clear();
     stored_.cut(0);
 }
 
@@ -230,7 +247,10 @@ void Nodes::cut(int32_t users) {
     held_.resize(std::min(held_.size(), made.size()));
     for (Fate& f : fates_) {
         if (f.into >= count) f.into = -1;
-        if (f.at >= stop) f.at = NO_ROWS, f.is_late = false;
+        if (f.at >= stop) {
+            f.at = NO_ROWS;
+            f.is_late = false;
+        }
     }
     revived_.clear();
 }

@@ -80,7 +80,8 @@ public:
         const int32_t stop = stored_.size();
         if (start < 0 || start > stop) fail(PyExc_ValueError, "no such node");
         graph.count = stop - start;
-        graph.nodes.reserve((size_t)graph.count), graph.refs.reserve(2 * (size_t)graph.count);
+        graph.nodes.reserve((size_t)graph.count);
+        graph.refs.reserve(2 * (size_t)graph.count);
         for (int32_t n = start; n < stop; n++) {
             if (n >= stored_.size()) fail(PyExc_IndexError, "no such node");
             add(stored_.nodes[(size_t)n]);
@@ -117,7 +118,8 @@ private:
                           stored_.reads.begin() + c.first + c.count);
         picked_.push_back(0);
         if (reading != Reading::BY_LANE && c.words) {
-            n.chosen = narrow((int64_t)graph.elements.size()), picked_.back() = c.words;
+            n.chosen = narrow((int64_t)graph.elements.size());
+            picked_.back() = c.words;
             graph.elements.insert(graph.elements.end(), stored_.data.begin() + c.data,
                                   stored_.data.begin() + c.data + c.words);
         }
@@ -292,9 +294,11 @@ PyObject* nodes_of(PyObject* self, PyObject* number) {
         std::vector<int32_t> numbers, first, lanes;
         const auto& nodes = graph_of(self).nodes;
         for (size_t n = 0; n < nodes.size(); n++)
-            if (nodes[n].op == op)
-                numbers.push_back((int32_t)n), first.push_back(nodes[n].position),
-                    lanes.push_back(nodes[n].lanes);
+            if (nodes[n].op == op) {
+                numbers.push_back((int32_t)n);
+                first.push_back(nodes[n].position);
+                lanes.push_back(nodes[n].lanes);
+            }
         return Py_BuildValue("(NNN)", bytes_of(numbers).release(), bytes_of(first).release(),
                              bytes_of(lanes).release());
     });

@@ -14,7 +14,9 @@ PyObject* new_structures(PyTypeObject* type, PyObject* args, PyObject*) {
         if (!PyArg_ParseTuple(args, "OOi", &tell, &make, &first)) throw Failed();
         Ref self = owned(type->tp_alloc(type, 0));
         Process* p = ((StructuresObject*)self.get())->process = new Process;
-        p->tell = Ref(Py_NewRef(tell)), p->make = Ref(Py_NewRef(make)), p->first = first;
+        p->tell = Ref(Py_NewRef(tell));
+        p->make = Ref(Py_NewRef(make));
+        p->first = first;
         return self.release();
     });
 }
@@ -37,9 +39,18 @@ Signature told(Process& p, PyObject* answer) {
         throw Failed();
     if (form < 0 || form > (int)Form::JOIN) fail(PyExc_ValueError, "no such form");
     Signature s;
-    s.form = (Form)form, s.kind = kind, s.broadcast = broadcast, s.letters = letters, s.ragged = ragged;
-    s.contraction = flags & 1, s.tells = flags & 2, s.adds = flags & 4, s.sums = flags & 8,
-    s.listed = flags & 16, s.is_weight = flags & 32, s.zeros = flags & 64;
+    s.form = (Form)form;
+    s.kind = kind;
+    s.broadcast = broadcast;
+    s.letters = letters;
+    s.ragged = ragged;
+    s.contraction = flags & 1;
+    s.tells = flags & 2;
+    s.adds = flags & 4;
+    s.sums = flags & 8;
+    s.listed = flags & 16;
+    s.is_weight = flags & 32;
+    s.zeros = flags & 64;
     s.weights = words_in(weights);
     p.sizes.emplace(kind, words_in(shape));
     return s;

@@ -16,8 +16,12 @@ PyObject* new_storage(PyTypeObject* type, PyObject*, PyObject*) { return type->t
 void free_storage(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);
     StorageObject* s = (StorageObject*)self;
-    Py_XDECREF(s->array), Py_XDECREF(s->device), Py_XDECREF(s->factor), Py_XDECREF(s->deferred),
-        Py_XDECREF(s->gradient), Py_XDECREF(s->spare);
+    Py_XDECREF(s->array);
+    Py_XDECREF(s->device);
+    Py_XDECREF(s->factor);
+    Py_XDECREF(s->deferred);
+    Py_XDECREF(s->gradient);
+    Py_XDECREF(s->spare);
     type->tp_free(self);
     Py_DECREF(type);
 }

@@ -28,12 +28,14 @@ public:
         nodes.push_back({fused, lanes, narrow((int64_t)first), narrow((int64_t)(reads.size() - first)),
                          narrow((int64_t)data_first), narrow((int64_t)(data.size() - data_first)), index,
                          given});
-        narrow((int64_t)reads.size()), narrow((int64_t)data.size());
+        narrow((int64_t)reads.size());
+        narrow((int64_t)data.size());
         return narrow((int64_t)nodes.size()) - 1;
     }
     void cut(int32_t count) {
         if (count >= size()) return;
-        reads.resize((size_t)nodes[count].first), data.resize((size_t)nodes[count].data);
+        reads.resize((size_t)nodes[count].first);
+        data.resize((size_t)nodes[count].data);
         nodes.resize((size_t)count);
     }
 };

@@ -154,7 +154,7 @@ Ref new_stored() {
     Ref self = owned(stored_type->tp_alloc(stored_type, 0));
     StoredObject* s = (StoredObject*)self.get();
     s->nodes = new StoredNodes;
-    s->parameters = new std::unordered_map<int32_t, Parameter>,
+    s->parameters = new std::unordered_map<int32_t, Parameter>;
     s->tables = new std::unordered_map<int32_t, Ref>;
     s->given = owned(PyList_New(0)).release();
     return self;

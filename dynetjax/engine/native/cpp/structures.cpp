@@ -34,8 +34,10 @@ int32_t Interned::number(const int32_t* key, size_t count, bool& fresh) {
 
 uint32_t Interned::hash(const int32_t* key, size_t count) {
     uint64_t h = count + 1, factor = 0xD6E8FEB86659FD93ull;
-    for (size_t k = 0; k < count; k++)
-        h += (uint64_t)(uint32_t)key[k] * factor, factor += 0x9E3779B97F4A7C16ull;
+    for (size_t k = 0; k < count; k++) {
+        h += (uint64_t)(uint32_t)key[k] * factor;
+        factor += 0x9E3779B97F4A7C16ull;
+    }
     h ^= h >> 32;
     return (uint32_t)((h * 0xD6E8FEB86659FD93ull) >> 32);
 }
@@ -53,7 +55,10 @@ size_t Interned::place(const int32_t* key, size_t count, uint32_t h) const {
 void Structures::write_key(int32_t signature, const std::vector<Source>& operands) {
     key_.clear();
     key_.push_back(signature);
-    for (const Source& x : operands) key_.push_back(x.role), key_.push_back(x.number);
+    for (const Source& x : operands) {
+        key_.push_back(x.role);
+        key_.push_back(x.number);
+    }
 }
 
 const Decision& Structures::decide(int32_t signature, const std::vector<Source>& operands) {
@@ -133,7 +138,10 @@ bool Structures::part_of_one_too_large(int32_t signature, std::vector<Source>& o
         const bool recurs =
             !nested && std::find(inner.path.begin(), inner.path.end(), signature) != inner.path.end();
         const bool large = inner.steps > 1 && (inner.levels >= MOST_LEVELS || steps > MOST_STEPS);
-        if (recurs || large) x = as_rows(x), any = true;
+        if (recurs || large) {
+            x = as_rows(x);
+            any = true;
+        }
     }
     return any;
 }
@@ -152,7 +160,10 @@ int32_t Structures::make(int32_t signature, int32_t kind, const std::vector<Sour
     const int32_t number = made_.number(key_.data(), key_.size(), fresh);
     if (!fresh) return number;
     Structure made;
-    made.signature = signature, made.kind = kind, made.operands = operands, made.provenance = 0;
+    made.signature = signature;
+    made.kind = kind;
+    made.operands = operands;
+    made.provenance = 0;
     if (signature >= 0) {
         const Signature& s = signatures[signature];
         bool weighted = false;
@@ -161,7 +172,8 @@ int32_t Structures::make(int32_t signature, int32_t kind, const std::vector<Sour
             weighted = weighted || x.role == Source::WEIGHT;
             if (x.role != Source::PART) continue;
             const Structure& inner = known[x.number];
-            made.steps += inner.steps, made.levels = std::max(made.levels, inner.levels + 1);
+            made.steps += inner.steps;
+            made.levels = std::max(made.levels, inner.levels + 1);
             made.path.insert(made.path.end(), inner.path.begin(), inner.path.end());
         }
         if (s.adds) made.additions = additions(signature, operands);
@@ -210,7 +222,8 @@ void Structures::note_long(int32_t signature, const Source& term) {
     }
     for (size_t k = 0; k < known.size(); k++)
         if (known[k].signature == signature) outdated.push_back({(int32_t)k, true});
-    facts_++, learned++;
+    facts_++;
+    learned++;
 }
 
 // Lists --------------------------------------------------------------------------------
@@ -221,7 +234,9 @@ int32_t Structures::root_of(int32_t turns) {
 }
 
 void Structures::make_even(int32_t turns) {
-    turns_[turns].even = true, facts_++, learned++;
+    turns_[turns].even = true;
+    facts_++;
+    learned++;
     for (int32_t structure : turns_[turns].structures) outdated.push_back({structure, true});
     turns_[turns].structures.clear();
 }

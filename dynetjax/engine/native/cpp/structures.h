@@ -97,7 +97,8 @@ public:
     // Give nodes of a structure rows for good.
     void store(int32_t structure) {
         if (known[structure].stored) return;
-        known[structure].stored = true, learned++;
+        known[structure].stored = true;
+        learned++;
         outdated.push_back({structure, false});
     }
     // Structures that no new node has in it; or has, where that is `whole`.

@@ -90,7 +90,8 @@ void Table::add_up() {
         if (end > i + 1) {
             memcpy(free, g, 4 * width);
             for (size_t k = i + 1; k < end; k++) kernel.add(free, values(entries[k]), width);
-            g = free, free += width;
+            g = free;
+            free += width;
         }
         rows.push_back({entries[i].id, g});
     }
@@ -278,7 +279,8 @@ struct Reader {
     Table table(PyObject* given) {
         tuple(given, 9);
         Table t;
-        t.count = integer(item(given, 0)), t.width = integer(item(given, 1));
+        t.count = integer(item(given, 0));
+        t.width = integer(item(given, 1));
         if (t.count < 0 || t.width < 0 || (t.width && t.count > (1L << 40) / t.width))
             fail(PyExc_ValueError, "no size");
         const long n = t.count * t.width;

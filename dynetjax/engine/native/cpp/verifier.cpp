@@ -125,7 +125,8 @@ bool Checker::has_rule(const Instruction& q) {
     for (const OperandRule& of : rule.operands) {
         if (!is_known(of)) continue;
         const double words = of.words(q.n, q.m, q.k);
-        need(words > 0, "nothing to compute"), need(words <= INT32_MAX, "a size is too large");
+        need(words > 0, "nothing to compute");
+        need(words <= INT32_MAX, "a size is too large");
     }
     for (int i = 0; i < 4 && wrong.empty(); i++) {
         if (!is_known(rule.operands[i])) continue;
@@ -155,7 +156,8 @@ void Checker::instruction(const Instruction& q) {
                 (x[2] < 0 ? before : a) += (x[0] - 1L) * x[2];
             }
             need(q.a.inner + before >= 0, "a block begins before its operand");
-            writes(q.d, d), reads(q.a, a);
+            writes(q.d, d);
+            reads(q.a, a);
             return;
         }
         case MATMUL: {
@@ -199,11 +201,13 @@ void Checker::instruction(const Instruction& q) {
                 const int32_t* x = e + 1 + 3 * i;
                 if (!need(x[0] > 0 && x[1] >= x[0] && x[2] >= 0, "a block is larger than what it is of"))
                     return;
-                whole += (x[1] - 1L) * x[2], block *= x[0];
+                whole += (x[1] - 1L) * x[2];
+                block *= x[0];
             }
             const bool puts = q.op == PUT_AT;
-            writes(q.d, puts ? whole : block - 1), reads(q.a, puts ? block - 1 : whole),
-                reads(q.b, e[0] - 1);
+            writes(q.d, puts ? whole : block - 1);
+            reads(q.a, puts ? block - 1 : whole);
+            reads(q.b, e[0] - 1);
             return;
         }
         case GATHER:
@@ -228,12 +232,18 @@ void Checker::instruction(const Instruction& q) {
             if (!need(n > 0 && m > 0 && given > 0, "no windows")) return;
             const Windows x = windows_of(e, given, q.op == CONVOLVE);
             if (!need(x.wrong.empty(), x.wrong.c_str())) return;
-            if (q.op == CONVOLVE)
-                writes(q.d, x.d - 1), reads(q.a, x.a - 1), reads(q.b, x.b - 1);
-            else if (q.op == POOL)
-                writes(q.d, x.made - 1), reads(q.a, x.whole - 1);
-            else
-                writes(q.d, x.whole - 1), reads(q.a, x.whole - 1), reads(q.b, x.made - 1);
+            if (q.op == CONVOLVE) {
+                writes(q.d, x.d - 1);
+                reads(q.a, x.a - 1);
+                reads(q.b, x.b - 1);
+            } else if (q.op == POOL) {
+                writes(q.d, x.made - 1);
+                reads(q.a, x.whole - 1);
+            } else {
+                writes(q.d, x.whole - 1);
+                reads(q.a, x.whole - 1);
+                reads(q.b, x.made - 1);
+            }
             return;
         }
         case BRANCH: need(n > 0, "no block") && need(given >= n, "extra is too short"); return;
@@ -306,7 +316,8 @@ double count_words(const Program& p, const Instruction* at, const Instruction* e
 }  // namespace
 
 void Program::prepare() {
-    find_chains(forward, *this), find_chains(backward, *this);
+    find_chains(forward, *this);
+    find_chains(backward, *this);
     written = count_words(*this, forward.data(), forward.data() + forward.size(), 1);
     written_back = count_words(*this, backward.data(), backward.data() + backward.size(), 1);
 }

@@ -115,12 +115,19 @@ Windows windows_of(const int32_t* extra, long given, bool convolves) {
     for (int k = 0; k < extra[before]; k++) {
         const Axis& x = axes[k];
         if (x.step <= 0 || x.apart <= 0 || x.spread <= 0) return fail("windows do not move");
-        grow(found.whole, x.whole), grow(found.window, x.window), grow(found.made, x.made);
+        grow(found.whole, x.whole);
+        grow(found.window, x.window);
+        grow(found.made, x.made);
     }
     if (!convolves) return extra[0] < 0 || extra[0] > (int)Pool::MIN ? fail("no such pool") : found;
-    found.a = found.whole, found.b = found.window, found.d = found.made;
+    found.a = found.whole;
+    found.b = found.window;
+    found.d = found.made;
     for (int k : {0, 1}) grow(found.a, extra[k]), grow(found.d, extra[k]);
-    grow(found.b, extra[1]), grow(found.a, extra[2]), grow(found.b, extra[2]), grow(found.b, extra[3]),
-        grow(found.d, extra[3]);
+    grow(found.b, extra[1]);
+    grow(found.a, extra[2]);
+    grow(found.b, extra[2]);
+    grow(found.b, extra[3]);
+    grow(found.d, extra[3]);
     return found;
 }
