@@ -19,10 +19,10 @@ def place_of(x: Any) -> Place:
 
 def everywhere(shapes: Any) -> Place:
     """A copy on each of the devices of some arguments; None if there is only one."""
-    places = [*filter(None, map(place_of, jax.tree.leaves(shapes)))]
-    if not places:
-        return None
-    return jax.sharding.NamedSharding(places[0].mesh, jax.sharding.PartitionSpec())
+    of_several = jax.sharding.NamedSharding  # looked up once a run
+    found = [getattr(x, "sharding", None) for x in jax.tree.leaves(shapes)]
+    place = next((x for x in found if isinstance(x, of_several)), None)
+    return place and of_several(place.mesh, jax.sharding.PartitionSpec())
 
 
 def placed(shapes: Any, place: Place) -> Any:
