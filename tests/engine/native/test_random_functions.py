@@ -103,11 +103,22 @@ NEVER = {
     "scatter_mul": "of other versions of JAX",
     "scatter_sub": "of other versions of JAX",
     "eq_to": "no public function makes it",
+    "le_to": "searchsorted, of some versions of JAX",
+    "lt_to": "searchsorted, of some versions of JAX",
     "lu_pivots_to_permutation": "it has no byte code, and says so",
 }
 NEW = {p for p in ("one_minus_square", "polynomial") if not hasattr(jax.lax, p)}
 SEVERAL = "bool", "bools", "int", "ints", "pool", "reduce", "same", "scan_of_numbers"
-SEVERAL += "searchsorted", "shift", "put", "split", "tile", "stack", "noise"
+SEVERAL += (
+    "determinant",
+    "searchsorted",
+    "shift",
+    "put",
+    "split",
+    "tile",
+    "stack",
+    "noise",
+)
 SHAPES = (3, 4), (2, 2, 3), (5,)
 
 
