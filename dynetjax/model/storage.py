@@ -11,9 +11,6 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -68,31 +65,21 @@ class _Idents:
 _idents = _Idents()
 
 
-def aligned(shapes: Sequence[Shape]) -> list[np.ndarray]:
-    """New arrays of float32, each of which begins at a line of the cache.
+def aligned(shape: Shape) -> np.ndarray:
+    """A new array of float32 that begins at a line of the cache.
 
     Products with a matrix that does not take a fifth longer, where registers are as
     wide as a line.
     """
-    places, end = _places(tuple(shapes))
-    room = np.empty(end + LINE, np.float32)
+    size = math.prod(shape)
+    room = np.empty(size + LINE, np.float32)
     first = -room.__array_interface__["data"][0] // 4 % LINE
-    room = room[first:]
-    return [room[start:stop].reshape(shape) for start, stop, shape in places]
-
-
-@lru_cache(maxsize=256)
-def _places(shapes: tuple[Shape, ...]) -> tuple[list[tuple[int, int, Shape]], int]:
-    """Where each of `aligned` begins and ends, with its shape; where all end."""
-    sizes = [math.prod(shape) for shape in shapes]
-    *starts, end = accumulate([-(-size // LINE) * LINE for size in sizes], initial=0)
-    each = zip(starts, sizes, shapes, strict=True)
-    return [(start, start + size, shape) for start, size, shape in each], end
+    return room[first : first + size].reshape(shape)
 
 
 def copy_of(array: Any) -> np.ndarray:
     """A float32 array of its own, in the host's memory, as storages keep it."""
-    (copy,) = aligned([np.shape(array)])
+    copy = aligned(np.shape(array))
     copy[...] = array
     return copy
 
@@ -236,6 +223,10 @@ class DenseStorage(Base):
         """An array for a gradient."""
         return np.zeros(self.shape, np.float32)
 
+    def _empty(self) -> np.ndarray:
+        """An array for new values."""
+        return aligned(self.shape)
+
     def take_gradient(self) -> Any:
         """Clear the gradient, and return what it was."""
         gradient, self.gradient, self.has_gradient = self.gradient, None, False
@@ -309,7 +300,6 @@ class TableStorage(Base):
     __slots__ = (
         "__weakref__",
         "_left",
-        "_parts",
         "_touched",
         "ident",
         "name",
@@ -471,6 +461,10 @@ class TableStorage(Base):
         values = np.frombuffer(gradients, np.float32)
         self.add_row_gradients(rows, values.reshape(len(rows), *self.shape[1:]))
 
+    def _gradient_array(self) -> np.ndarray:
+        """The gradient of the whole table, if there is one, on the host."""
+        return np.ascontiguousarray(self.gradient)
+
     def touched(self) -> np.ndarray:
         """Ids of the rows with a gradient of their own, in order, each once."""
         if self._touched is None:
@@ -558,9 +552,13 @@ class TableStorage(Base):
     def take_gradient(self) -> TableGradient:
         """Clear the gradient, and return what it was."""
         gradient = self.gradient_now()
+        self.clear_gradient()
+        return gradient
+
+    def clear_gradient(self) -> None:
+        """Have none."""
         self.gradient, self._parts, self._touched = None, [], None
         self.has_gradient = False
-        return gradient
 
     def put_gradient(self, gradient: TableGradient) -> None:
         """Have what `take_gradient` returned."""

@@ -32,10 +32,10 @@ from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.members import Census, Members
 from dynetjax.trainers.native_update import (
-    NativeUpdate,
     Numbers,
     gradients_are_on_host,
     is_refused,
+    update_on_host,
 )
 from dynetjax.trainers.on_file import OnFile
 from dynetjax.trainers.replicas import Replicas
@@ -111,7 +111,7 @@ class Trainer(OnFile):
         super().__init__(learning_rate)
         self._collection, self._numbers = m, numbers
         self._states, compiled = self._way(rule)
-        self._compiled, self._native = cache(compiled), NativeUpdate(self._states)
+        self._compiled = cache(compiled)
         self._census = Census(m, self._states.arrange)
         self._gatherer = Gatherer()
         self._replicas = Replicas()
@@ -208,7 +208,8 @@ class Trainer(OnFile):
         step = min(self._updates + 1, _LAST_COUNT)
         numbers = Numbers(self._learning_rate, self._threshold, step, 1 - decay)
         with Uninterrupted():
-            norm = self._native(members, dense, numbers)
+            on_host = self._states.on_host(members)
+            norm = update_on_host(on_host, members, dense, numbers)
             refused = is_refused(norm, self._threshold)
             if self._deferred is not None and not refused:
                 rate = self._learning_rate
@@ -217,7 +218,7 @@ class Trainer(OnFile):
                 gradients = _take_gradients(members)
             else:
                 for table in members.tables:
-                    table.take_gradient()
+                    table.clear_gradient()
                 self._note_update()
                 self._clips += 0 < self._threshold < norm
         if refused:

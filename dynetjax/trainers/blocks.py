@@ -157,7 +157,7 @@ class BlockStates:
         """How these are updated, if that goes number by number."""
         rule = self._native
         blocks = [(rule, self._of_block_on_host(x), x) for x in members.blocks]
-        tables = [(rule, self.of_table_on_host(x)) for x in members.tables]
+        tables = [(rule, self.of_table_on_host(x), x) for x in members.tables]
         return OnHost(blocks, tables, self._common)
 
     def _of_block_on_host(self, block: Block) -> Leaves:

@@ -109,7 +109,7 @@ class TreeStates:
             is_small = math.prod(s.shape) <= SMALL
             together.setdefault((rule(s), None if is_small else s), []).append(s)
         blocks = [(of, arrays(group), (*group,)) for (of, _), group in together.items()]
-        tables = [(rule(s), arrays([s])) for s in members.tables]
+        tables = [(rule(s), arrays([s]), s) for s in members.tables]
         shared = own.get(None, [])
         common = np.zeros(1 + len(shared), np.int32)
         for place, k in enumerate(shared, start=1):

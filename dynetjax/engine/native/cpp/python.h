@@ -47,6 +47,14 @@ inline Ref owned(PyObject* p) {
     throw Failed();
 }
 
+// The entries of a list, which may change meanwhile.
+inline std::vector<Ref> items(PyObject* list) {
+    std::vector<Ref> found;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); k++)
+        found.emplace_back(Py_NewRef(PyList_GET_ITEM(list, k)));
+    return found;
+}
+
 class View {  // words of a contiguous buffer, as long as this lives
 public:
     explicit View(PyObject* p, int flags = PyBUF_CONTIG_RO) {

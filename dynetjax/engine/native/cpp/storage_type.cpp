@@ -22,6 +22,8 @@ void free_storage(PyObject* self) {
     Py_XDECREF(s->deferred);
     Py_XDECREF(s->gradient);
     Py_XDECREF(s->spare);
+    Py_XDECREF(s->spare_values);
+    Py_XDECREF(s->parts);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -39,6 +41,9 @@ PyMemberDef members[] = {
     {"gradient", T_OBJECT, offsetof(StorageObject, gradient), 0, "Accumulated; None stands for zeros."},
     {"spare", T_OBJECT, offsetof(StorageObject, spare), 0,
      "An array for the next gradient, if there is one."},
+    {"_spare_values", T_OBJECT, offsetof(StorageObject, spare_values), 0,
+     "An array for the next values, if there is one."},
+    {"_parts", T_OBJECT, offsetof(StorageObject, parts), 0, "Gradients of rows of a table."},
     {"has_gradient", T_BOOL, offsetof(StorageObject, has_gradient), 0, "A backward reached it."},
     {nullptr, 0, 0, 0, nullptr}};
 PyMethodDef functions[] = {{"use_arrays", use_arrays, METH_O, "(class): what arrays of NumPy are."},
@@ -55,8 +60,10 @@ bool is_none(PyObject* x) { return !x || x == Py_None; }
 
 }  // namespace
 
+bool is_array(PyObject* x) { return x && (PyObject*)Py_TYPE(x) == array_type; }
+
 bool Numbers::read(PyObject* array, int flags) {
-    if (!array || (PyObject*)Py_TYPE(array) != array_type) return false;
+    if (!is_array(array)) return false;
     try {
         view_ = std::make_unique<View>(array, flags);
     } catch (const Failed&) {
@@ -71,8 +78,7 @@ bool Numbers::read(PyObject* array, int flags) {
 
 bool has_array(PyObject* storage) {
     if (!PyObject_TypeCheck(storage, storage_type)) return false;
-    PyObject* array = ((StorageObject*)storage)->array;
-    return array && (PyObject*)Py_TYPE(array) == array_type;
+    return is_array(((StorageObject*)storage)->array);
 }
 Ref values_on_host(PyObject* storage) {
     if (has_array(storage)) return Ref(Py_NewRef(((StorageObject*)storage)->array));
@@ -81,15 +87,24 @@ Ref values_on_host(PyObject* storage) {
 Ref gradient_on_host(PyObject* storage) {
     PyObject* array = ((StorageObject*)storage)->gradient;
     if (is_none(array)) return Ref(Py_NewRef(Py_None));
-    if ((PyObject*)Py_TYPE(array) == array_type) return Ref(Py_NewRef(array));
+    if (is_array(array)) return Ref(Py_NewRef(array));
     return called(storage, "_gradient_array");
 }
+Ref array_for_values(StorageObject* s, size_t size) {
+    Ref old(std::exchange(s->spare_values, nullptr));
+    Numbers to;
+    if (is_array_of_its_own(old.get(), to) && to.size() == size && (uintptr_t)to.data() % 64 == 0) {
+        const Ref owner = attribute(old.get(), "base");  // which others may have, too
+        if (owner.get() == Py_None || Py_REFCNT(owner.get()) == 2) return old;
+    }
+    return called((PyObject*)s, "_empty");
+}
 void give_values(StorageObject* s, PyObject* array) {
-    Py_XSETREF(s->array, Py_NewRef(array));
+    Ref old(std::exchange(s->array, Py_NewRef(array)));
     Py_CLEAR(s->device);
+    if (is_array(old.get())) Py_XSETREF(s->spare_values, old.release());
     Ref gradient(std::exchange(s->gradient, nullptr));
-    if (gradient.get() && (PyObject*)Py_TYPE(gradient.get()) == array_type)
-        Py_XSETREF(s->spare, gradient.release());
+    if (is_array(gradient.get())) Py_XSETREF(s->spare, gradient.release());
     s->has_gradient = false;
 }
 

@@ -5,11 +5,12 @@
 
 // What the classes of `dynetjax.model.storage` have as their base. Null is None.
 struct StorageObject {
-    PyObject_HEAD PyObject* array;  // of NumPy, or another one's
-    PyObject* device;               // the same numbers, of JAX, if they are there
-    PyObject *factor, *deferred;    // of a table that decays, or whose rows may have missed updates
-    PyObject* gradient;             // none: zeros
-    PyObject* spare;                // an array for the next gradient
+    PyObject_HEAD PyObject* array;   // of NumPy, or another one's
+    PyObject* device;                // the same numbers, of JAX, if they are there
+    PyObject *factor, *deferred;     // of a table that decays, or whose rows may have missed updates
+    PyObject* gradient;              // none: zeros
+    PyObject *spare, *spare_values;  // arrays for the next gradient, and the next values
+    PyObject* parts;                 // gradients of rows of a table
     char has_gradient;
 };
 extern PyTypeObject* storage_type;
@@ -27,11 +28,15 @@ private:
     Ref array_;
     std::unique_ptr<View> view_;
 };
+// Whether something is an array of NumPy.
+bool is_array(PyObject* x);
 // Whether a parameter's numbers are its own, and in the host's memory.
 bool has_array(PyObject* storage);
 // The values and the gradient of a parameter in the host's memory; the latter may be None.
 Ref values_on_host(PyObject* storage);
 Ref gradient_on_host(PyObject* storage);
+// An array for so many new values: one that nobody has any more, or a new one.
+Ref array_for_values(StorageObject* storage, size_t size);
 // Let a parameter have these values, and no gradient.
 void give_values(StorageObject* storage, PyObject* array);
 // Whether nobody else has an array, which can be written to.

@@ -210,7 +210,7 @@ struct Reader {
         Ref storage, values;
     };
     std::vector<View> views;
-    std::vector<Changed> changed;
+    std::vector<Changed> changed, changed_tables;
     size_t common = 0;  // numbers that there are
 
     PyObject* item(PyObject* tuple, Py_ssize_t k) { return PyTuple_GET_ITEM(tuple, k); }
@@ -237,84 +237,124 @@ struct Reader {
         for (int k = 0; k < rule.states; k++) found.push_back(floats(item(given, k), true, n));
         return found;
     }
-    PyObject* list(PyObject* given) {
-        if (!PyList_Check(given)) fail(PyExc_TypeError, "no list");
-        return given;
-    }
     PyObject* tuple(PyObject* given, Py_ssize_t n) {
         if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != n)
             fail(PyExc_TypeError, "no tuple of that size");
         return given;
     }
-    // (rule, states, storages, arrays for new values)
+    StorageObject* storage(PyObject* given) {
+        if (!PyObject_TypeCheck(given, storage_type)) fail(PyExc_TypeError, "no Storage");
+        return (StorageObject*)given;
+    }
+    // (rule, states, storages)
     Block block(PyObject* given) {
-        tuple(given, 4);
-        PyObject *storages = item(given, 2), *fresh = list(item(given, 3));
+        tuple(given, 3);
+        PyObject* storages = item(given, 2);
         if (!PyTuple_Check(storages)) fail(PyExc_TypeError, "storages are no tuple");
-        const Py_ssize_t count = PyTuple_GET_SIZE(storages);
-        if (PyList_GET_SIZE(fresh) != count) fail(PyExc_ValueError, "lists of different lengths");
         Block b{rule(item(given, 0)), {}, {}};
         long total = 0;
-        for (Py_ssize_t k = 0; k < count; k++) {
-            PyObject* storage = item(storages, k);
-            if (!PyObject_TypeCheck(storage, storage_type)) fail(PyExc_TypeError, "no Storage");
-            const View& v = words(values_on_host(storage).get(), false, -1);
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(storages); k++) {
+            StorageObject* s = storage(item(storages, k));
+            const View& v = words(values_on_host((PyObject*)s).get(), false, -1);
             Dense x{(long)v.words(), nullptr, v.as<float>(), nullptr};
-            x.d = floats(PyList_GET_ITEM(fresh, k), true, x.n);
-            const Ref gradient = gradient_on_host(storage);
-            if (gradient.get() != Py_None) x.g = floats(gradient.get(), false, x.n);
+            Ref fresh = array_for_values(s, v.words());
+            x.d = floats(fresh.get(), true, x.n);
+            x.g = dense_gradient(s, x.n);
             total += x.n;
             b.parameters.push_back(x);
-            changed.push_back({Ref(Py_NewRef(storage)), Ref(Py_NewRef(PyList_GET_ITEM(fresh, k)))});
+            changed.push_back({Ref(Py_NewRef((PyObject*)s)), std::move(fresh)});
         }
         b.states = states(*b.rule, item(given, 1), total);
         return b;
     }
-    // Let storages have their new values, and no gradient.
-    void store() {
-        for (const Changed& x : changed) give_values((StorageObject*)x.storage.get(), x.values.get());
+    const float* dense_gradient(StorageObject* s, long n) {
+        const Ref gradient = gradient_on_host((PyObject*)s);
+        return gradient.get() == Py_None ? nullptr : floats(gradient.get(), false, n);
     }
-    // (rows, numbers in one, array or None, factor, whole gradient or None, [(ids, gradients)], to all,
-    // rule, states); what is frozen has no array, and no rule
-    Table table(PyObject* given) {
-        tuple(given, 9);
+    Dense frozen(PyObject* given) {
+        const Ref gradient = gradient_on_host((PyObject*)storage(given));
+        if (gradient.get() == Py_None) return {0, nullptr, nullptr, nullptr};
+        const View& v = words(gradient.get(), false, -1);
+        return {(long)v.words(), v.as<float>(), nullptr, nullptr};
+    }
+    // The size of a table and its gradient.
+    Table gradient_of(StorageObject* s) {
         Table t;
-        t.count = integer(item(given, 0));
-        t.width = integer(item(given, 1));
-        if (t.count < 0 || t.width < 0 || (t.width && t.count > (1L << 40) / t.width))
-            fail(PyExc_ValueError, "no size");
-        const long n = t.count * t.width;
-        if (item(given, 2) != Py_None) {
-            t.array = floats(item(given, 2), true, n);
-            t.rule = rule(item(given, 7));
-            t.states = states(*t.rule, item(given, 8), n);
+        const Ref shape = attribute((PyObject*)s, "shape");
+        if (!PyTuple_Check(shape.get()) || !PyTuple_GET_SIZE(shape.get())) fail(PyExc_TypeError, "no table");
+        t.count = integer(item(shape.get(), 0));
+        t.width = 1;
+        for (Py_ssize_t k = 1; k < PyTuple_GET_SIZE(shape.get()); k++) {
+            t.width *= integer(item(shape.get(), k));
+            if (t.width < 0 || t.width > 1L << 31) fail(PyExc_ValueError, "no size");
         }
-        t.factor = number(item(given, 3));
-        if (item(given, 4) != Py_None) t.whole = floats(item(given, 4), false, n);
-        PyObject* parts = list(item(given, 5));
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(parts); k++) {
-            PyObject* pair = tuple(PyList_GET_ITEM(parts, k), 2);
+        if (t.count < 0 || (t.width && t.count > (1L << 40) / t.width)) fail(PyExc_ValueError, "no size");
+        t.whole = dense_gradient(s, t.count * t.width);
+        if (!s->parts || s->parts == Py_None) return t;
+        const Ref parts = owned(PySequence_Tuple(s->parts));
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(parts.get()); k++) {
+            PyObject* pair = tuple(item(parts.get(), k), 2);
             const View& ids = words(item(pair, 0), false, -1);
             Part p{ids.as<int32_t>(), nullptr, (long)ids.words()};
-            p.values = floats(item(pair, 1), false, p.count * t.width);
+            const Ref values =
+                is_array(item(pair, 1)) ? Ref(Py_NewRef(item(pair, 1))) : on_host(item(pair, 1));
+            p.values = floats(values.get(), false, p.count * t.width);
             t.parts.push_back(p);
         }
-        const int all = PyObject_IsTrue(item(given, 6));
-        if (all < 0) throw Failed();
-        t.to_all = all || t.whole;
         return t;
+    }
+    // An array of JAX as one of NumPy; this waits for what XLA computes.
+    Ref on_host(PyObject* array) {
+        const Ref numpy = owned(PyImport_ImportModule("numpy"));
+        return called(numpy.get(), "asarray", array);
+    }
+    // (rule, states, table)
+    Table table(PyObject* given, bool to_all) {
+        tuple(given, 3);
+        StorageObject* s = storage(item(given, 2));
+        Table t = gradient_of(s);
+        const long n = t.count * t.width;
+        const bool is_own = is_array(s->array) && Py_REFCNT(s->array) == 1 && !decays(s);
+        Ref array(is_own ? Py_NewRef(s->array) : nullptr);
+        if (!is_own) {
+            const Ref stored = called((PyObject*)s, "stored_on_host");  // (array, factor)
+            tuple(stored.get(), 2);
+            array = Ref(Py_NewRef(item(stored.get(), 0)));
+            t.factor = number(item(stored.get(), 1));
+        }
+        t.array = floats(array.get(), true, n);
+        t.rule = rule(item(given, 0));
+        t.states = states(*t.rule, item(given, 1), n);
+        t.to_all = to_all || t.whole;
+        changed_tables.push_back({Ref(Py_NewRef((PyObject*)s)), std::move(array)});
+        return t;
+    }
+    static bool decays(const StorageObject* s) { return s->factor && s->factor != Py_None; }
+    // Let storages have their new values, and parameters no gradient.
+    void store(const std::vector<Table>& tables, double kept) {
+        for (const Changed& x : changed) give_values((StorageObject*)x.storage.get(), x.values.get());
+        for (size_t k = 0; k < tables.size(); k++) {
+            const Ref& array = changed_tables[k].values;
+            StorageObject* table = (StorageObject*)changed_tables[k].storage.get();
+            if (decays(table)) {
+                const Ref left = owned(PyFloat_FromDouble(tables[k].to_all ? 1 : tables[k].factor * kept));
+                called((PyObject*)table, "wrote", array.get(), left.get());
+            } else {
+                Py_XSETREF(table->array, Py_NewRef(array.get()));  // another thread may have moved it
+            }
+        }
     }
 };
 
-// ((rate, threshold, step, kept), blocks, tables, frozen gradients, frozen tables, numbers in common) ->
-// norm
+// ((rate, threshold, step, kept), blocks, tables, which of these go to all rows, frozen parameters, frozen
+// tables, numbers in common) -> norm
 PyObject* update(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        PyObject *blocks, *tables, *frozen, *frozen_tables, *common;
+        PyObject *blocks, *tables, *dense, *frozen, *frozen_tables, *common;
         Update u;
-        if (!PyArg_ParseTuple(args, "(dddd)O!O!O!O!O", &u.rate, &u.threshold, &u.step, &u.kept, &PyList_Type,
-                              &blocks, &PyList_Type, &tables, &PyList_Type, &frozen, &PyList_Type,
-                              &frozen_tables, &common))
+        if (!PyArg_ParseTuple(args, "(dddd)O!O!O!O!O!O", &u.rate, &u.threshold, &u.step, &u.kept,
+                              &PyList_Type, &blocks, &PyList_Type, &tables, &PyTuple_Type, &dense,
+                              &PyList_Type, &frozen, &PyList_Type, &frozen_tables, &common))
             throw Failed();
         Reader in;
         in.views.reserve(64);
@@ -322,26 +362,22 @@ PyObject* update(PyObject*, PyObject* args) {
         in.common = in.views.back().words();
         if (!in.common) fail(PyExc_ValueError, "no numbers in common");
         u.common.assign(numbers, numbers + in.common);
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(blocks); k++)
-            u.blocks.push_back(in.block(PyList_GET_ITEM(blocks, k)));
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(tables); k++) {
-            u.tables.push_back(in.table(PyList_GET_ITEM(tables, k)));
-            if (!u.tables.back().array) fail(PyExc_ValueError, "a table without values");
-        }
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(frozen); k++) {
-            const View& v = in.words(PyList_GET_ITEM(frozen, k), false, -1);
-            u.frozen.push_back({(long)v.words(), v.as<float>(), nullptr, nullptr});
-        }
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(frozen_tables); k++)
-            u.frozen_tables.push_back(in.table(PyList_GET_ITEM(frozen_tables, k)));
+        if (PyTuple_GET_SIZE(dense) != PyList_GET_SIZE(tables))
+            fail(PyExc_ValueError, "as many flags as tables are needed");
+        for (const Ref& x : items(blocks)) u.blocks.push_back(in.block(x.get()));
+        for (const Ref& x : items(tables))
+            u.tables.push_back(in.table(x.get(), PyTuple_GET_ITEM(dense, u.tables.size()) == Py_True));
+        for (const Ref& x : items(frozen)) u.frozen.push_back(in.frozen(x.get()));
+        for (const Ref& x : items(frozen_tables))
+            u.frozen_tables.push_back(in.gradient_of(in.storage(x.get())));
         double norm = 0;
         {
             const Released released;
             norm = u.run();
         }
         if (!(u.threshold > 0) || std::isfinite(norm)) {
-            in.store();
             std::copy(u.common.begin(), u.common.end(), numbers);
+            in.store(u.tables, u.kept);
         }
         return PyFloat_FromDouble(norm);
     });
