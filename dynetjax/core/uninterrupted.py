@@ -23,7 +23,7 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._noted: list[tuple[int, FrameType | None]] = []
         self._handler: Any = None
-        if threading.current_thread() is threading.main_thread():
+        if threading.get_ident() == threading.main_thread().ident:
             handler = signal.getsignal(SIGINT)
             if callable(handler):
                 self._handler = handler

@@ -158,8 +158,10 @@ class Trainer(OnFile):
 
     def _update(self, members: Members) -> None:
         start = time.perf_counter() if timing() else 0.0
-        self.check()
-        self.swap_params_to_weights()
+        if self._sent is not None or self._refusal is not None:
+            self.check()
+        if self._averages is not None:
+            self.swap_params_to_weights()
         self._replicas.exchange(self._census.parameters, self._census.tables)
         decay = self._start_to_decay(members.tables)
         dense = tuple([self._goes_to_all_rows(s, decay) for s in members.tables])

@@ -52,11 +52,12 @@ class BlockStates:
         self._rule = rule
         self._is_of_numbers = isinstance(rule, RuleOfNumbers)
         self._new = _beginning(rule)
-        self._common = np.zeros(1, np.int32)
         self.is_empty: bool = not self._new
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
+        self._members: Members | None = None  # whose arrays `_laid_out` has
+        self._laid_out: OnHost | None = None
 
     @cached_property
     def _tree(self) -> Any:
@@ -117,13 +118,14 @@ class BlockStates:
         )
 
     def _of_block(self, block: Block) -> Any:
-        leaves = self._blocks[block] = self._moved(self._blocks[block], _size_of(block))
+        leaves = self._moved(self._blocks[block], _size_of(block))
+        self._keep(self._blocks, block, leaves)
         return jax.tree.unflatten(self._tree, leaves)
 
     def of_table(self, table: TableStorage) -> Any:
         """State of a table, arrays of its shape."""
         leaves = self._moved(self._tables.get(table), table.shape, table.place)
-        self._tables[table] = leaves
+        self._keep(self._tables, table, leaves)
         return jax.tree.unflatten(self._tree, leaves)
 
     def _moved(self, leaves: Leaves | None, shape: Shape, place: Any = None) -> Leaves:
@@ -155,31 +157,42 @@ class BlockStates:
 
     def on_host(self, members: Members) -> OnHost:
         """How these are updated, if that goes number by number."""
-        rule = self._native
-        blocks = [(rule, self._of_block_on_host(x), x) for x in members.blocks]
-        tables = [(rule, self.of_table_on_host(x), x) for x in members.tables]
-        return OnHost(blocks, tables, self._common)
+        if self._laid_out is None or self._members is not members:
+            rule = self._native
+            blocks = [(rule, self._of_block_on_host(x), x) for x in members.blocks]
+            tables = [(rule, self.of_table_on_host(x), x) for x in members.tables]
+            self._laid_out = OnHost(blocks, tables, np.zeros(1, np.int32))
+            self._members = members
+        return self._laid_out
+
+    def _keep(self, states: dict[Any, Any], of: Any, leaves: Leaves) -> None:
+        """Note where a state is from now on."""
+        states[of], self._members = leaves, None
 
     def _of_block_on_host(self, block: Block) -> Leaves:
         """The arrays of a block's state, to be written to."""
         leaves = self._blocks[block]
         if leaves is None or not _is_on_host(leaves):
-            leaves = self._blocks[block] = self._fetched(leaves, _size_of(block))
+            leaves = self._fetched(leaves, _size_of(block))
+            self._keep(self._blocks, block, leaves)
         return leaves
 
     def of_table_on_host(self, table: TableStorage) -> Leaves:
         """The arrays of a table's state, to be written to."""
         leaves = self._tables.get(table)
         if leaves is None or not _is_on_host(leaves):
-            leaves = self._tables[table] = self._fetched(leaves, table.shape)
+            leaves = self._fetched(leaves, table.shape)
+            self._keep(self._tables, table, leaves)
         return leaves
 
     def move(self, members: Members, place: Callable[[Any], Any]) -> None:
         """Have each array of the members' state where `place` puts it."""
         for block in members.blocks:
-            self._blocks[block] = tuple(map(place, self._of_block_on_host(block)))
+            leaves = tuple(map(place, self._of_block_on_host(block)))
+            self._keep(self._blocks, block, leaves)
         for table in members.tables:
-            self._tables[table] = tuple(map(place, self.of_table_on_host(table)))
+            leaves = tuple(map(place, self.of_table_on_host(table)))
+            self._keep(self._tables, table, leaves)
 
     def _fetched(self, leaves: Leaves | None, shape: Shape) -> Leaves:
         """A state on the host."""
@@ -190,13 +203,13 @@ class BlockStates:
     def put(self, members: Members, targets: Targets) -> None:
         """The state that an update made."""
         for block, state in zip(members.blocks, targets.states, strict=True):
-            self._blocks[block] = tuple(jax.tree.leaves(state))
+            self._keep(self._blocks, block, tuple(jax.tree.leaves(state)))
         for table, state in zip(members.tables, targets.table_states, strict=True):
             self.put_table(table, state)
 
     def put_table(self, table: TableStorage, state: Any) -> None:
         """The state of a table."""
-        self._tables[table] = tuple(jax.tree.leaves(state))
+        self._keep(self._tables, table, tuple(jax.tree.leaves(state)))
 
     def arrays(self, storages: Sequence[Any]) -> list[list[Any]]:
         """The state of each, arrays of its shape."""
@@ -211,6 +224,7 @@ class BlockStates:
     def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
         """Take what `arrays` returned; `arrange` must be called again."""
         self._blocks, self._apart, self._tables = {}, {}, {}
+        self._members = None
         for storage, leaves in zip(storages, arrays, strict=True):
             own = tuple([np.array(leaf, np.float32, order="C") for leaf in leaves])
             if storage.is_table:
@@ -243,6 +257,7 @@ class BlockStates:
         self._tables.clear()
         self._apart.clear()
         self._blocks = dict.fromkeys(self._blocks)
+        self._members = None
 
 
 def _beginning(rule: Rule) -> list[np.ndarray]:

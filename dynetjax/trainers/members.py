@@ -46,15 +46,14 @@ class Census:
         self._arrange = arrange
         self._flags: list[bool] | None = None
         self._members = Members((), [], [], [])
+        self._storages: list[Any] = []
         self.parameters: list[DenseStorage] = []
         self.tables: list[TableStorage] = []
 
     def members(self) -> Members:
         """Of now: parameters may be added, and `updated` may change, at any time."""
         self.look()
-        flags = [s.updated for s in self.parameters]
-        flags += [s.updated for s in self.tables]
-        return self._sort(flags)
+        return self._sort([s.updated for s in self._storages])
 
     def subset(self, parameters: Iterable[int], tables: Iterable[int]) -> Members:
         """The members if only those at these places in the lists may be updated.
@@ -75,12 +74,11 @@ class Census:
 
     def look(self) -> None:
         """Find out what was added to the collection."""
-        parameters = self._collection.parameters_list()
-        if len(parameters) != len(self.parameters):
-            self.parameters = [p.storage for p in parameters]
-        tables = self._collection.lookup_parameters_list()
-        if len(tables) != len(self.tables):
+        if len(self._collection) != len(self._storages):
+            self.parameters = [p.storage for p in self._collection.parameters_list()]
+            tables = self._collection.lookup_parameters_list()
             self.tables = [t.storage for t in tables]
+            self._storages = [*self.parameters, *self.tables]
 
     def _sort(self, flags: list[bool]) -> Members:
         if flags != self._flags:

@@ -536,6 +536,34 @@ class TestCore:
         with pytest.raises(TypeError, match="no Storage"):
             self.update(storage=SimpleNamespace())
 
+    @pytest.mark.parametrize(
+        ("block", "match"),
+        [
+            ((sgd(), (), ()), "no Rule|no Storage"),
+            ((1, 2), "no tuple of that size"),
+            ([], "no tuple of that size"),
+        ],
+    )
+    def test_what_is_no_block(self, block, match):
+        common = np.zeros(1, np.float32)
+        for lists in ([block], [], ()), ([], [block], (False,)):
+            with pytest.raises(TypeError, match=match):
+                core.update((0.1, 5.0, 1.0, 1.0), *lists, [], [], common)
+
+    def test_tables(self):
+        common, rule = np.zeros(1, np.float32), native_rule(sgd())
+        table = storage.TableStorage("E", np.ones((4, 3), np.float32))
+        numbers = 0.1, 5.0, 1.0, 1.0
+        with pytest.raises(ValueError, match="as many flags as tables"):
+            core.update(numbers, [], [(rule, (), table)], (), [], [], common)
+        table.gradient = np.ones(11, np.float32)
+        for lists in ([(rule, (), table)], (False,), [], []), ([], (), [], [table]):
+            with pytest.raises(ValueError, match="an array of another size or type"):
+                core.update(numbers, [], *lists, common)
+        nothing = storage.DenseStorage("x", np.ones(()))
+        with pytest.raises(TypeError, match="no table"):
+            core.update(numbers, [], [], (), [], [nothing], common)
+
     def test_arrays_that_are_not_side_by_side(self):
         with pytest.raises((ValueError, BufferError), match="contiguous"):
             self.update(gradient=np.ones(6, np.float32)[::2])

@@ -56,6 +56,8 @@ PyType_Slot slots[] = {{Py_tp_new, (void*)new_storage},
 PyType_Spec spec = {"dynetjax.engine.native.core.Storage", sizeof(StorageObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
+constexpr int WRITABLE = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE;
+
 bool is_none(PyObject* x) { return !x || x == Py_None; }
 
 }  // namespace
@@ -90,14 +92,17 @@ Ref gradient_on_host(PyObject* storage) {
     if (is_array(array)) return Ref(Py_NewRef(array));
     return called(storage, "_gradient_array");
 }
-Ref array_for_values(StorageObject* s, size_t size) {
-    Ref old(std::exchange(s->spare_values, nullptr));
+Numbers array_for_values(StorageObject* s, size_t size) {
+    const Ref old(std::exchange(s->spare_values, nullptr));
     Numbers to;
     if (is_array_of_its_own(old.get(), to) && to.size() == size && (uintptr_t)to.data() % 64 == 0) {
         const Ref owner = attribute(old.get(), "base");  // which others may have, too
-        if (owner.get() == Py_None || Py_REFCNT(owner.get()) == 2) return old;
+        if (owner.get() == Py_None || Py_REFCNT(owner.get()) == 2) return to;
     }
-    return called((PyObject*)s, "_empty");
+    const Ref made = called((PyObject*)s, "_empty");
+    if (!to.read(made.get(), WRITABLE) || to.size() != size)
+        fail(PyExc_ValueError, "values have another size");
+    return to;
 }
 void give_values(StorageObject* s, PyObject* array) {
     Ref old(std::exchange(s->array, Py_NewRef(array)));
@@ -109,14 +114,13 @@ void give_values(StorageObject* s, PyObject* array) {
 }
 
 bool is_array_of_its_own(PyObject* array, Numbers& to) {
-    return array && Py_REFCNT(array) == 1 &&
-           to.read(array, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE);
+    return array && Py_REFCNT(array) == 1 && to.read(array, WRITABLE);
 }
 Ref array_for_gradient(StorageObject* storage, Ref old, size_t size, Numbers& to) {
     if (is_array_of_its_own(old.get(), to) && to.size() == size) return old;
     to = Numbers();
     Ref made = called((PyObject*)storage, "_zeros");
-    if (!to.read(made.get(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | PyBUF_WRITABLE) || to.size() != size)
+    if (!to.read(made.get(), WRITABLE) || to.size() != size)
         fail(PyExc_ValueError, "a gradient has another size");
     return made;
 }

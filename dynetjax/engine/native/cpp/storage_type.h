@@ -36,7 +36,7 @@ bool has_array(PyObject* storage);
 Ref values_on_host(PyObject* storage);
 Ref gradient_on_host(PyObject* storage);
 // An array for so many new values: one that nobody has any more, or a new one.
-Ref array_for_values(StorageObject* storage, size_t size);
+Numbers array_for_values(StorageObject* storage, size_t size);
 // Let a parameter have these values, and no gradient.
 void give_values(StorageObject* storage, PyObject* array);
 // Whether nobody else has an array, which can be written to.

@@ -207,10 +207,15 @@ void free_rule(PyObject* self) {
 // Takes apart what Python gives; the arrays stay where they are as long as this lives.
 struct Reader {
     struct Changed {
+        Ref storage;
+        Numbers values;
+    };
+    struct ChangedTable {
         Ref storage, values;
     };
     std::vector<View> views;
-    std::vector<Changed> changed, changed_tables;
+    std::vector<Changed> changed;
+    std::vector<ChangedTable> changed_tables;
     size_t common = 0;  // numbers that there are
 
     PyObject* item(PyObject* tuple, Py_ssize_t k) { return PyTuple_GET_ITEM(tuple, k); }
@@ -257,8 +262,8 @@ struct Reader {
             StorageObject* s = storage(item(storages, k));
             const View& v = words(values_on_host((PyObject*)s).get(), false, -1);
             Dense x{(long)v.words(), nullptr, v.as<float>(), nullptr};
-            Ref fresh = array_for_values(s, v.words());
-            x.d = floats(fresh.get(), true, x.n);
+            Numbers fresh = array_for_values(s, v.words());
+            x.d = fresh.data();
             x.g = dense_gradient(s, x.n);
             total += x.n;
             b.parameters.push_back(x);
@@ -332,7 +337,8 @@ struct Reader {
     static bool decays(const StorageObject* s) { return s->factor && s->factor != Py_None; }
     // Let storages have their new values, and parameters no gradient.
     void store(const std::vector<Table>& tables, double kept) {
-        for (const Changed& x : changed) give_values((StorageObject*)x.storage.get(), x.values.get());
+        for (const Changed& x : changed)
+            give_values((StorageObject*)x.storage.get(), x.values.array().get());
         for (size_t k = 0; k < tables.size(); k++) {
             const Ref& array = changed_tables[k].values;
             StorageObject* table = (StorageObject*)changed_tables[k].storage.get();
