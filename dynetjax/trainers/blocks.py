@@ -56,8 +56,7 @@ class BlockStates:
         self._tables: dict[TableStorage, Leaves] = {}
         self._blocks: dict[Block, Leaves | None] = {}  # None: not made yet
         self._apart: dict[DenseStorage, Leaves] = {}  # of those in no block now
-        self._members: Members | None = None  # whose arrays `_laid_out` has
-        self._laid_out: OnHost | None = None
+        self._laid_out: tuple[Members, OnHost] | None = None
 
     @cached_property
     def _tree(self) -> Any:
@@ -157,17 +156,16 @@ class BlockStates:
 
     def on_host(self, members: Members) -> OnHost:
         """How these are updated, if that goes number by number."""
-        if self._laid_out is None or self._members is not members:
+        if self._laid_out is None or self._laid_out[0] is not members:
             rule = self._native
             blocks = [(rule, self._of_block_on_host(x), x) for x in members.blocks]
             tables = [(rule, self.of_table_on_host(x), x) for x in members.tables]
-            self._laid_out = OnHost(blocks, tables, np.zeros(1, np.int32))
-            self._members = members
-        return self._laid_out
+            self._laid_out = members, OnHost(blocks, tables, np.zeros(1, np.int32))
+        return self._laid_out[1]
 
     def _keep(self, states: dict[Any, Any], of: Any, leaves: Leaves) -> None:
         """Note where a state is from now on."""
-        states[of], self._members = leaves, None
+        states[of], self._laid_out = leaves, None
 
     def _of_block_on_host(self, block: Block) -> Leaves:
         """The arrays of a block's state, to be written to."""
@@ -224,7 +222,7 @@ class BlockStates:
     def restore(self, storages: Sequence[Any], arrays: Sequence[list[Any]]) -> None:
         """Take what `arrays` returned; `arrange` must be called again."""
         self._blocks, self._apart, self._tables = {}, {}, {}
-        self._members = None
+        self._laid_out = None
         for storage, leaves in zip(storages, arrays, strict=True):
             own = tuple([np.array(leaf, np.float32, order="C") for leaf in leaves])
             if storage.is_table:
@@ -257,7 +255,7 @@ class BlockStates:
         self._tables.clear()
         self._apart.clear()
         self._blocks = dict.fromkeys(self._blocks)
-        self._members = None
+        self._laid_out = None
 
 
 def _beginning(rule: Rule) -> list[np.ndarray]:

@@ -290,7 +290,7 @@ struct Reader {
         t.count = integer(item(shape.get(), 0));
         t.width = 1;
         for (Py_ssize_t k = 1; k < PyTuple_GET_SIZE(shape.get()); k++) {
-            t.width *= integer(item(shape.get(), k));
+            t.width *= word(item(shape.get(), k));
             if (t.width < 0 || t.width > 1L << 31) fail(PyExc_ValueError, "no size");
         }
         if (t.count < 0 || (t.width && t.count > (1L << 40) / t.width)) fail(PyExc_ValueError, "no size");
