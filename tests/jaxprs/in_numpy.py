@@ -172,7 +172,11 @@ class Exact(Arrays, Products):
 
 
 class Rounded(Exact):
-    """The same with errors, drawn by `rng`, of up to `times` the size that is due."""
+    """The same with errors, drawn by `rng`, of up to `times` the size that is due.
+
+    They are numbers of float32, so that some are equal which exact ones are not, as
+    where tanh comes to 1.
+    """
 
     def __init__(self, rng, times=1.0):
         super().__init__()
@@ -186,4 +190,5 @@ class Rounded(Exact):
         off *= self.rng.integers(0, 2, x.shape) * 2 - 1
         with np.errstate(all="ignore"):
             size = np.where((x != 0) & (abs(x) < TINY), TINY, size)
-            return np.where(np.isfinite(x), x + self.times * off * size, x)
+            near = (x + self.times * off * size).astype(np.float32)
+            return np.where(np.isfinite(x) & np.isfinite(near), near, x)

@@ -332,11 +332,12 @@ class Trial:
         return self.put_together(several, Exact())
 
     def due(self, times, seed):
-        """What each number may be off."""
+        """What each number may be off; the second time numbers are rounded alone."""
         exact = self.exact
         off = [np.zeros(x.shape) for x in exact]
         for number in range(times):
-            rounded = Rounded(np.random.default_rng([self.seed, seed, number]))
+            rng = np.random.default_rng([self.seed, seed, number])
+            rounded = Rounded(rng, times=float(number != 1))
             for k, x in enumerate(self.accounted(rounded)):
                 odd = ~np.isfinite(exact[k])
                 same = odd & ((x == exact[k]) | (np.isnan(x) & np.isnan(exact[k])))
