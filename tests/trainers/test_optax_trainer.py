@@ -26,6 +26,8 @@ TRANSFORMATIONS = {
         weight_decay=0.1,
         mask=lambda tree: {name: x.ndim > 1 for name, x in tree.items()},
     ),
+    "counts": optax.chain(optax.apply_every(2), optax.radam(0.05)),
+    "norm": optax.chain(optax.normalize_by_update_norm(), optax.sgd(0.1)),
     "nesterov": optax.sgd(0.1, momentum=0.9, nesterov=True),
     "rates": optax.multi_transform(
         {"few": optax.adagrad(0.1), "many": optax.set_to_zero()},
