@@ -215,10 +215,6 @@ class DenseStorage(Base):
         if self.gradient is not None:
             self.gradient = _times(self.gradient, factor)
 
-    def _gradient_array(self) -> np.ndarray:
-        """The gradient, if there is one, on the host."""
-        return np.ascontiguousarray(self.gradient)
-
     def _zeros(self) -> np.ndarray:
         """An array for a gradient."""
         return np.zeros(self.shape, np.float32)
@@ -460,10 +456,6 @@ class TableStorage(Base):
         rows = np.frombuffer(ids, np.int32)
         values = np.frombuffer(gradients, np.float32)
         self.add_row_gradients(rows, values.reshape(len(rows), *self.shape[1:]))
-
-    def _gradient_array(self) -> np.ndarray:
-        """The gradient of the whole table, if there is one, on the host."""
-        return np.ascontiguousarray(self.gradient)
 
     def touched(self) -> np.ndarray:
         """Ids of the rows with a gradient of their own, in order, each once."""

@@ -9,7 +9,6 @@ before it hands values out. Until then the trainer holds on to the gradients, to
 which one was not.
 """
 
-import itertools
 import math
 import time
 import weakref
@@ -298,8 +297,7 @@ class Trainer(OnFile):
 
     def updated_storages(self) -> list[DenseStorage | TableStorage]:
         """Storages of the parameters, and then of the tables, that it updates."""
-        members = self._census.members()
-        return [*itertools.chain(*members.blocks), *members.tables]
+        return self._census.members().updated
 
     def move_state(self, place: Callable[[np.ndarray], np.ndarray]) -> None:
         """Have each array of the state where `place` puts it, always in one order."""
@@ -419,8 +417,7 @@ class Trainer(OnFile):
 
 def _take_gradients(members: Members) -> dict[Any, Any]:
     """The gradients of all that is updated, by whose they are; cleared there."""
-    owners: list[Any] = [*members.tables, *itertools.chain(*members.blocks)]
-    return {owner: owner.take_gradient() for owner in owners}
+    return {owner: owner.take_gradient() for owner in members.updated}
 
 
 _trainers: weakref.WeakSet[Trainer] = weakref.WeakSet()

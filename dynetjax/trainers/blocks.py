@@ -36,6 +36,13 @@ SMALL = 2**16
 Leaves = tuple[Any, ...]  # the arrays of a state, of JAX or of NumPy
 
 
+def small_together(parameters: Sequence[DenseStorage], limit: int) -> tuple[Block, ...]:
+    """Parameters of up to `limit` numbers in one block, and each other in its own."""
+    small = tuple(s for s in parameters if math.prod(s.shape) <= limit)
+    large = [(s,) for s in parameters if math.prod(s.shape) > limit]
+    return (small, *large) if small else tuple(large)
+
+
 class BlockStates:
     """A rule's state of every parameter and table; that of one not met before is new.
 
@@ -78,10 +85,7 @@ class BlockStates:
     def _blocks_of(self, parameters: Sequence[DenseStorage]) -> tuple[Block, ...]:
         if not self._is_of_numbers:
             return tuple((s,) for s in parameters)
-        limit = 0 if self.is_empty else SMALL
-        small = tuple(s for s in parameters if math.prod(s.shape) <= limit)
-        large = [(s,) for s in parameters if math.prod(s.shape) > limit]
-        return (small, *large) if small else tuple(large)
+        return small_together(parameters, 0 if self.is_empty else SMALL)
 
     def _gathered(self, block: Block) -> Leaves | None:
         """What there is of the state of its parameters; None if that is nothing."""

@@ -1,5 +1,6 @@
 """Who takes part in an update, and how."""
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,11 @@ class Members(NamedTuple):
     tables: list[TableStorage]
     frozen: list[DenseStorage]
     frozen_tables: list[TableStorage]
+
+    @property
+    def updated(self) -> list[Any]:
+        """The storages of all that is updated: parameters, then tables."""
+        return [*itertools.chain(*self.blocks), *self.tables]
 
     @property
     def values(self) -> list[list[Any]]:

@@ -114,7 +114,10 @@ def _packed(
     words = np.concatenate([head, np.array([*has, *counts], np.int32), *ids])
     numbers = np.concatenate(rows) if rows else np.zeros(0, np.float32)
     dense = [
-        s._zeros() if s.gradient is None else s._gradient_array() for s in parameters
+        np.zeros(s.shape, np.float32)
+        if s.gradient is None
+        else np.ascontiguousarray(s.gradient)
+        for s in parameters
     ]
     return Message(words.astype(np.int32, copy=False), numbers), dense
 

@@ -8,7 +8,7 @@ without JAX.
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from dynetjax.core.lazy import jnp, optax
 
@@ -26,13 +26,14 @@ class RuleOfNumbers:
             -> (changes, state)``.
         numbers: what tells it from others of its kind.
         states: arrays of state, which begin as zeros.
+        common: types of the numbers in common, as `RuleOfOne` has them: there are none.
     """
 
     make: Make
     numbers: tuple[float, ...]
     states: int
 
-    common = ()
+    common: ClassVar[tuple[str, ...]] = ()
 
     def init(self, values: Any) -> State:
         """The state that some values begin with."""

@@ -8,7 +8,7 @@ Parameters that it does the same to have the same rule.
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,14 +98,19 @@ def _taken_apart(
     return Apart(rules, owners)
 
 
+def name_in(path: tuple[Any, ...], names: Container[str]) -> str | None:
+    """Which of some names the path of a part of the state has, if it has one."""
+    keys = [k.key for k in path if isinstance(k, jax.tree_util.DictKey)]
+    return next((key for key in keys if key in names), None)
+
+
 def _owner(path: tuple[Any, ...], leaf: Any, tree: dict[str, Any]) -> str | None:
     """The parameter that a part of the state belongs to.
 
     Raises:
         NotCoveredError: it is of another shape or type.
     """
-    keys = [k.key for k in path if isinstance(k, jax.tree_util.DictKey)]
-    name = next((key for key in keys if key in tree), None)
+    name = name_in(path, tree)
     if name is None:
         right = leaf.shape == () and leaf.dtype in COMMON
     else:
@@ -227,12 +232,11 @@ class Account:
             raise NotCoveredError("a state in common that belongs to one parameter")
         places = {x: k for k, x in enumerate(nodes)}
         steps = [(*_told(x), *[places[y] for y in x.operands]) for x in nodes]
-        states = len(own) - 1
         return RuleOfOne(
             steps=(*steps, tuple([places[x] for x in (*own, *shared)])),
-            states=states,
+            states=len(own) - 1,
             common=("f", *kinds),
-            run=functools.partial(_run, nodes, own, shared, states),
+            run=functools.partial(_run, nodes, own, shared),
         )
 
 
@@ -263,7 +267,6 @@ def _run(
     nodes: list[Node],
     own: list[Node],
     shared: list[Node],
-    states: int,
     step: Any,
     rate: Any,
     squares: Any,

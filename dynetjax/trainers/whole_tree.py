@@ -7,7 +7,6 @@ add up over all numbers, come to what they would with zeros for the others.
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,14 +18,14 @@ from dynetjax.core.lazy import jax, jnp, optax, with_jax
 from dynetjax.engine.xla.slices import take_if_there
 from dynetjax.model.storage import DenseStorage, on_host
 from dynetjax.trainers.apply import UpdateTerms, like_table, split_table
-from dynetjax.trainers.blocks import SMALL
+from dynetjax.trainers.blocks import SMALL, small_together
 from dynetjax.trainers.flattening import split
 from dynetjax.trainers.members import Block, Members
 from dynetjax.trainers.native_rule import native_rule
 from dynetjax.trainers.native_update import OnHost
 from dynetjax.trainers.sparse import densify
 from dynetjax.trainers.strategy import Strategy, Take, require_shape
-from dynetjax.trainers.taken_apart import Apart, taken_apart
+from dynetjax.trainers.taken_apart import Apart, name_in, taken_apart
 from dynetjax.trainers.update import Targets, Update, agreed
 
 
@@ -68,13 +67,12 @@ class TreeStates:
         return self._apart is not None
 
     def _taken_apart(self, members: Members) -> Apart | None:
-        storages: list[Any] = [*(s for (s,) in members.blocks), *members.tables]
-        tree = tuple([(self._name(s), _like(s.shape)) for s in storages])
+        tree = tuple([(self._name(s), _like(s.shape)) for s in members.updated])
         leaves, structure = jax.tree.flatten(jax.eval_shape(lambda x: x, self._state))
         apart = taken_apart(update_of(self._tx), structure, tuple(leaves), tree)
         if apart is None or None in map(native_rule, apart.rules.values()):
             return None
-        return apart if storages else None  # or nobody would count the update
+        return apart if tree else None  # or nobody would count the update
 
     def on_host(self, members: Members) -> OnHost:
         """How these are updated, if that goes number by number."""
@@ -104,11 +102,14 @@ class TreeStates:
         def rule(storage: Any) -> Any:
             return native_rule(apart.rules[self._name(storage)])
 
-        together: dict[Any, list[DenseStorage]] = {}
+        by_rule: dict[Any, list[DenseStorage]] = {}
         for (s,) in members.blocks:
-            is_small = math.prod(s.shape) <= SMALL
-            together.setdefault((rule(s), None if is_small else s), []).append(s)
-        blocks = [(of, arrays(group), (*group,)) for (of, _), group in together.items()]
+            by_rule.setdefault(rule(s), []).append(s)
+        blocks = [
+            (of, arrays(block), block)
+            for of, group in by_rule.items()
+            for block in small_together(group, SMALL)
+        ]
         tables = [(rule(s), arrays([s]), s) for s in members.tables]
         shared = own.get(None, [])
         common = np.zeros(1 + len(shared), np.int32)
@@ -135,8 +136,7 @@ class TreeStates:
         """Have the state of these."""
         if members is self._members:
             return
-        storages: list[Any] = [*(s for (s,) in members.blocks), *members.tables]
-        self._begin({self._name(s): s.values for s in storages})
+        self._begin({self._name(s): s.values for s in members.updated})
         self._members, self._on_host = members, None
 
     def _name(self, storage: Any) -> str:
@@ -283,12 +283,6 @@ def _table(
     return like_table(table, array.at[written].add(change / factor, mode="drop"), left)
 
 
-def _table_of(path: tuple[Any, ...], rows: dict[str, Any]) -> str | None:
-    """The table that a part of the state belongs to, if it is one of these."""
-    keys = [k.key for k in path if isinstance(k, jax.tree_util.DictKey)]
-    return next((key for key in keys if key in rows), None)
-
-
 def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) -> Any:
     """The state of the rows that were touched."""
     shapes = {
@@ -297,7 +291,7 @@ def _of_rows(state: Any, rows: dict[str, Any], tables: list[Any], names: Names) 
     }
 
     def cut(path, leaf):
-        name = _table_of(path, rows)
+        name = name_in(path, rows)
         if name is None:
             return leaf
         if leaf.shape != shapes[name]:
@@ -318,7 +312,7 @@ def _merged(terms: UpdateTerms, state: Any, new: Any, written: dict[str, Any]) -
     """The state with what became of it, or as it was."""
 
     def merge(path, old, leaf):
-        name = _table_of(path, written)
+        name = name_in(path, written)
         if name is None:
             return jnp.where(terms.accepted, leaf, old).astype(old.dtype)
         return old.at[written[name]].set(leaf, mode="drop")

@@ -10,8 +10,8 @@ constexpr const char* OTHER = "an array of another size or type";
 
 std::vector<View> arrays_in(PyObject* list) {
     std::vector<View> found;
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); k++) {
-        found.emplace_back(item(list, k).get(), PyBUF_CONTIG_RO);
+    for (const Ref& array : items(list)) {
+        found.emplace_back(array.get(), PyBUF_CONTIG_RO);
         if (found.back().raw().itemsize != 4) fail(PyExc_ValueError, OTHER);
     }
     return found;
@@ -23,7 +23,7 @@ struct Part {  // of arrays, for a storage
     long size;
     bool has_gradient;
 
-    // Let its gradient be the sum of the arrays there.
+    // Let its gradient be the sum of the arrays there, of which there are some.
     void give(const std::vector<View>& terms) const {
         StorageObject* s = (StorageObject*)storage.get();
         Ref gradient(std::exchange(s->gradient, nullptr));
@@ -31,14 +31,9 @@ struct Part {  // of arrays, for a storage
         if (!has_gradient) return;
         Numbers to;
         gradient = array_for_gradient(s, std::move(gradient), size, to);
-        bool is_first = true;
-        for (const View& x : terms) {
-            if (is_first)
-                memcpy(to.data(), x.as<float>() + start, 4 * size);
-            else
-                kernels().add(to.data(), x.as<float>() + start, size);
-            is_first = false;
-        }
+        memcpy(to.data(), terms[0].as<float>() + start, 4 * size);
+        for (size_t k = 1; k < terms.size(); k++)
+            kernels().add(to.data(), terms[k].as<float>() + start, size);
         to = Numbers();
         Py_XSETREF(s->gradient, gradient.release());
     }

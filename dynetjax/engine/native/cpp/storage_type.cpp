@@ -64,6 +64,12 @@ bool is_none(PyObject* x) { return !x || x == Py_None; }
 
 bool is_array(PyObject* x) { return x && (PyObject*)Py_TYPE(x) == array_type; }
 
+Ref array_on_host(PyObject* array) {
+    if (is_array(array)) return Ref(Py_NewRef(array));
+    const Ref numpy = owned(PyImport_ImportModule("numpy"));
+    return called(numpy.get(), "ascontiguousarray", array);
+}
+
 bool Numbers::read(PyObject* array, int flags) {
     if (!is_array(array)) return false;
     try {
@@ -88,9 +94,7 @@ Ref values_on_host(PyObject* storage) {
 }
 Ref gradient_on_host(PyObject* storage) {
     PyObject* array = ((StorageObject*)storage)->gradient;
-    if (is_none(array)) return Ref(Py_NewRef(Py_None));
-    if (is_array(array)) return Ref(Py_NewRef(array));
-    return called(storage, "_gradient_array");
+    return is_none(array) ? Ref(Py_NewRef(Py_None)) : array_on_host(array);
 }
 Numbers array_for_values(StorageObject* s, size_t size) {
     const Ref old(std::exchange(s->spare_values, nullptr));

@@ -30,6 +30,8 @@ private:
 };
 // Whether something is an array of NumPy.
 bool is_array(PyObject* x);
+// An array of JAX as one of NumPy, for which this waits until XLA has computed it; others as they are.
+Ref array_on_host(PyObject* array);
 // Whether a parameter's numbers are its own, and in the host's memory.
 bool has_array(PyObject* storage);
 // The values and the gradient of a parameter in the host's memory; the latter may be None.

@@ -301,17 +301,11 @@ struct Reader {
             PyObject* pair = tuple(item(parts.get(), k), 2);
             const View& ids = words(item(pair, 0), false, -1);
             Part p{ids.as<int32_t>(), nullptr, (long)ids.words()};
-            const Ref values =
-                is_array(item(pair, 1)) ? Ref(Py_NewRef(item(pair, 1))) : on_host(item(pair, 1));
+            const Ref values = array_on_host(item(pair, 1));
             p.values = floats(values.get(), false, p.count * t.width);
             t.parts.push_back(p);
         }
         return t;
-    }
-    // An array of JAX as one of NumPy; this waits for what XLA computes.
-    Ref on_host(PyObject* array) {
-        const Ref numpy = owned(PyImport_ImportModule("numpy"));
-        return called(numpy.get(), "asarray", array);
     }
     // (rule, states, table)
     Table table(PyObject* given, bool to_all) {
@@ -391,8 +385,8 @@ PyObject* update(PyObject*, PyObject* args) {
 
 PyMethodDef functions[] = {
     {"update", update, METH_VARARGS,
-     "((rate, threshold, step, kept), blocks, tables, frozen, frozen tables, numbers in "
-     "common): change all by their gradients; the norm of these."},
+     "((rate, threshold, step, kept), blocks, tables, which of these go to all rows, frozen, frozen tables, "
+     "numbers in common): change all by their gradients; the norm of these."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef rule_attributes[] = {{"states", get_states, nullptr, nullptr, nullptr},
                                  {nullptr, nullptr, nullptr, nullptr, nullptr}};
