@@ -95,10 +95,10 @@ class TestRowGradient:
 
     def test_parts_do_not_pile_up(self):
         E = table()
-        for _ in range(600):
+        for _ in range(1200):
             E.add_row_gradients(*part(1, 2))
         assert len(E._parts) < 600
-        assert E.host_gradient()[2].tolist() == [1200, 1200]
+        assert E.host_gradient()[2].tolist() == [2400, 2400]
 
     def test_host_gradient(self):
         E = table()
