@@ -50,10 +50,20 @@ def test_all_that_is_run_is_listed(m):
     key = dy.jax_op(lambda a: jax.numpy.cumsum(jax.numpy.sort(a)))
     lines = shown(key(dy.cmult(row, x)[0]))
     told = "\n".join(lines)
-    for name in ("CUMSUM", "SORT_ORDER", "TAKE"):
+    for name in ("CUMSUM", "SORT_ORDER", "GATHER"):
         assert name in told
     assert "REVERSED" in told  # of the pull-back
     assert "INTS" not in told
+
+
+def test_ints(m):
+    """Constants that are ints, and sums that are no gradients, show as such."""
+    x = dy.inputTensor(np.ones(4))
+    at = dy.jax_op(lambda a: jax.numpy.roll(a, -3) * jax.numpy.nan)
+    told = "\n".join(shown(dy.pick(at(x), 2)))
+    assert "LT_I i0[0], 0" in told
+    assert "= ADD_I i0[0], 4" in told
+    assert ", nan" in told
 
 
 def test_without_byte_code(m):

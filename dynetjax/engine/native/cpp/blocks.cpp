@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "moves.h"
+
 namespace {
 
 using Index = const int32_t*;
@@ -20,7 +22,7 @@ long begin_of(Index places, Index axes, int count, bool clip) {
 
 // f(a number of the block, the same of the whole)
 template <class F>
-void each(float* block, float* whole, Index axes, int count, const F& f) {
+void each(const float* block, float* whole, Index axes, int count, const F& f) {
     if (!count) return f(*block, *whole);
     for (long i = 0; i < axes[0]; i++)
         each(block + i * axes[1], whole + i * axes[2], axes + 3, count - 1, f);
@@ -48,7 +50,8 @@ struct Layout {
 };
 
 template <class T, class Add, class Mul>
-void scatter_as(float* d, float* a, Index places, const Layout& x, long count, bool clip, Add add, Mul mul) {
+void scatter_as(float* d, const float* a, Index places, const Layout& x, long count, bool clip, Add add,
+                Mul mul) {
     for (long n = 0; n < count; n++, a += x.size, places += x.placed) {
         const long begin = begin_of(places, x.places, x.placed, clip);
         if (begin < 0) continue;
@@ -75,22 +78,20 @@ void gather(float* d, const float* a, const int32_t* places, const float* fill, 
         if (begin < 0)
             std::fill(d, d + x.size, *fill);
         else
-            each(d, const_cast<float*>(a) + begin, x.block, x.axes,
-                 [](float& to, float from) { to = from; });
+            move(d, a + begin, x.block, x.axes);
     }
 }
 
 void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip,
              bool ints) {
     const Layout x(extra);
-    float* from = const_cast<float*>(a);
     if (ints) {
         auto add = [](int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); };
         auto mul = [](int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); };
-        return scatter_as<int32_t>(d, from, places, x, count, clip, add, mul);
+        return scatter_as<int32_t>(d, a, places, x, count, clip, add, mul);
     }
     scatter_as<float>(
-        d, from, places, x, count, clip, [](float a, float b) { return a + b; },
+        d, a, places, x, count, clip, [](float a, float b) { return a + b; },
         [](float a, float b) { return a * b; });
 }
 

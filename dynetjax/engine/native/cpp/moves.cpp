@@ -1,9 +1,8 @@
-// Numbers that go to other places: blocks, sorted orders, numbers by their places; random bits.
+// Blocks that go to other places, sorted orders, random bits.
 #include "moves.h"
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "opcodes.h"
@@ -44,52 +43,6 @@ void sort_order(float* d, const float* a, long outer, long count, int flags) {
             std::stable_sort(order, order + count,
                              [a, before](int32_t i, int32_t j) { return before(a[i], a[j]); });
     }
-}
-
-void take(float* d, const float* a, const float* b, long outer, long count, long room) {
-    for (long o = 0; o < outer; o++, d += count, a += room, b += count)
-        for (long c = 0; c < count; c++) {
-            const long at = ((const int32_t*)b)[c];
-            d[c] = at >= 0 && at < room ? a[at] : std::numeric_limits<float>::quiet_NaN();
-        }
-}
-void add_at(float* d, const float* a, const float* b, long outer, long count, long room) {
-    for (long o = 0; o < outer; o++, d += room, a += count, b += count)
-        for (long c = 0; c < count; c++) {
-            const long at = ((const int32_t*)a)[c];
-            if (at >= 0 && at < room) d[at] += b[c];
-        }
-}
-
-namespace {
-
-// A block of `a` that begins at the places `starts`, or as near as it can.
-const float* block_of(const float* a, const float* starts, Index at, int axes, int32_t* sizes) {
-    for (int k = 0; k < axes; k++, at += 3) {
-        const int32_t start = ((const int32_t*)starts)[k];
-        a += (long)std::min(std::max(start, 0), at[1] - at[0]) * at[2];
-        sizes[k] = at[0];
-    }
-    return a;
-}
-}  // namespace
-
-void slice_at(float* d, float* a, const float* starts, Index extra, bool put) {
-    const int axes = extra[0];
-    Index at = extra + 1;
-    int32_t sizes[8], block[24];
-    float* from = const_cast<float*>(block_of(a, starts, at, axes, sizes));
-    long apart = 1;
-    for (int k = axes; k--;) {
-        block[3 * k] = sizes[k];
-        block[3 * k + 1] = put ? at[3 * k + 2] : (int32_t)apart;
-        block[3 * k + 2] = put ? (int32_t)apart : at[3 * k + 2];
-        apart *= sizes[k];
-    }
-    if (put)
-        move(from, d, block, axes);
-    else
-        move(d, from, block, axes);
 }
 
 // Threefry 2x32, 20 rounds (Salmon et al., 2011).

@@ -158,18 +158,8 @@
     X(SCATTER_TO_OPERAND, CLIPPED, TOLD(n * m), IS(n * m), TOLD(n), NONE, \
       "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, " \
       "axes]; extra: see blocks.h") \
-    X(SLICE_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, \
-      "d = the block of a that begins at b[axes], moved so that it is in a; extra: n axes, then " \
-      "of each the size of the block, of a, and how far apart numbers of a are") \
-    X(PUT_AT, 0, TOLD(n), TOLD(n), TOLD(1), NONE, \
-      "the block of d that begins at b[axes], moved so that it is in d, = a; extra: as SLICE_AT") \
     X(SORT_ORDER, INTS | LARGEST_FIRST, IS(n * m), IS(n * m), NONE, NONE, \
       "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count") \
-    X(TAKE, 0, IS(n * m), IS(n * k), IS(n * m), NONE, \
-      "d[outer, count] = a[outer, b[outer, count]]; n is outer, m is count of d, k is that of a") \
-    X(ADD_AT, 0, IS(n * k), IS(n * m), IS(n * m), NONE, \
-      "d[outer, a[outer, count]] += b[outer, count]; n is outer, m is count of a and b, k is " \
-      "that of d") \
     X(RANDOM_BITS, 0, IS(n), IS(2), NONE, NONE, \
       "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
     X(GATHER, CLIPPED, IS(n * m), TOLD(n * m), TOLD(n), IS(1), \

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 
 #include "kernels.h"
@@ -24,33 +25,20 @@ void reduce_by(float* d_, const float* a_, long outer, long count, long inner, T
 float larger(float a, float b) { return (a > b || a != a) ? a : b; }
 float lesser(float a, float b) { return (a < b || a != a) ? a : b; }
 
-// Where the first of the largest is, or of the least; NaN comes before all.
-void place_of_most(float* d, const float* a, long outer, long count, long inner, float sign) {
+// Where the first number is that comes before all others.
+template <class T, class F>
+void first_of(float* d, const float* a_, long outer, long count, long inner, F comes_before) {
     int32_t* to = (int32_t*)d;
+    const T* a = (const T*)a_;
     for (long o = 0; o < outer; o++, to += inner, a += count * inner)
         for (long i = 0; i < inner; i++) {
             long best = 0;
-            for (long c = 1; c < count; c++) {
-                const float x = sign * a[c * inner + i], y = sign * a[best * inner + i];
-                if (x > y || (x != x && y == y)) best = c;
-            }
+            for (long c = 1; c < count; c++)
+                if (comes_before(a[c * inner + i], a[best * inner + i])) best = c;
             to[i] = (int32_t)best;
         }
 }
-
-void place_of_most_int(float* d, const float* a_, long outer, long count, long inner, bool least) {
-    int32_t* to = (int32_t*)d;
-    const int32_t* a = (const int32_t*)a_;
-    for (long o = 0; o < outer; o++, to += inner, a += count * inner)
-        for (long i = 0; i < inner; i++) {
-            long best = 0;
-            for (long c = 1; c < count; c++) {
-                const int32_t x = a[c * inner + i], y = a[best * inner + i];
-                if (least ? x < y : x > y) best = c;
-            }
-            to[i] = (int32_t)best;
-        }
-}
+bool is_nan_alone(float a, float b) { return a != a && b == b; }
 
 }  // namespace
 
@@ -87,10 +75,14 @@ void reduce(int op, float* d, const float* a, long outer, long count, long inner
         case ANY:
             return reduce_by<int32_t>(d, a, outer, count, inner, 0,
                                       [](int32_t x, int32_t y) { return x | y; });
-        case ARGMAX_I: return place_of_most_int(d, a, outer, count, inner, false);
-        case ARGMIN_I: return place_of_most_int(d, a, outer, count, inner, true);
-        case ARGMAX: return place_of_most(d, a, outer, count, inner, 1);
-        case ARGMIN: return place_of_most(d, a, outer, count, inner, -1);
+        case ARGMAX_I: return first_of<int32_t>(d, a, outer, count, inner, std::greater<>());
+        case ARGMIN_I: return first_of<int32_t>(d, a, outer, count, inner, std::less<>());
+        case ARGMAX:
+            return first_of<float>(d, a, outer, count, inner,
+                                   [](float x, float y) { return x > y || is_nan_alone(x, y); });
+        case ARGMIN:
+            return first_of<float>(d, a, outer, count, inner,
+                                   [](float x, float y) { return x < y || is_nan_alone(x, y); });
     }
 }
 

@@ -191,25 +191,6 @@ void Checker::instruction(const Instruction& q) {
         case ADD_TO_OPERAND:
             need(back && m < (long)p.sizes.size() && k + n <= p.sizes[m], "no gradient of an operand");
             return;
-        case SLICE_AT:
-        case PUT_AT: {
-            if (!need(given > 0, "extra is too short") || !need(e[0] > 0 && e[0] <= 8, "too many axes") ||
-                !need(given >= 1 + 3L * e[0], "extra is too short"))
-                return;
-            long whole = 0, block = 1;
-            for (int i = 0; i < e[0]; i++) {
-                const int32_t* x = e + 1 + 3 * i;
-                if (!need(x[0] > 0 && x[1] >= x[0] && x[2] >= 0, "a block is larger than what it is of"))
-                    return;
-                whole += (x[1] - 1L) * x[2];
-                block *= x[0];
-            }
-            const bool puts = q.op == PUT_AT;
-            writes(q.d, puts ? whole : block - 1);
-            reads(q.a, puts ? block - 1 : whole);
-            reads(q.b, e[0] - 1);
-            return;
-        }
         case GATHER:
         case SCATTER:
         case SCATTER_TO_OPERAND: {

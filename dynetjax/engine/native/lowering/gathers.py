@@ -1,102 +1,116 @@
-"""Gathers and scatters as byte code: blocks, or numbers, at places that are data."""
+"""Gathers and scatters as byte code: blocks at places that are data."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynetjax.core.dims import Shape
 from dynetjax.engine.native.lowering.arrays import (
     Array,
     NotCoveredError,
     Value,
     side_by_side,
 )
-from dynetjax.engine.native.lowering.bytecode import Code, Scattered
+from dynetjax.engine.native.lowering.bytecode import ADDS, Code, Scattered
 from dynetjax.native import core
 
 Values = list[Value]
 
 
-def _gather(code: Code, equation: Any, operands: Values) -> Values:
-    """Of the first operand, what is at the places that the second names.
+class Layout(NamedTuple):
+    """How blocks are placed in an array.
 
-    Single numbers of the last axis, for each place of the axes before it, have an
-    instruction of their own.
+    Attributes:
+        axes: of the array, along which places say where a block begins.
+        last: the last place along each of these.
+        kept: axes of the array that a block has.
+        block: its sizes along these.
     """
-    params = equation.params
-    x, places = [code.array(v) for v in operands]
-    numbers = params["dimension_numbers"]
-    lines = (
-        tuple(numbers.operand_batching_dims),
-        tuple(numbers.start_indices_batching_dims),
+
+    axes: Sequence[int]
+    last: Sequence[int]
+    kept: Sequence[int]
+    block: Sequence[int]
+
+    def note(self, code: Code, whole: Array, *more: int) -> int:
+        """Put it beside the byte code; see blocks.h."""
+        if max(len(self.axes), len(self.kept)) > 8:
+            raise NotCoveredError("more than eight axes")
+        pairs = zip(self.axes, self.last, strict=True)
+        placed = [v for k, most in pairs for v in (most, whole.strides[k])]
+        sides = zip(self.kept, self.block, side_by_side(tuple(self.block)), strict=True)
+        sizes = [v for k, n, apart in sides for v in (n, apart, whole.strides[k])]
+        counts = len(self.axes), len(self.kept)
+        return code.pool.note(counts[0], *placed, counts[1], *sizes, *more)
+
+
+def one_block(whole: Shape, block: Shape) -> Layout:
+    """Of a block that has all axes of an array, and a place along each."""
+    every = range(len(whole))
+    return Layout(
+        every, [n - m for n, m in zip(whole, block, strict=True)], every, block
     )
-    single = all(n == 1 for n in params["slice_sizes"]) and not numbers.offset_dims
-    if not single or not _along_lines(x, places, numbers.collapsed_slice_dims, lines):
-        return _gather_blocks(code, equation, operands)
-    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
-    room, fill = x.shape[-1], params["fill_value"]
-    if "FILL" not in str(params["mode"]):
-        which = _clamped(code, which, room)
-    elif x.kind != "f" or not (fill is None or np.isnan(fill)):
-        return _gather_blocks(code, equation, operands)
-    outer = x.size // room
-    d = code.temporary(equation.outvars[0].aval.shape, x.kind)
-    x, count = code.contiguous(x), d.size // outer
-    return [code.emit("TAKE", d, x, which, n=outer, m=count, k=room)]
 
 
-def _scatter_add(code: Code, equation: Any, operands: Values) -> Values:
-    """The first operand with the third added, at places that the second names.
+def gathered(
+    code: Code, x: Array, where: Array, layout: Layout, fill: Array | None = None
+) -> Array:
+    """Blocks of `x` at places ``[..., axes]``.
 
-    Single numbers of the last axis have their own instruction; else it is `_scatter`.
+    What begins nowhere is `fill`; without it, places are moved so that blocks are in x.
     """
-    params = equation.params
-    x, places, updates = [code.array(v) for v in operands]
-    numbers = params["dimension_numbers"]
-    lines = (
-        tuple(numbers.operand_batching_dims),
-        tuple(numbers.scatter_indices_batching_dims),
-    )
-    along = _along_lines(x, places, numbers.inserted_window_dims, lines)
-    alone = code.pool.number(x) == 0  # it may be the gradient of an operand
-    if numbers.update_window_dims or x.kind != "f" or not along or alone:
-        return _scatter(code, equation, operands)
-    which = code.contiguous(places.reshaped(places.shape[:-1]) or places)
-    room = x.shape[-1]
-    if "CLIP" in str(params["mode"]):
-        which = _clamped(code, which, room)
-    d = code.copy(code.temporary(x.shape, "f"), x)
-    outer = x.size // room
-    updates = code.contiguous(updates)
-    count = updates.size // outer
-    code.emit("ADD_AT", d, which, updates, n=outer, m=count, k=room)
+    count, size = prod(where.shape[:-1]), prod(layout.block)
+    d = code.temporary((*where.shape[:-1], *layout.block), x.kind)
+    none = code.pool.constant(np.zeros((), np.int32)) if fill is None else fill
+    flags, extra = core.CLIPPED if fill is None else 0, layout.note(code, x)
+    about = {"n": count, "m": size, "flags": flags, "extra": extra}
+    return code.emit("GATHER", d, x, where, none, **about)
+
+
+class By(NamedTuple):
+    """How a scatter changes numbers.
+
+    Attributes:
+        how: one of `core.SCATTERS`.
+        clips: places are moved so that blocks are in the array; otherwise what begins
+            nowhere changes nothing.
+    """
+
+    how: str = "SET"
+    clips: bool = True
+
+
+def scatter(
+    code: Code, d: Array, blocks: Array, where: Array, layout: Layout, by: By
+) -> Scattered:
+    """Change `d` by blocks at places ``[..., axes]``; what was done."""
+    count, extra = prod(where.shape[:-1]), layout.note(code, d, core.SCATTERS[by.how])
+    flags = core.CLIPPED if by.clips else 0
+    about = {"n": count, "m": blocks.size // count, "extra": extra}
+    ints = 0 if d.kind == "f" else core.INTS
+    code.emit("SCATTER", d, blocks, where, **about, flags=flags | ints)
     code.made.pop(d.buffer, None)
-    return [d]
+    return Scattered(blocks, where, count, flags, extra)
 
 
-def _along_lines(x: Array, places: Array, dropped: Any, lines: tuple) -> bool:
-    """Whether each place is one of the last axis, and all others go side by side."""
-    last = len(x.shape) - 1
-    every = tuple(range(last))
-    return (
-        tuple(dropped) == (last,)
-        and lines == (every, every)
-        and places.shape[-1] == 1
-        and places.kind in "iu"
-        and (last == 0 or len(places.shape) == last + 2)
-    )
+def scattered(
+    code: Code, x: Array, blocks: Array, where: Array, layout: Layout, by: By
+) -> Array:
+    """`x`, changed by blocks: see `scatter`."""
+    d = code.copy(code.temporary(x.shape, x.kind), x)
+    parts = scatter(code, d, blocks, where, layout, by)
+    if x.kind == "f" and code.pool.number(x) == 0:  # it may be a gradient
+        if by.how == "SET" and parts.count == 1:
+            parts = replace(parts, extra=layout.note(code, d, ADDS))
+        if by.how == "ADD" or parts.count == 1:
+            code.scattered[d.buffer] = parts
+    return d
 
 
-def _clamped(code: Code, places: Array, room: int) -> Array:
-    low, high = [
-        code.pool.constant(np.full(places.shape, n, np.int32)) for n in (0, room - 1)
-    ]
-    raised = code.map("MAX_I", "i", places.shape, places, low)
-    return code.map("MIN_I", "i", places.shape, raised, high)
-
-
-def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
+def _gather(code: Code, equation: Any, operands: Values) -> Values:
     """Blocks of the first operand, at the places that the second names."""
     params = equation.params
     numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
@@ -106,30 +120,26 @@ def _gather_blocks(code: Code, equation: Any, operands: Values) -> Values:
     dropped = {*numbers.collapsed_slice_dims, *lines[0]}
     kept = [k for k in range(len(x.shape)) if k not in dropped]
     block = [sizes[k] for k in kept]
+    last = [x.shape[k] - sizes[k] for k in axes]
     where = _all_places(code, places, lines[1])
-    extra = note_blocks(
-        code, x, axes, [x.shape[k] - sizes[k] for k in axes], kept, block
-    )
-    d = code.temporary((*where.shape[:-1], *block), x.kind)
-    flags = 0 if "FILL" in str(params["mode"]) else core.CLIPPED
-    fill = _fill(code, params["fill_value"], x.kind)
-    size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
-    code.emit("GATHER", d, x, where, fill, **size, flags=flags)
+    fills = "FILL" in str(params["mode"])
+    fill = _fill(code, params["fill_value"], x.kind) if fills else None
+    d = gathered(code, x, where, Layout(axes, last, kept, block), fill)
     return [d.transposed(_order(len(d.shape), numbers.offset_dims, len(block)))]
 
 
 def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     """The first operand with blocks of the third, at places that the second names."""
     params, name = equation.params, equation.primitive.name
-    combine = name.replace("_", "-").removeprefix("scatter").removeprefix("-").upper()
-    combine = combine or "SET"
+    how = name.replace("_", "-").removeprefix("scatter").removeprefix("-").upper()
+    how = how or "SET"
     numbers = params["dimension_numbers"]
     x, places, updates = [code.array(v) for v in operands]
-    if combine == "SUB":
+    if how == "SUB":
         op = "NEG" if x.kind == "f" else "NEG_I"
-        updates, combine = code.map(op, x.kind, updates.shape, updates), "ADD"
-    unsigned = x.kind in "ub" and combine in ("MIN", "MAX")
-    if combine not in core.SCATTERS or unsigned:
+        updates, how = code.map(op, x.kind, updates.shape, updates), "ADD"
+    unsigned = x.kind in "ub" and how in ("MIN", "MAX")
+    if how not in core.SCATTERS or unsigned:
         raise NotCoveredError(f"{name} of type {x.kind}")
     lines = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     axes = [*numbers.scatter_dims_to_operand_dims, *lines[0]]
@@ -137,22 +147,12 @@ def _scatter(code: Code, equation: Any, operands: Values) -> Values:
     kept = [k for k in range(len(x.shape)) if k not in dropped]
     block = [updates.shape[k] for k in numbers.update_window_dims]
     sizes = dict(zip(kept, block, strict=True))
-    where = _all_places(code, places, lines[1])
-    d = code.copy(code.temporary(x.shape, x.kind), x)
     last = [x.shape[k] - sizes.get(k, 1) for k in axes]
-    extra = note_blocks(code, d, axes, last, kept, block)
-    code.pool.note(core.SCATTERS[combine])
+    where = _all_places(code, places, lines[1])
     order = _order(len(updates.shape), numbers.update_window_dims, len(block))
     ready = code.contiguous(updates.transposed(np.argsort(order).tolist()))
-    flags = core.CLIPPED if "CLIP" in str(params["mode"]) else 0
-    flags |= 0 if x.kind == "f" else core.INTS
-    size = {"n": prod(where.shape[:-1]), "m": prod(block), "extra": extra}
-    code.emit("SCATTER", d, ready, where, **size, flags=flags)
-    code.made.pop(d.buffer, None)
-    if combine == "ADD" and x.kind == "f" and code.pool.number(x) == 0:
-        parts = Scattered(ready, where, size["n"], flags, extra)
-        code.scattered[d.buffer] = parts
-    return [d]
+    by, layout = By(how, "CLIP" in str(params["mode"])), Layout(axes, last, kept, block)
+    return [scattered(code, x, ready, where, layout, by)]
 
 
 def _order(count: int, window: Sequence[int], size: int) -> list[int]:
@@ -190,30 +190,13 @@ def _fill(code: Code, value: Any, kind: str) -> Array:
     return code.pool.constant(np.array(value, dtype))
 
 
-def note_blocks(
-    code: Code,
-    whole: Array,
-    axes: Sequence[int],
-    last: Sequence[int],
-    kept: Sequence[int],
-    block: Sequence[int],
-) -> int:
-    """The numbers that say how blocks are placed; see blocks.h."""
-    if max(len(axes), len(kept)) > 8:
-        raise NotCoveredError("more than eight axes")
-    placed = [
-        v for k, most in zip(axes, last, strict=True) for v in (most, whole.strides[k])
-    ]
-    sides = zip(kept, block, side_by_side(tuple(block)), strict=True)
-    sizes = [v for k, n, apart in sides for v in (n, apart, whole.strides[k])]
-    return code.pool.note(len(axes), *placed, len(kept), *sizes)
-
-
 LOWERINGS = {
     "gather": _gather,
     **dict.fromkeys(
-        [f"scatter{by}" for by in ("", "-mul", "-min", "-max", "-sub", "_sub", "_mul")],
+        [
+            f"scatter{by}"
+            for by in ("", "-add", "-mul", "-min", "-max", "-sub", "_sub", "_mul")
+        ],
         _scatter,
     ),
-    "scatter-add": _scatter_add,
 }

@@ -12,9 +12,8 @@ from dynetjax.engine.native.lowering.arrays import (
     NotCoveredError,
     Values,
 )
-from dynetjax.engine.native.lowering.bytecode import ADDS, Code, Scattered
-from dynetjax.engine.native.lowering.gathers import note_blocks
-from dynetjax.native import core
+from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.engine.native.lowering.gathers import By, gathered, one_block, scattered
 
 
 def _starts(code: Code, operands: Values) -> Array:
@@ -27,31 +26,15 @@ def _starts(code: Code, operands: Values) -> Array:
 
 
 def _dynamic_slice(code: Code, equation: Any, operands: Values) -> Values:
-    x = code.contiguous(operands[0])
-    result = equation.outvars[0].aval
+    x, shape = code.array(operands[0]), equation.outvars[0].aval.shape
     at = _starts(code, operands[1:])
-    axes = zip(result.shape, x.shape, x.strides, strict=True)
-    extra = code.pool.note(len(x.shape), *[v for axis in axes for v in axis])
-    d = code.temporary(result.shape, x.kind)
-    return [code.emit("SLICE_AT", d, x, at, n=result.size, extra=extra)]
+    return [gathered(code, x, at, one_block(x.shape, shape))]
 
 
 def _dynamic_update_slice(code: Code, equation: Any, operands: Values) -> Values:
-    whole, block = operands[0], code.contiguous(operands[1])
+    x, block = code.array(operands[0]), code.contiguous(operands[1])
     at = _starts(code, operands[2:])
-    array = code.array(whole)
-    d = code.copy(code.temporary(array.shape, array.kind), array)
-    axes = zip(block.shape, d.shape, d.strides, strict=True)
-    extra = code.pool.note(len(d.shape), *[v for axis in axes for v in axis])
-    code.emit("PUT_AT", d, block, at, n=block.size, extra=extra)
-    code.made.pop(d.buffer, None)
-    if array.kind == "f" and code.pool.number(array) == 0:
-        every = range(len(d.shape))
-        last = [n - size for n, size in zip(d.shape, block.shape, strict=True)]
-        extra = note_blocks(code, d, every, last, every, block.shape)
-        code.pool.note(ADDS)
-        code.scattered[d.buffer] = Scattered(block, at, 1, core.CLIPPED, extra)
-    return [d]
+    return [scattered(code, x, block, at, one_block(x.shape, block.shape), By())]
 
 
 def _random_bits(code: Code, equation: Any, operands: Values) -> Values:

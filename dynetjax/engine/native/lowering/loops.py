@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from dynetjax.engine.native.lowering.arrays import Array, NotCoveredError, Value
+from dynetjax.core.dims import Shape
+from dynetjax.engine.native.lowering.arrays import (
+    Array,
+    NotCoveredError,
+    Value,
+    side_by_side,
+)
 from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.engine.native.lowering.gathers import By, Layout, gathered, scatter
 
 Values = list[Value]
 Inline = Callable[[Code, Any, Sequence[Any], Values], Values]
@@ -166,24 +173,24 @@ def _rows_of(code: Code, x: Value) -> Array:
 
 
 def _row(code: Code, x: Array, at: Array) -> Array:
-    shape = x.shape[1:]
+    length, *shape = x.shape
     if not x.strides[0]:
-        return replace(x, shape=shape, strides=x.strides[1:])
-    d = code.temporary(shape, x.kind)
-    extra = _note_row(code, x.shape[0], d.size)
-    return code.emit("SLICE_AT", d, x, at, n=d.size, extra=extra)
+        return replace(x, shape=tuple(shape), strides=x.strides[1:])
+    rows = replace(x, shape=(length, x.size // length), strides=(x.size // length, 1))
+    row = gathered(code, rows, at.like((1,)), _of_rows(rows.shape))
+    return replace(row, shape=tuple(shape), strides=side_by_side(tuple(shape)))
 
 
 def _put_row(code: Code, x: Value, length: int, at: Array) -> Array:
     """Note a row of a new list; the list."""
     row = code.contiguous(x)
     d = code.temporary((length, *row.shape), row.kind)
-    extra = _note_row(code, length, row.size)
-    code.emit("PUT_AT", d, row, at, n=row.size, extra=extra)
-    code.made.pop(d.buffer, None)
+    rows = replace(d, shape=(length, row.size), strides=(row.size, 1))
+    scatter(code, rows, row, at.like((1,)), _of_rows(rows.shape), By())
     return d
 
 
-def _note_row(code: Code, length: int, size: int) -> int:
-    """What tells SLICE_AT and PUT_AT of a row of a list."""
-    return code.pool.note(2, 1, length, size, size, size, 1)
+def _of_rows(shape: Shape) -> Layout:
+    """Of a row of a matrix, whose number is the place."""
+    length, size = shape
+    return Layout((0,), (length - 1,), (1,), (size,))

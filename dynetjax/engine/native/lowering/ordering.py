@@ -11,8 +11,10 @@ from dynetjax.engine.native.lowering.arrays import (
     Lowering,
     NotCoveredError,
     Values,
+    side_by_side,
 )
 from dynetjax.engine.native.lowering.bytecode import Code
+from dynetjax.engine.native.lowering.gathers import Layout, gathered
 from dynetjax.native import core
 
 
@@ -49,11 +51,17 @@ def _order_of(code: Code, x: Array, flags: int = 0) -> Array:
 
 def _taken(code: Code, x: Array, places: Array) -> Array:
     """Numbers of the last axis at these places of it."""
-    count, room = places.shape[-1], x.shape[-1]
-    d = code.temporary(places.shape, x.kind)
-    places = code.contiguous(places)
-    outer = places.size // count
-    return code.emit("TAKE", d, code.contiguous(x), places, n=outer, m=count, k=room)
+    *lines, room = x.shape
+    first = np.arange(0, x.size, room, dtype=np.int32).reshape(lines)
+    if first.size > 1:
+        begin = code.pool.constant(first).broadcast(places.shape, range(len(lines)))
+        places = code.map("ADD_I", "i", places.shape, places, begin)
+    flat = code.contiguous(x).reshaped((x.size,))
+    which = code.contiguous(places).reshaped((places.size, 1))
+    assert flat is not None
+    assert which is not None
+    taken = gathered(code, flat, which, Layout((0,), (x.size - 1,), (), ()))
+    return replace(taken, shape=places.shape, strides=side_by_side(places.shape))
 
 
 def _top_k(code: Code, equation: Any, operands: Values) -> Values:
