@@ -16,6 +16,8 @@ _NAMES = {
     core.COTANGENT: "dy",
     core.HOISTED: "h",
 }
+_ADDS = "ADD_TO_OPERAND", "ADD_TO_WEIGHT", "PUT_ASIDE", "SCATTER_TO_OPERAND"
+_LEAST = np.finfo(np.float32).tiny
 
 
 class Slots(NamedTuple):
@@ -87,9 +89,15 @@ def _place(slots: Slots, operand: tuple[int, int, int], shape: str) -> str:
     """``t[4:8]``; a number of constants; ``t[4: 2x2]`` where extra tells the shape."""
     slot, start, words = operand
     if slot == core.CONSTANT and words == 1:
-        return f"{slots.constants[start]:.6g}"
+        return _number(slots.constants[start])
     name = "constants" if slot == core.CONSTANT else slots.name(slot)
     return f"{name}[{start}:{shape}]" if words < 0 else name + _range(start, words)
+
+
+def _number(x: np.float32) -> str:
+    """A constant: an int where the float would be NaN below 0, or hardly above it."""
+    is_float = x == 0 or abs(x) >= _LEAST or (np.isnan(x) and not np.signbit(x))
+    return f"{x:.6g}" if is_float else str(x.view(np.int32))
 
 
 def _range(start: int, words: int) -> str:
@@ -97,8 +105,7 @@ def _range(start: int, words: int) -> str:
 
 
 def _sign(name: str, flags: int) -> str:
-    adds = flags & core.ACCUMULATE or name.startswith("ADD_") or name == "PUT_ASIDE"
-    return "+=" if adds or name == "SCATTER_TO_OPERAND" else "="
+    return "+=" if flags & core.ACCUMULATE or name in _ADDS else "="
 
 
 def _flags(flags: int) -> str:
