@@ -30,19 +30,16 @@ class Products(Numbers):
         numbers = params["dimension_numbers"]
         a, b = a.transpose(numbers.lhs_spec), b.transpose(numbers.rhs_spec)
         groups, lines = params["feature_group_count"], params["batch_group_count"]
-        window, steps = params["rhs_dilation"], params["window_strides"]
-
-        def windows(x):
-            x = self._spread(x, params["lhs_dilation"])
-            for axis, (low, high) in enumerate(params["padding"], 2):
-                x = self._padded(x, axis, low, high, 0.0)
-            axes = tuple(range(2, x.ndim))
-            x = np.lib.stride_tricks.sliding_window_view(x, window, axes)
-            return x[(slice(None),) * 2 + tuple([slice(None, None, s) for s in steps])]
-
-        places = self._spread(np.ones(b.shape), window)
-        b, window = self._spread(b, window), places.shape[2:]
-        views, there = windows(a), windows(np.ones(a.shape))
+        steps, apart = params["window_strides"], params["rhs_dilation"]
+        a = self._spread(a, params["lhs_dilation"])
+        for axis, (low, high) in enumerate(params["padding"], 2):
+            a = self._padded(a, axis, low, high, 0.0)
+        window = b.shape[2:]
+        reach = [(n - 1) * d + 1 for n, d in zip(window, apart, strict=True)]
+        axes = tuple(range(2, a.ndim))
+        views = np.lib.stride_tricks.sliding_window_view(a, reach, axes)
+        every = [*[slice(None, None, s) for s in (*steps, *apart)]]
+        views = views[(slice(None), slice(None), *every)]
         made, reads = b.shape[:2]
         batch = a.shape[0] // lines
         parts, sizes = [], []
@@ -51,9 +48,7 @@ class Products(Numbers):
             first = m * groups // made * reads
             line = m * lines // made * batch
             at = slice(line, line + batch), slice(first, first + reads)
-            # what is beside the numbers counts as nothing, not as 0 times infinity
-            some = (there[at] * places[m].reshape(shape)) != 0
-            terms = np.where(some, views[at] * b[m].reshape(shape), 0)
+            terms = views[at] * b[m].reshape(shape)
             over = (1, *range(2 + len(steps), terms.ndim))
             parts.append(terms.sum(over))
             sizes.append(abs(terms).sum(over))

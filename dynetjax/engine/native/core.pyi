@@ -29,7 +29,6 @@ TERMS: list[int]  # how many of what an update tells a rule its programs have
 MOST_STATES: int  # of a rule
 FORMS: dict[str, int]  # how nodes of a fused op get their rows
 SCATTERS: dict[str, int]  # what SCATTER does
-POOLS: dict[str, int]  # what POOL finds
 LEVEL: str  # of the processor's instructions
 
 class Program:

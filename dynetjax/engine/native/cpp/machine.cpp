@@ -10,7 +10,6 @@
 #include "moves.h"
 #include "program.h"
 #include "reductions.h"
-#include "windows.h"
 
 namespace {
 
@@ -236,9 +235,6 @@ void run_on_one(const Instruction& q, const Program& p, float* d, float* a, cons
         case RANDOM_BITS: return random_bits(d, a, q.n);
         case GATHER: return gather(d, a, places, c, extra, q.n, q.flags & CLIPPED);
         case SCATTER: return scatter(d, a, places, extra, q.n, q.flags & CLIPPED, q.flags & INTS);
-        case CONVOLVE: return convolve(d, a, b, extra);
-        case POOL: return pool(d, a, extra);
-        case POOL_BACK: return pool_back(d, a, b, extra);
         default: matrices(q, d, a, b);
     }
 }

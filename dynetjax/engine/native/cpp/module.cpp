@@ -6,7 +6,6 @@
 #include "program.h"
 #include "python.h"
 #include "rule.h"
-#include "windows.h"
 
 namespace {
 
@@ -84,7 +83,6 @@ void add_names(PyObject* m) {
 #define X(name) #name,
     add_numbers("FORMS", {DYNETJAX_FORMS(X)});
     add_numbers("SCATTERS", {DYNETJAX_SCATTERS(X)});
-    add_numbers("POOLS", {DYNETJAX_POOLS(X)});
 #undef X
     if (PyModule_AddStringConstant(m, "LEVEL", kernels().level)) throw Failed();
 }

@@ -173,16 +173,7 @@
     X(SOLVE_TRIANGLE, LOWER | UNIT, IS(n * m * k), IS(n * m * m), IS(n * m * k), NONE, \
       "of each of n: d[m, k] for which the triangle a[m, m] d = b[m, k]") \
     X(CHOLESKY, 0, IS(n * m * m), IS(n * m * m), NONE, NONE, \
-      "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]") \
-    X(CONVOLVE, 0, TOLD(n), TOLD(n), TOLD(m), NONE, \
-      "d = a convolution of a with windows b; n, m and k tell how much work it is; extra: see " \
-      "windows.h") \
-    X(POOL, 0, TOLD(n), TOLD(n * m), NONE, NONE, \
-      "d[n] = the sum, the largest or the least of each window of a, of m numbers; extra: see " \
-      "windows.h") \
-    X(POOL_BACK, 0, TOLD(n), TOLD(n * m), TOLD(n), NONE, \
-      "where the first of the largest or of the least of each window of a is, d += b[n]; extra: " \
-      "see windows.h")
+      "of each of n: the lower triangle d[m, m] for which d times itself turned is a[m, m]")
 
 // What runs blocks of the instructions after it. `d` is no operand.
 #define DYNETJAX_CONTROL(X)                                            \

@@ -8,7 +8,6 @@
 
 #include "blocks.h"
 #include "program.h"
-#include "windows.h"
 
 namespace {
 
@@ -205,26 +204,6 @@ void Checker::instruction(const Instruction& q) {
             if (q.op == SCATTER_TO_OPERAND)
                 need(back && k < (long)p.sizes.size() && x.whole <= p.sizes[k] && x.adds,
                      "no gradient of an operand");
-            return;
-        }
-        case CONVOLVE:
-        case POOL:
-        case POOL_BACK: {
-            if (!need(n > 0 && m > 0 && given > 0, "no windows")) return;
-            const Windows x = windows_of(e, given, q.op == CONVOLVE);
-            if (!need(x.wrong.empty(), x.wrong.c_str())) return;
-            if (q.op == CONVOLVE) {
-                writes(q.d, x.d - 1);
-                reads(q.a, x.a - 1);
-                reads(q.b, x.b - 1);
-            } else if (q.op == POOL) {
-                writes(q.d, x.made - 1);
-                reads(q.a, x.whole - 1);
-            } else {
-                writes(q.d, x.whole - 1);
-                reads(q.a, x.whole - 1);
-                reads(q.b, x.made - 1);
-            }
             return;
         }
         case BRANCH: need(n > 0, "no block") && need(given >= n, "extra is too short"); return;

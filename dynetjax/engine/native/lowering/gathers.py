@@ -55,6 +55,11 @@ def one_block(whole: Shape, block: Shape) -> Layout:
     )
 
 
+def of_numbers(count: int) -> Layout:
+    """Of single numbers of a vector of so many."""
+    return Layout((0,), (count - 1,), (), ())
+
+
 def gathered(
     code: Code, x: Array, where: Array, layout: Layout, fill: Array | None = None
 ) -> Array:

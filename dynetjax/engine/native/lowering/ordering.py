@@ -14,7 +14,7 @@ from dynetjax.engine.native.lowering.arrays import (
     side_by_side,
 )
 from dynetjax.engine.native.lowering.bytecode import Code
-from dynetjax.engine.native.lowering.gathers import Layout, gathered
+from dynetjax.engine.native.lowering.gathers import gathered, of_numbers
 from dynetjax.native import core
 
 
@@ -60,7 +60,7 @@ def _taken(code: Code, x: Array, places: Array) -> Array:
     which = code.contiguous(places).reshaped((places.size, 1))
     assert flat is not None
     assert which is not None
-    taken = gathered(code, flat, which, Layout((0,), (x.size - 1,), (), ()))
+    taken = gathered(code, flat, which, of_numbers(x.size))
     return replace(taken, shape=places.shape, strides=side_by_side(places.shape))
 
 

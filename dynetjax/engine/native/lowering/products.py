@@ -12,6 +12,7 @@ from dynetjax.engine.native.lowering.arrays import (
     Lowering,
     NotCoveredError,
     Values,
+    side_by_side,
 )
 from dynetjax.engine.native.lowering.bytecode import Code
 
@@ -31,12 +32,18 @@ def _dot_general(code: Code, equation: Any, operands: Values) -> Values:
     b = _merged(code, b, (batches, counts, len(columns)))
     if a.kind != "f":
         return [_int_product(code, a, b, result.shape)]
+    found = product(code, a, b)
+    shape = tuple(result.shape)
+    return [replace(found, shape=shape, strides=side_by_side(shape))]
+
+
+def product(code: Code, a: Array, b: Array) -> Array:
+    """``[B, n, k]`` of floats a[B, n, m] and b[B, m, k]."""
     (batch, n, m), (_, _, k) = a.shape, b.shape
-    d = code.temporary(result.shape, "f")
+    d = code.temporary((batch, n, k), "f")
     # an axis of one number is as far apart as it takes to be side by side
     extra = code.pool.note(batch, *_distances(a), *_distances(b))
-    code.emit("MATMUL", d, a, b, n=n, m=m, k=k, extra=extra)
-    return [d]
+    return code.emit("MATMUL", d, a, b, n=n, m=m, k=k, extra=extra)
 
 
 def _int_product(code: Code, a: Array, b: Array, shape: Sequence[int]) -> Array:

@@ -1,5 +1,6 @@
 """Byte code of what moves numbers, or only says where they are: shapes and slices."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
@@ -10,6 +11,7 @@ from dynetjax.engine.native.lowering.arrays import (
     Array,
     Lowering,
     Pieces,
+    Value,
     Values,
     kind_of,
     side_by_side,
@@ -156,9 +158,24 @@ def _stack(code: Code, equation: Any, operands: Values) -> Values:
 
 def _pad(code: Code, equation: Any, operands: Values) -> Values:
     x, fill = operands[0], code.array(operands[1])
-    config, result = equation.params["padding_config"], equation.outvars[0].aval
+    return [padded(code, x, fill, equation.params["padding_config"])]
+
+
+def padded(
+    code: Code, x: Value, fill: Array, config: Sequence[tuple[int, int, int]]
+) -> Value:
+    """`x` with a number around it.
+
+    Args:
+        config: how often before and behind each axis, which may be less than 0, and
+            between what it has.
+    """
     plain = all(low >= 0 and high >= 0 and not between for low, high, between in config)
     lows = tuple([int(low) for low, _, _ in config])
+    pairs = [*zip(x.shape, config, strict=True)]
+    shape = tuple(
+        [n + int(a) + int(b) + max(n - 1, 0) * int(c) for n, (a, b, c) in pairs]
+    )
     if plain and code.pool.number(fill) == 0:
         blocks = x.blocks if isinstance(x, Pieces) else [((0,) * len(lows), x)]
         moved = [
@@ -166,12 +183,12 @@ def _pad(code: Code, equation: Any, operands: Values) -> Values:
             for s, block in blocks
             if block.size
         ]
-        return [Pieces(tuple(result.shape), x.kind, moved)]
-    d = code.temporary(result.shape, x.kind)
-    code.copy(d, fill.like(result.shape))
+        return Pieces(shape, x.kind, moved)
+    d = code.temporary(shape, x.kind)
+    code.copy(d, fill.like(shape))
     array = code.array(x)
     starts, places, sizes, steps = [], [], [], []
-    for n, (low, high, between) in zip(array.shape, config, strict=True):
+    for n, (low, high, between) in pairs:
         step = int(between) + 1
         first = max(0, -(int(low) // step)) if low < 0 else 0
         room = (n - 1) * step + 1 + int(low) + int(high)  # of the result
@@ -183,7 +200,7 @@ def _pad(code: Code, equation: Any, operands: Values) -> Values:
         block = array.part(starts, tuple(sizes))
         code.copy(d.part(places, tuple(sizes), steps), block)
     code.made.pop(d.buffer, None)
-    return [d]
+    return d
 
 
 def _tile(code: Code, equation: Any, operands: Values) -> Values:
