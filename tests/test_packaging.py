@@ -28,10 +28,13 @@ print((W * dy.inputVector([1, 2])).npvalue().tolist())
 """
 
 
-def run(module, *words):
+def run(module, *words, **variables):
     """What a module run with these words prints."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *words], capture_output=True, text=True
+        [sys.executable, "-m", module, *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | variables,
     )
     assert not done.returncode, done.stdout + done.stderr
     return done.stdout
@@ -39,7 +42,10 @@ def run(module, *words):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with sdist and wheel of a copy of what is committed or would be."""
+    """A folder with sdist and wheel of a copy of what is committed or would be.
+
+    It is compiled without being made quick, which would take most of the time.
+    """
     folder = tmp_path_factory.mktemp("made")
     source = tmp_path_factory.mktemp("source")
     listed = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
@@ -49,7 +55,8 @@ def made(tmp_path_factory):
         target.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).exists():
             target.write_bytes((ROOT / name).read_bytes())
-    run("build", "--no-isolation", "--outdir", str(folder), str(source))
+    words = "--no-isolation", "--outdir", str(folder), str(source)
+    run("build", *words, DYNETJAX_CXXFLAGS="-O0")
     return folder
 
 

@@ -15,7 +15,7 @@ import dynetjax as dy
 from dynetjax.engine.runtime import RUNTIME
 
 FEW = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
