@@ -198,7 +198,7 @@ def _digest_of_values(storages: list[Any]) -> bytes:
         if storage.is_table and storage.deferred is not None:
             continue  # its rows catch up when they are read, and round as they do
         words = np.ravel(storage.host_values()).view(np.int32)
-        half = len(words) // 2  # sums of words go by pairs, which is several times faster
+        half = len(words) // 2  # sums of pairs of words take half as long
         pairs, rest = words[: 2 * half].view(np.int64), words[2 * half :]
         digest = zlib.crc32(np.append(rest, np.sum(pairs)).tobytes(), digest)
     return digest.to_bytes(8, "little")
