@@ -4,7 +4,6 @@ A program that is given buffers to work in place leaves nothing behind if its re
 are not stored. So an interrupt waits until they are.
 """
 
-import threading
 from signal import SIGINT
 from types import FrameType
 from typing import Any
@@ -23,11 +22,13 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._noted: list[tuple[int, FrameType | None]] = []
         self._handler: Any = None
-        if threading.get_ident() == threading.main_thread().ident:
-            handler = signal.getsignal(SIGINT)
-            if callable(handler):
-                self._handler = handler
+        handler = signal.getsignal(SIGINT)
+        if callable(handler):
+            try:
                 signal.signal(SIGINT, self._note)
+            except ValueError:  # another thread, which no signal comes to
+                return
+            self._handler = handler
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._noted.append((number, frame))

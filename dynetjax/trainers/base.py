@@ -31,9 +31,7 @@ from dynetjax.trainers.deferred import DeferredRows, Missed
 from dynetjax.trainers.gather import Gatherer, with_gradient
 from dynetjax.trainers.members import Census, Members
 from dynetjax.trainers.native_update import (
-    Numbers,
     gradients_are_on_host,
-    is_refused,
     update_on_host,
 )
 from dynetjax.trainers.on_file import OnFile
@@ -207,11 +205,11 @@ class Trainer(OnFile):
         self, members: Members, dense: tuple[bool, ...], decay: float
     ) -> None:
         step = min(self._updates + 1, _LAST_COUNT)
-        numbers = Numbers(self._learning_rate, self._threshold, step, 1 - decay)
+        numbers = self._learning_rate, self._threshold, step, 1 - decay
         with Uninterrupted():
             on_host = self._states.on_host(members)
             norm = update_on_host(on_host, members, dense, numbers)
-            refused = is_refused(norm, self._threshold)
+            refused = _is_refused(norm, self._threshold)
             if self._deferred is not None and not refused:
                 rate = self._learning_rate
                 self._deferred.after_update(members.tables, dense, step, rate)
@@ -350,7 +348,7 @@ class Trainer(OnFile):
         norm, threshold, gradients = self._sent
         length = float(np.asarray(norm))  # float(norm) takes four times as long
         self._sent = None
-        if threshold <= 0 or math.isfinite(length):
+        if not _is_refused(length, threshold):
             self._clips += threshold > 0 and length > threshold
             return
         self._undo()
@@ -413,6 +411,11 @@ class Trainer(OnFile):
         self._states.clear()
         if learning_rate is not None:
             self.learning_rate = learning_rate
+
+
+def _is_refused(norm: float, threshold: float) -> bool:
+    """Whether gradients of this norm cannot be clipped."""
+    return threshold > 0 and not math.isfinite(norm)
 
 
 def _take_gradients(members: Members) -> dict[Any, Any]:

@@ -1,6 +1,5 @@
 """The update by the executor in C++: a whole collection in one call, at once."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,15 +7,6 @@ import numpy as np
 from dynetjax.model.storage import TableStorage, on_host
 from dynetjax.native import core
 from dynetjax.trainers.members import Block, Members
-
-
-class Numbers(NamedTuple):
-    """What an update is about; see `dynetjax.trainers.apply.UpdateTerms`."""
-
-    learning_rate: float
-    threshold: float
-    step: float
-    kept: float
 
 
 class OnHost(NamedTuple):
@@ -35,14 +25,20 @@ class OnHost(NamedTuple):
 
 
 def update_on_host(
-    on_host: OnHost, members: Members, dense: tuple[bool, ...], numbers: Numbers
+    on_host: OnHost,
+    members: Members,
+    dense: tuple[bool, ...],
+    numbers: tuple[float, float, float, float],
 ) -> float:
     """Change all members by their gradients; the norm of these.
 
+    Nothing changes if gradients are to be clipped and their norm is not finite; else
+    parameters, but not tables, have no gradient any more.
+
     Args:
         dense: per table, whether the rule goes to all rows.
-        numbers: nothing changes if the norm `is_refused`; else parameters, but not
-            tables, have no gradient any more.
+        numbers: the learning rate, the threshold of clipping or 0, the number of the
+            update from 1 on, and the factor on new values.
     """
     blocks, tables, common = on_host
     frozen = members.frozen, members.frozen_tables
@@ -60,8 +56,3 @@ def gradients_are_on_host(members: Members) -> bool | None:
         if whole is not None or parts:
             return on_host(parts[0].values if whole is None else whole)
     return None
-
-
-def is_refused(norm: float, threshold: float) -> bool:
-    """Whether gradients of this norm cannot be clipped."""
-    return threshold > 0 and not math.isfinite(norm)
