@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg
 from numbers_in_numpy import UNIT, Numbers
 
+ANY = 1e12  # the error of a number that may be any
 POOLS = {"sum": (np.sum, 0.0), "max": (np.max, -np.inf), "min": (np.min, np.inf)}
 
 
@@ -109,7 +110,7 @@ class Products(Numbers):
                 found[best] += source[at]
                 size[best] += abs(source[at])
                 if np.isnan(numbers).any():  # which of them counts, nobody says
-                    size[tuple(np.transpose(inside))] = np.inf
+                    size[tuple(np.transpose(inside))] = ANY
         return self.error(found, prod(window) * UNIT * size)
 
     # Matrices
@@ -150,7 +151,10 @@ class Products(Numbers):
                 pivots[at][k] = where
                 places[[k, where]] = places[[where, k]]
             orders[at] = places
-        return [self.within(factors, 2 * columns), pivots, orders]
+        size = 2 * columns * UNIT * abs(factors)
+        # which row of one with NaN comes first, nobody says
+        is_told = np.isfinite(x).all((-2, -1), keepdims=True)
+        return [self.error(factors, np.where(is_told, size, ANY)), pivots, orders]
 
     def _triangular_solve(self, equation, a, b):
         params = equation.params
