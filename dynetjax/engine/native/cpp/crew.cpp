@@ -88,7 +88,7 @@ struct Crew {
             if (!--inside) left.notify_all();
         }
     }
-    void run(long n, long by, void (*f)(void*, long, long), void* with) {
+    void run(long n, long by, bool wakes, void (*f)(void*, long, long), void* with) {
         {
             const std::lock_guard lock(mutex);
             part = f;
@@ -99,7 +99,8 @@ struct Crew {
             open = true;
             loops.fetch_add(1, std::memory_order_relaxed);
         }
-        for (long at = by; at < n; at += by) wake.notify_one();
+        if (wakes)
+            for (long at = by; at < n; at += by) wake.notify_one();
         work();
         std::unique_lock lock(mutex);
         open = false;
@@ -136,11 +137,11 @@ int threads() {
     return found;
 }
 
-void share(long count, long step, void (*part)(void*, long, long), void* context) {
+void share(long count, long step, bool wakes, void (*part)(void*, long, long), void* context) {
     const std::shared_ptr<Crew> crew = crew_of_process();
     const std::unique_lock lock(crew->in_use, std::try_to_lock);
     if (lock)
-        crew->run(count, step, part, context);
+        crew->run(count, step, wakes, part, context);
     else
         part(context, 0, count);
 }

@@ -13,8 +13,7 @@
 
 namespace {
 
-// Of which each of several threads has as many: some 40 microseconds' work, as waking one may take 20.
-constexpr double MANY_NUMBERS = 1 << 16;
+constexpr double MANY_NUMBERS = 1 << 14;  // of which each of several threads has as many
 constexpr long ENOUGH = 128;  // lanes, of which a sum of products is as fast as one of all lanes there are
 constexpr long BLOCK = 256;   // numbers of several arrays that the first cache has room for
 

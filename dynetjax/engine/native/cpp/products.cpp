@@ -7,8 +7,8 @@
 
 namespace {
 
-// Multiply-adds, of which each of several threads has as many: waking one may take 20 microseconds.
-constexpr double MANY_PRODUCTS = 1 << 20;
+// Multiply-adds, of which each of several threads has as many: some 5 microseconds' work.
+constexpr double MANY_PRODUCTS = 1 << 18;
 
 // d[rows, columns] (+)= a[rows, count] b[count, columns], numbers any distance apart.
 void product_of_some(float* d, long ldd, const float* a, long ai, long ak, const float* b, long bk, long bj,

@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr long MANY = 1 << 18;  // numbers, of which each of several threads has as many
+constexpr long MANY = 1 << 16;  // numbers, of which each of several threads has as many
 
 // Instructions of one number, which come first.
 size_t count_once(const Program& p) {
