@@ -107,10 +107,12 @@ def _packed(
     has = [s.has_gradient for s in parameters] + [t.has_gradient for t in tables]
     counts, ids, rows = [], [], []
     for table in tables:
-        touched = [_real(part, table) for part in _parts(table)]
-        counts.append(sum([len(part.rows) for part in touched]))
-        ids += [part.rows for part in touched]
-        rows += [part.values.ravel() for part in touched]
+        count = 0
+        for of_rows, values in _parts(table):
+            count += len(of_rows)
+            ids.append(np.asarray(of_rows, np.int32))
+            rows.append(np.ravel(values))
+        counts.append(count)
     words = np.concatenate([head, np.array([*has, *counts], np.int32), *ids])
     numbers = np.concatenate(rows) if rows else np.zeros(0, np.float32)
     dense = [
@@ -122,21 +124,12 @@ def _packed(
     return Message(words.astype(np.int32, copy=False), numbers), dense
 
 
-def _parts(table: TableStorage) -> list[RowGradient]:
+def _parts(table: TableStorage) -> tuple[RowGradient, ...]:
     """All of a table's gradient as rows."""
     whole, parts = table.gradient_now()
     if whole is None:
-        return list(parts)
-    return [RowGradient(np.arange(table.shape[0], dtype=np.int32), whole), *parts]
-
-
-def _real(part: RowGradient, table: TableStorage) -> RowGradient:
-    """Its rows on the host, without padding."""
-    rows, values = np.asarray(part.rows, np.int32), np.asarray(part.values)
-    if len(rows) and rows.max() >= table.shape[0]:
-        real = rows < table.shape[0]
-        rows, values = rows[real], values[real]
-    return RowGradient(rows, values)
+        return parts
+    return RowGradient(np.arange(table.shape[0], dtype=np.int32), whole), *parts
 
 
 def _unpack(
