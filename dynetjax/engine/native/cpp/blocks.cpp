@@ -2,6 +2,7 @@
 #include "blocks.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "moves.h"
 
@@ -24,8 +25,12 @@ long begin_of(Index places, Index axes, int count, bool clip) {
 template <class F>
 void each(const float* block, float* whole, Index axes, int count, const F& f) {
     if (!count) return f(*block, *whole);
-    for (long i = 0; i < axes[0]; i++)
-        each(block + i * axes[1], whole + i * axes[2], axes + 3, count - 1, f);
+    const long n = axes[0], apart = axes[1], far = axes[2];
+    if (count == 1) {
+        for (long i = 0; i < n; i++) f(block[i * apart], whole[i * far]);
+        return;
+    }
+    for (long i = 0; i < n; i++) each(block + i * apart, whole + i * far, axes + 3, count - 1, f);
 }
 
 template <class T, class F>
@@ -49,50 +54,62 @@ struct Layout {
     }
 };
 
+// f(where a block is among all, where it begins in the whole; -1: nowhere)
+template <class F>
+void each_block(const Layout& x, Index places, long count, bool clip, const F& f) {
+    for (long n = 0; n < count; n++, places += x.placed)
+        f(n * x.size, begin_of(places, x.places, x.placed, clip));
+}
+
 template <class T, class Add, class Mul>
-void scatter_as(float* d, const float* a, Index places, const Layout& x, long count, bool clip, Add add,
-                Mul mul) {
-    for (long n = 0; n < count; n++, a += x.size, places += x.placed) {
-        const long begin = begin_of(places, x.places, x.placed, clip);
-        if (begin < 0) continue;
-        auto go = [&](auto f) {
-            each(a, d + begin, x.block, x.axes, [&](float by, float& to) { change<T>(to, by, f); });
-        };
-        switch ((How)x.block[3 * x.axes]) {
-            case How::SET: go([](T, T b) { return b; }); break;
-            case How::ADD: go(add); break;
-            case How::MUL: go(mul); break;
-            case How::MIN: go([](T a, T b) { return a < b || a != a ? a : b; }); break;
-            case How::MAX: go([](T a, T b) { return a > b || a != a ? a : b; }); break;
-        }
+void change_by(float* to, const float* from, const Layout& x, How how, Add add, Mul mul) {
+    const auto go = [&](auto f) {
+        each(from, to, x.block, x.axes, [&](float by, float& number) { change<T>(number, by, f); });
+    };
+    switch (how) {
+        case How::SET: return;
+        case How::ADD: return go(add);
+        case How::MUL: return go(mul);
+        case How::MIN: return go([](T a, T b) { return a < b || a != a ? a : b; });
+        case How::MAX: return go([](T a, T b) { return a > b || a != a ? a : b; });
     }
 }
+
+int32_t add_ints(int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); }
+int32_t multiply_ints(int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); }
 
 }  // namespace
 
 void gather(float* d, const float* a, const int32_t* places, const float* fill, const int32_t* extra,
             long count, bool clip) {
     const Layout x(extra);
-    for (long n = 0; n < count; n++, d += x.size, places += x.placed) {
-        const long begin = begin_of(places, x.places, x.placed, clip);
+    each_block(x, places, count, clip, [&](long at, long begin) {
         if (begin < 0)
-            std::fill(d, d + x.size, *fill);
+            std::fill(d + at, d + at + x.size, *fill);
         else
-            move(d, a + begin, x.block, x.axes);
-    }
+            move(d + at, a + begin, x.block, x.axes);
+    });
 }
 
 void scatter(float* d, const float* a, const int32_t* places, const int32_t* extra, long count, bool clip,
              bool ints) {
     const Layout x(extra);
-    if (ints) {
-        auto add = [](int32_t a, int32_t b) { return (int32_t)((uint32_t)a + (uint32_t)b); };
-        auto mul = [](int32_t a, int32_t b) { return (int32_t)((uint32_t)a * (uint32_t)b); };
-        return scatter_as<int32_t>(d, a, places, x, count, clip, add, mul);
+    const How how = (How)x.block[3 * x.axes];
+    int32_t into[24];  // as `move` takes a block
+    for (int k = 0; k < x.axes; k++) {
+        into[3 * k] = x.block[3 * k];
+        into[3 * k + 1] = x.block[3 * k + 2];
+        into[3 * k + 2] = x.block[3 * k + 1];
     }
-    scatter_as<float>(
-        d, a, places, x, count, clip, [](float a, float b) { return a + b; },
-        [](float a, float b) { return a * b; });
+    each_block(x, places, count, clip, [&](long at, long begin) {
+        if (begin < 0) return;
+        if (how == How::SET)
+            move(d + begin, a + at, into, x.axes);
+        else if (ints)
+            change_by<int32_t>(d + begin, a + at, x, how, add_ints, multiply_ints);
+        else
+            change_by<float>(d + begin, a + at, x, how, std::plus<>(), std::multiplies<>());
+    });
 }
 
 Blocks blocks_of(const int32_t* extra, long given, bool scatters) {
