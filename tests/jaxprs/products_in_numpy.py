@@ -128,7 +128,12 @@ class Products(Numbers):
                 found[at] = np.linalg.cholesky(np.tril(x[at]) + np.tril(x[at], -1).T)
             except np.linalg.LinAlgError:
                 found[at] = np.tril(np.full(x[at].shape, np.nan))
-        return self.within(found, x.shape[-1])
+        return self.factors(found, x, x.shape[-1])
+
+    def factors(self, found, x, units):
+        """Factors of matrices; how far a NaN in one goes, nobody says."""
+        is_told = np.isfinite(x).all((-2, -1), keepdims=True)
+        return self.error(found, np.where(is_told, units * UNIT * abs(found), ANY))
 
     def _lu(self, equation, x):
         x = self.nearly(x)
@@ -151,10 +156,7 @@ class Products(Numbers):
                 pivots[at][k] = where
                 places[[k, where]] = places[[where, k]]
             orders[at] = places
-        size = 2 * columns * UNIT * abs(factors)
-        # which row of one with NaN comes first, nobody says
-        is_told = np.isfinite(x).all((-2, -1), keepdims=True)
-        return [self.error(factors, np.where(is_told, size, ANY)), pivots, orders]
+        return [self.factors(factors, x, 2 * columns), pivots, orders]
 
     def _triangular_solve(self, equation, a, b):
         params = equation.params
