@@ -97,7 +97,7 @@ NUMBER_BY_NUMBER = {
     "is_finite": np.isfinite,
     "le": np.less_equal,
     "le_to": lambda a, b: _in_order(a) <= _in_order(b),
-    "lgamma": special.gammaln,
+    "lgamma": lambda x: np.where(np.isneginf(x), np.inf, special.gammaln(x)),
     "log": np.log,
     "log1p": np.log1p,
     "logistic": special.expit,

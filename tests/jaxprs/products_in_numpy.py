@@ -133,7 +133,8 @@ class Products(Numbers):
     def factors(self, found, x, units):
         """Factors of matrices; how far a NaN in one goes, nobody says."""
         is_told = np.isfinite(x).all((-2, -1), keepdims=True)
-        return self.error(found, np.where(is_told, units * UNIT * abs(found), ANY))
+        size = np.where(is_told, units * UNIT * abs(found), ANY)
+        return self.error(np.where(is_told, found, 0), size)
 
     def _lu(self, equation, x):
         x = self.nearly(x)
