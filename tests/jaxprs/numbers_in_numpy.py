@@ -81,7 +81,7 @@ NUMBER_BY_NUMBER = {
     "clz": _leading_zeros,
     "cos": np.cos,
     "cosh": np.cosh,
-    "digamma": lambda x: np.where(np.isneginf(x), np.nan, special.digamma(x)),
+    "digamma": lambda x: np.where(x == 0, np.nan, special.digamma(x)),
     "div": _of_kinds(np.divide, _divided),
     "eq": np.equal,
     "eq_to": lambda a, b: _in_order(a) == _in_order(b),
