@@ -9,7 +9,6 @@ FLAGS: dict[str, str]  # what each says, by name; the bits:
 ACCUMULATE: int
 REVERSED: int
 INTS: int
-LARGEST_FIRST: int
 CLIPPED: int
 LOWER: int
 UNIT: int

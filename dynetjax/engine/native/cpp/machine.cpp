@@ -230,7 +230,7 @@ void run_on_one(const Instruction& q, const Program& p, float* d, float* a, cons
     if (is_scan(q.op)) return scan(q.op, d, a, q.n, q.m, q.k, q.flags & REVERSED);
     switch (q.op) {
         case MOVE: return move(d, a, extra + 1, extra[0]);
-        case SORT_ORDER: return sort_order(d, a, q.n, q.m, q.flags);
+        case SORT_ORDER: return sort_order(d, a, q.n, q.m, q.flags & INTS);
         case RANDOM_BITS: return random_bits(d, a, q.n);
         case GATHER: return gather(d, a, places, c, extra, q.n, q.flags & CLIPPED);
         case SCATTER: return scatter(d, a, places, extra, q.n, q.flags & CLIPPED, q.flags & INTS);

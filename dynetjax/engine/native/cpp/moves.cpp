@@ -5,8 +5,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "opcodes.h"
-
 using Index = const int32_t*;
 
 // A block of up to 8 axes; `at` has of each its size, and how far apart its numbers are.
@@ -26,19 +24,15 @@ void move(float* d, const float* a, Index at, int axes) {
     for (long i = 0; i < n; i++) move(d + i * sd, a + i * sa, at + 3, axes - 1);
 }
 
-// The order of JAX: -inf first, -0 and 0 alike, NaN last; or NaN first and -inf last.
-// Equal numbers stay as they come.
-void sort_order(float* d, const float* a, long outer, long count, int flags) {
+// The order of JAX: -inf first, -0 and 0 alike, NaN last. Equal numbers stay as they come.
+void sort_order(float* d, const float* a, long outer, long count, bool ints) {
     const auto before = [](float x, float y) { return x == x && (y != y || x < y); };
     for (long o = 0; o < outer; o++, d += count, a += count) {
         int32_t* order = (int32_t*)d;
         const int32_t* x = (const int32_t*)a;
         std::iota(order, order + count, 0);
-        if (flags & INTS)
+        if (ints)
             std::stable_sort(order, order + count, [x](int32_t i, int32_t j) { return x[i] < x[j]; });
-        else if (flags & LARGEST_FIRST)
-            std::stable_sort(order, order + count,
-                             [a, before](int32_t i, int32_t j) { return before(a[j], a[i]); });
         else
             std::stable_sort(order, order + count,
                              [a, before](int32_t i, int32_t j) { return before(a[i], a[j]); });

@@ -158,7 +158,7 @@
     X(SCATTER_TO_OPERAND, CLIPPED, TOLD(n * m), IS(n * m), TOLD(n), NONE, \
       "n blocks a[n, m] are added to the gradient of operand number k at their places b[n, " \
       "axes]; extra: see blocks.h") \
-    X(SORT_ORDER, INTS | LARGEST_FIRST, IS(n * m), IS(n * m), NONE, NONE, \
+    X(SORT_ORDER, INTS, IS(n * m), IS(n * m), NONE, NONE, \
       "d[outer, count] = the order that sorts a[outer, count]; n is outer, m is count") \
     X(RANDOM_BITS, 0, IS(n), IS(2), NONE, NONE, \
       "d[n] = bits of the key a[2]: threefry of each number from 0 on, its two words xored") \
@@ -198,11 +198,10 @@ enum Opcode : int {
     X(ACCUMULATE, 1, "adds to d instead of setting it")                \
     X(REVERSED, 2, "from the last number to the first")                \
     X(INTS, 4, "numbers are ints")                                     \
-    X(LARGEST_FIRST, 8, "the largest first, and NaN before that")      \
-    X(CLIPPED, 16, "the nearest place where a place is none")          \
-    X(LOWER, 32, "the triangle is the lower one")                      \
-    X(UNIT, 64, "the diagonal counts as ones")                         \
-    X(HOIST, 128, \
+    X(CLIPPED, 8, "the nearest place where a place is none")          \
+    X(LOWER, 16, "the triangle is the lower one")                      \
+    X(UNIT, 32, "the diagonal counts as ones")                         \
+    X(HOIST, 64, \
       "may be run for all nodes of a recurrence at once, if the operand whose number stands " \
       "from bit 8 on comes from outside")
 enum Flag : int {

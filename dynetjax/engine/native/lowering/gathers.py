@@ -168,9 +168,7 @@ def _order(count: int, window: Sequence[int], size: int) -> list[int]:
 
 def _all_places(code: Code, places: Array, lines: Sequence[int]) -> Array:
     """Places, with those that go along with the axes `lines` of what names them."""
-    if places.kind == "u":  # what is too large stays so
-        most = code.pool.constant(np.full(places.shape, 2**31 - 1, np.uint32))
-        places = code.map("MIN_U", "i", places.shape, places, most)
+    places = signed(code, places)
     *shape, count = places.shape
     if not lines:
         return code.contiguous(places)
@@ -184,6 +182,14 @@ def _all_places(code: Code, places: Array, lines: Sequence[int]) -> Array:
         code.copy(d.part([*start, k], column.shape), column)
     code.made.pop(d.buffer, None)
     return d
+
+
+def signed(code: Code, places: Array) -> Array:
+    """Places as ints; unsigned ones that are too large stay so."""
+    if places.kind != "u":
+        return places
+    most = code.pool.constant(np.full(places.shape, 2**31 - 1, np.uint32))
+    return code.map("MIN_U", "i", places.shape, places, most)
 
 
 def _fill(code: Code, value: Any, kind: str) -> Array:

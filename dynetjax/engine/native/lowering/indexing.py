@@ -13,14 +13,21 @@ from dynetjax.engine.native.lowering.arrays import (
     Values,
 )
 from dynetjax.engine.native.lowering.bytecode import Code
-from dynetjax.engine.native.lowering.gathers import By, gathered, one_block, scattered
+from dynetjax.engine.native.lowering.gathers import (
+    By,
+    gathered,
+    one_block,
+    scattered,
+    signed,
+)
 
 
 def _starts(code: Code, operands: Values) -> Array:
     """Places along each axis, as one array."""
     d = code.temporary((len(operands),), "i")
     for k, x in enumerate(operands):
-        code.copy(d.part((k,), (1,)), code.array(x).like((1,)))
+        at = signed(code, code.array(x)).like((1,))
+        code.copy(d.part((k,), (1,)), at)
     code.made.pop(d.buffer, None)
     return d
 

@@ -9,7 +9,6 @@ import numpy as np
 from dynetjax.engine.native.lowering.arrays import (
     Array,
     Lowering,
-    NotCoveredError,
     Values,
     side_by_side,
 )
@@ -42,10 +41,10 @@ def _order_by(code: Code, keys: Sequence[Array]) -> Array:
     return places
 
 
-def _order_of(code: Code, x: Array, flags: int = 0) -> Array:
+def _order_of(code: Code, x: Array) -> Array:
     count = x.shape[-1]
     d = code.temporary(x.shape, "i")
-    flags |= core.INTS if x.kind == "i" else 0
+    flags = core.INTS if x.kind == "i" else 0
     return code.emit("SORT_ORDER", d, x, n=x.size // count, m=count, flags=flags)
 
 
@@ -65,13 +64,21 @@ def _taken(code: Code, x: Array, places: Array) -> Array:
 
 
 def _top_k(code: Code, equation: Any, operands: Values) -> Values:
+    """The largest first, NaN before that; equal numbers stay as they come."""
     x, count = code.array(operands[0]), equation.params["k"]
-    if x.kind != "f":
-        raise NotCoveredError(f"top_k of type {x.kind}")
     axis = equation.params.get("axis", -1) % len(x.shape)
     order = [*[k for k in range(len(x.shape)) if k != axis], axis]
     ready = code.contiguous(x.transposed(order))
-    places = _order_of(code, ready, core.LARGEST_FIRST)
+    key = ready
+    if x.kind == "f":  # -0 and 0 are equal
+        zero = code.pool.constant(np.zeros(ready.shape, np.float32))
+        key = code.map("ADD", "f", ready.shape, ready, zero)
+    key = _as_ints(code, key)
+    if x.kind == "f":
+        is_number = code.map("EQ", "b", ready.shape, ready, ready)
+        most = _number(code, 2**31 - 1, ready)
+        key = code.map("SELECT", "i", ready.shape, is_number, key, most)
+    places = _order_of(code, code.map("NOT_I", "i", ready.shape, key))
     largest = places.part([0] * len(order), (*places.shape[:-1], count))
     largest = code.contiguous(largest)
     back = np.argsort(order).tolist()

@@ -6,6 +6,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from dynetjax.core.dims import Shape
 from dynetjax.engine.native.lowering.arrays import (
     Array,
@@ -176,7 +178,8 @@ def padded(
     shape = tuple(
         [n + int(a) + int(b) + max(n - 1, 0) * int(c) for n, (a, b, c) in pairs]
     )
-    if plain and code.pool.number(fill) == 0:
+    number = code.pool.number(fill)
+    if plain and number == 0 and not np.signbit(number):
         blocks = x.blocks if isinstance(x, Pieces) else [((0,) * len(lows), x)]
         moved = [
             (tuple([a + b for a, b in zip(s, lows, strict=True)]), block)

@@ -233,3 +233,18 @@ def test_what_is_beside_is_checked(op, sizes, extra, wrong):
         program((op, *sizes), extra=extra, words=8)
     program(("GATHER", 2, 3, 0), extra=(1, 5, 1, 1, 3, 1, 1), words=8)
     program(("SCATTER", 2, 3, 0), extra=(1, 5, 1, 1, 3, 1, 1, 4), words=8)
+
+
+def test_starts_that_only_unsigned_ints_can_be():
+    """They are past the end, and not before the beginning."""
+
+    def far(x):
+        nothing = lax.stop_gradient(x[0] * 0).astype(jnp.uint32)
+        return (nothing + np.uint32(1 << 31),)
+
+    check(lambda x: lax.dynamic_slice(x, far(x), (2,)), lambda x: x[4:], V)
+    check(
+        lambda x: lax.dynamic_update_slice(x, -x[:2], far(x)),
+        lambda x: np.concatenate([x[:4], -x[:2]]),
+        V,
+    )

@@ -29,6 +29,19 @@ def test_ints(function, formula):
     check(of_ints(function), of_ints_in_numpy(formula), X, smooth=False)
 
 
+@pytest.mark.parametrize("kind", [jnp.int32, jnp.uint32])
+def test_largest_ints(kind):
+    """Of unsigned ints, too, of which some are negative otherwise."""
+    numbers = np.array([5, -7, 0, 2**31 - 1, -(2**31), 5], np.int32)
+
+    def function(x):
+        return lax.top_k(lax.bitcast_convert_type(x, jnp.int32).astype(kind), 6)[1]
+
+    run = Run(lambda x: number(function(x)), (6,), [numbers.view(np.float32)[None]])
+    expected = np.argsort(-numbers.astype(kind).astype(np.int64), kind="stable")
+    np.testing.assert_array_equal(run.value[0], expected)
+
+
 @pytest.mark.parametrize(
     ("ours", "numpy"),
     [
@@ -42,6 +55,11 @@ def test_ints(function, formula):
             lambda x: number(lax.top_k(x, 8)[1]),
             lambda x: [6, 4, 2, 7, 0, 1, 3, 5],
             id="top_k places",
+        ),
+        pytest.param(
+            lambda x: number(lax.top_k(-x, 8)[1]),
+            lambda x: [6, 5, 3, 0, 1, 7, 2, 4],
+            id="top_k places of the least",
         ),
     ],
 )

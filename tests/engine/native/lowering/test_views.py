@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from bench import Run
 from computed import check
 from jax import lax
 
@@ -17,3 +18,10 @@ def test_copies_side_by_side():
 
 def test_another_order_of_axes():
     check(lambda x: lax.reshape(x, (6,), (1, 0)), lambda x: x.T.reshape(6), M)
+
+
+def test_what_is_around_keeps_its_sign():
+    run = Run(
+        lambda x: 1 / jnp.pad(x, 1, constant_values=-0.0), (4,), [np.ones((1, 2))]
+    )
+    np.testing.assert_array_equal(run.value[0], [-np.inf, 1, 1, -np.inf])
