@@ -66,7 +66,8 @@ def wrong(found, exact, off):
         due = np.where(odd & (apart == 0), 0, due)
         finite = abs(y[~odd])
         scale = max(0.01, np.sqrt(np.mean(finite**2))) if finite.size else 1.0
-        clear = (due <= VAGUE * np.maximum(abs(y), scale)) | (odd & (apart == 0))
+        clear = np.isfinite(due) & (due <= VAGUE * np.maximum(abs(y), scale))
+        clear |= odd & (apart == 0)
         count, vague = count + y.size, vague + int(np.sum(~clear))
         same = (x == y) | (np.isnan(x) & np.isnan(y))
         with np.errstate(invalid="ignore"):
