@@ -264,7 +264,9 @@ def _not_an_array(arr: Any) -> TypeError:
     return TypeError(
         error_text(
             "inputTensor: arr is not an array",
-            got=type(arr).__name__,
+            got="an array of no dimension"
+            if isinstance(arr, np.ndarray)
+            else type(arr).__name__,
             expected="an array of at least one dimension, or a list",
             fix="np.array(...), or scalarInput for one number",
         )

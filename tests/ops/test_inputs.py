@@ -78,6 +78,11 @@ def test_what_is_no_array(bad):
     rejects(lambda: dy.inputTensor(bad), TypeError, "inputTensor: arr is not an array")
 
 
+def test_an_array_of_no_dimension():
+    with pytest.raises(TypeError, match="an array of no dimension"):
+        dy.inputTensor(np.array(1.0))
+
+
 @pytest.mark.parametrize(
     "bad", [[[1, 2], [3]], [np.ones(2), np.ones(3)], ["a"]], ids=repr
 )
