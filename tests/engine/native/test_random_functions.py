@@ -103,11 +103,13 @@ NEVER = {
     "scatter_mul": "of other versions of JAX",
     "scatter_sub": "of other versions of JAX",
     "eq_to": "no public function makes it",
+    "empty2": "loops, of some versions of JAX",
     "le_to": "searchsorted, of some versions of JAX",
     "lt_to": "searchsorted, of some versions of JAX",
     "lu_pivots_to_permutation": "it has no byte code, and says so",
 }
-NEW = {p for p in ("one_minus_square", "polynomial") if not hasattr(jax.lax, p)}
+NEW = "one_minus_square", "polynomial", "stack", "unstack"
+NEW = {p for p in NEW if not hasattr(jax.lax, p)}
 SEVERAL = "bool", "bools", "int", "ints", "pool", "reduce", "same", "scan_of_numbers"
 SEVERAL += (
     "determinant",

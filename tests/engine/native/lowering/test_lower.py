@@ -58,7 +58,8 @@ ELSEWHERE |= {*gathers.LOWERINGS, *windows.LOWERINGS}
 ELSEWHERE |= {*loops.lowerings(inline), *matrices.lowerings(inline), "device_put"}
 ELSEWHERE |= {"clz", "erfc", "population_count"}  # in test_arithmetic
 ELSEWHERE |= {"eq_to", "le_to", "lt_to", "random_seed", "tile"}  # by their families
-ELSEWHERE |= {p for p in ("one_minus_square", "polynomial") if not hasattr(lax, p)}
+NEW = "one_minus_square", "polynomial", "stack", "unstack"
+ELSEWHERE |= {p for p in NEW if not hasattr(lax, p)}
 
 
 def test_every_primitive_has_a_case():
