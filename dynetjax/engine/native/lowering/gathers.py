@@ -107,11 +107,12 @@ def scattered(
     """`x`, changed by blocks: see `scatter`."""
     d = code.copy(code.temporary(x.shape, x.kind), x)
     parts = scatter(code, d, blocks, where, layout, by)
-    if x.kind == "f" and code.pool.number(x) == 0:  # it may be a gradient
-        if by.how == "SET" and parts.count == 1:
-            parts = replace(parts, extra=layout.note(code, d, ADDS))
-        if by.how == "ADD" or parts.count == 1:
-            code.scattered[d.buffer] = parts
+    sets_one = by.how == "SET" and parts.count == 1
+    if (
+        (by.how == "ADD" or sets_one) and x.kind == "f" and code.pool.number(x) == 0
+    ):  # what may be a gradient may be added to one
+        extra = layout.note(code, d, ADDS) if sets_one else parts.extra
+        code.scattered[d.buffer] = replace(parts, extra=extra)
     return d
 
 

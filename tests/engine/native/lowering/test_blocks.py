@@ -7,6 +7,8 @@ import pytest
 from computed import check, check_lanes, program
 from jax import lax
 
+import dynetjax as dy
+
 pytestmark = pytest.mark.usefixtures("natively")
 
 random = np.random.RandomState(5)
@@ -248,3 +250,25 @@ def test_starts_that_only_unsigned_ints_can_be():
         lambda x: np.concatenate([x[:4], -x[:2]]),
         V,
     )
+
+
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
+def test_a_gradient_that_is_changed_at_one_place(how):
+    """Only what is added, or set once, is added to the gradient block by block."""
+
+    def changed(numbers, by):
+        return getattr(numbers.at[np.array([2])], how)(by)
+
+    @jax.custom_vjp
+    def function(x):
+        return x * 1
+
+    def back(_, cotangent):
+        return (changed(jnp.zeros(6), cotangent[2:3] - 3),)
+
+    function.defvjp(lambda x: (function(x), None), back)
+    x = dy.inputVector(V)
+    dy.sum_elems(dy.jax_op(function)(x)).backward(full=True)
+    expected = np.zeros(6)
+    expected[2] = {"multiply": 0, "max": 0}.get(how, -2)
+    np.testing.assert_array_equal(x.gradient(), expected)
